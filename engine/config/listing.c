@@ -113,7 +113,7 @@ static void each_table(look *visit, void *to)
     table at;
     for (int i = 0; (section = cs_sections_at(i)); i++)
         visit(to, &(table){ section->path, section->path, section->keys, section->count });
-    for (int kind = 0; kind <= CS_OPTIM_MUON; kind++) {
+    for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
         const cs_optim_settings settings = { .kind = kind };
         at = (table){ .folder = "optimizer.params", .heading = cs_optim_find(&settings).name };
         at.keys = cs_optim_keys(&settings, &at.count);

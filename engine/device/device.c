@@ -1,4 +1,5 @@
-/* device.c - choose and open a device; its memory and streams, counted here. */
+/* device.c - opens a device, and counts its memory, streams and flops; the work itself is done by the functions of
+ * the device's table. */
 #include "device/table.h"
 #include "device/module.h"
 #include "base/log.h"
@@ -46,7 +47,7 @@ static cs_status open_kind(cs_device **device, const cs_device_settings *setting
     return CS_OK;
 }
 
-/* "auto" takes a GPU where there is a driver; that one cannot be had is said, and the CPU is taken. */
+/* "auto" means a GPU if there is a driver. If the GPU cannot be opened, a warning says why and the CPU is used. */
 cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
 {
     *device = NULL;
@@ -243,7 +244,7 @@ double cs_device_native_gain(cs_device *device)
 
 bool cs_device_set_native(cs_device *device, bool native)
 {
-    device->roofs[CS_BF16] = 0; /* which was measured the other way */
+    device->roofs[CS_BF16] = 0; /* because the roof was measured with the other kind of product */
     return !device->table->set_native || device->table->set_native(device, native);
 }
 

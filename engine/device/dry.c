@@ -1,7 +1,8 @@
-/* dry.c - a device that computes nothing: the same requests, the same counts, no work.
+/* dry.c - the dry device: it accepts every request and counts memory and flops, but computes nothing. It serves the
+ * memory plan of a model.
  *
- * Memory is address space nobody may touch, so that the plan of a large model costs nothing. Calls given to
- * its streams and tasks given to its threads are not run. */
+ * Its memory is address space that cannot be accessed, so a plan of a large model needs no memory. It does not run
+ * the calls given to its streams or the tasks given to its threads. */
 #include "device/table.h"
 #include "base/range.h"
 

@@ -1,4 +1,4 @@
-/* module.c - opens libcspeed_cuda.so, or says in a sentence why it cannot. */
+/* module.c - opens libcspeed_cuda.so, or returns a message that says why this is not possible. */
 #include "device/module.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ bool cs_module_has_driver(void)
     return driver != NULL;
 }
 
-/* The n-th place to look at; false: there are no more. */
+/* Writes candidate path number n. Returns false if there are no more. */
 static bool place(int n, char *path, size_t room)
 {
     char program[3072] = "";
@@ -60,7 +60,8 @@ cs_status cs_module_open(const cs_module **module)
     char path[4096], why[4096] = "";
     for (int n = 0; !opened && place(n, path, sizeof path); n++) {
         bool exists = !strchr(path, '/') || access(path, F_OK) == 0;
-        void *library = exists ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL; /* not all programs have all it calls */
+        /* RTLD_LAZY, because not every program has all the functions that the module calls. */
+        void *library = exists ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
         if (library)
             CS_TRY(check(library, path, &opened));
         else if (exists)

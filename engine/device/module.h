@@ -1,7 +1,7 @@
-/* module.h - libcspeed_cuda.so: the CUDA device and NCCL, opened when a configuration or "auto" asks for them.
+/* module.h - opens libcspeed_cuda.so, the module with the CUDA device and NCCL, when a configuration asks for a GPU.
  *
- * One build runs on machines with and without CUDA: what is linked against CUDA is in the module alone, and a run on
- * the CPU never loads it. */
+ * One build of the program runs with and without CUDA: only the module is linked against CUDA, and a run on the CPU
+ * does not load it. */
 #ifndef CS_DEVICE_MODULE_H
 #define CS_DEVICE_MODULE_H
 
@@ -9,23 +9,25 @@
 
 struct cs_transport; /* comm/transport.h */
 
-/* What the module's one symbol, `cs_module_cuda`, is. */
+/* The type of the module's only symbol, `cs_module_cuda`. */
 typedef struct {
-    int edition;       /* CS_MODULE_EDITION of the headers it was built with */
+    int edition;       /* CS_MODULE_EDITION of the headers that the module was built with */
     const char *built; /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
     const cs_device_table *device;
-    const struct cs_transport *nccl; /* NULL: built without NCCL                            */
-    /* What `cspeed report` prints of this machine's GPUs, drivers and libraries, a fact a line: "name\tvalue\n".
-     * malloc'ed; never fails: what cannot be had is a line that says why. */
+    const struct cs_transport *nccl; /* NULL: the module was built without NCCL */
+    /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in
+     * each line: "name\tvalue\n". The caller frees the text. It never fails: where a fact is not available, the line
+     * says why. */
     char *(*report)(void);
 } cs_module;
 
-/* Sizes of what both sides share: a module of another build is refused, not crashed into. */
+/* Made from the sizes of structs that both sides share. A module of another build has another number and is refused. */
 #define CS_MODULE_EDITION ((int)(sizeof(cs_device_table) + 16 * sizeof(struct cs_device)))
 
-bool cs_module_has_driver(void); /* a driver's library is there; costs microseconds */
-/* Once a process. CS_NO_DEVICE with what was searched, and why it cannot be had. The environment's CSPEED_CUDA_MODULE
- * names it; else it lies beside this program, in ../lib, or where the system's loader looks. */
+bool cs_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
+/* Opens the module, once for each process. Returns CS_NO_DEVICE with a message that says where it was searched and
+ * why it cannot be opened. The environment variable CSPEED_CUDA_MODULE gives its path; otherwise it is searched
+ * beside the program, in ../lib, and by the system's loader. */
 cs_status cs_module_open(const cs_module **module);
 
 #endif

@@ -1,4 +1,5 @@
-/* ops.c - shapes and types checked once, here; then the device's row. */
+/* ops.c - the operations of cspeed/ops.h: shapes and types are checked here, once for all devices, then the function
+ * of the device's table is called. A fused operation that the device does not have is composed of others. */
 #include "device/table.h"
 #include "base/must.h"
 
@@ -25,13 +26,13 @@ static bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
     return cs_rows(x) == rows && cs_columns(x) == columns;
 }
 
-/* Same type, same rows, same columns. */
+/* Whether b has the type, rows and columns of a. */
 static bool is_like(cs_tensor a, cs_tensor b)
 {
     return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
 }
 
-/* Same rows, same columns; each of a type of its own. */
+/* Whether b has the rows and columns of a; its type may differ. */
 static bool is_shaped(cs_tensor a, cs_tensor b)
 {
     return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
@@ -331,7 +332,7 @@ static void check_attention(cs_stream *stream, const cs_attention_args *attentio
     CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
     CS_ASSERT(is_starts(heads.starts, attention->y));
     check_dropout(attention->dropout, samples, rows * columns);
-    /* each product multiplies, for each pair j <= i of a head, the D numbers of a row */
+    /* each matrix product does D multiply-adds for each pair (i, j), j <= i, of a head */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
     double pairs = (window * (double)length - 0.5 * window * (window - 1)) * (double)samples;
     stream->device->flops += 2.0 * products * pairs * (double)columns;
@@ -355,7 +356,7 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
     RUN(stream, attention_grad, &attention);
 }
 
-static void turn(cs_stream *stream, const cs_turn *turn)
+static void rotate(cs_stream *stream, const cs_turn *turn)
 {
     CS_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
     CS_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
@@ -365,12 +366,12 @@ static void turn(cs_stream *stream, const cs_turn *turn)
 
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows)
 {
-    turn(stream, &(cs_turn){ x, rope, rows, 1 });
+    rotate(stream, &(cs_turn){ x, rope, rows, 1 });
 }
 
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows)
 {
-    turn(stream, &(cs_turn){ dx, rope, rows, -1 });
+    rotate(stream, &(cs_turn){ dx, rope, rows, -1 });
 }
 
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,

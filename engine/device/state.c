@@ -1,4 +1,4 @@
-/* state.c - operations on flat state: checked here, then the device's row. */
+/* state.c - operations on flat state: the arguments are checked here, then the device's function is called. */
 #include "device/table.h"
 #include "base/must.h"
 

@@ -68,57 +68,9 @@ typedef struct {
     void (*graph_begin)(cs_device *device, uint64_t key); /* NULL, both: it has no graphs */
     void (*graph_end)(cs_device *device);
 
-    void (*product)(cs_device *device, const cs_product *product);
-    /* y = gelu(product->c), which is set too; product->c times gelu'(pre). NULL rows: composed in ops.c. */
-    void (*product_gelu)(cs_device *device, cs_tensor y, const cs_product *product);
-    void (*product_gelu_grad)(cs_device *device, const cs_product *product, cs_tensor pre);
-    void (*column_sums)(cs_device *device, cs_tensor sums, cs_tensor x); /* sums f32 += */
-    void (*norm)(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
-                 float epsilon);
-    void (*norm_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
-                      cs_tensor stats, cs_tensor weight);
-    void (*rms)(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
-                float epsilon);
-    void (*rms_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                     cs_tensor weight, int64_t first);
-    /* NULL rows: composed in ops.c. */
-    void (*add_norm)(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
-                     cs_tensor bias, float epsilon);
-    void (*add_rms)(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
-                    float epsilon);
-    void (*norm_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
-                          cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
-    void (*rms_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                         cs_tensor weight, cs_tensor beside);
-    void (*rope)(cs_device *device, const cs_turn *turn);
-    void (*gelu)(cs_device *device, cs_tensor y, cs_tensor x);
-    void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-    void (*swiglu)(cs_device *device, cs_tensor y, cs_tensor x);
-    void (*swiglu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-    void (*add)(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
-    void (*add_dropout)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout); /* a absent: 0 */
-    void (*attention)(cs_device *device, const cs_attention_args *attention);
-    void (*attention_grad)(cs_device *device, const cs_attention_args *attention);
-    void (*extend)(cs_device *device, const cs_extension *extension);
-    void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                  cs_tensor starts);
-    void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts);
-    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
-                          cs_tensor dloss);
-    void (*hits)(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
-    void (*squared_error)(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
-    void (*squared_error_grad)(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
-    void (*cast)(cs_device *device, cs_tensor y, cs_tensor x);
-    void (*fill)(cs_device *device, cs_tensor y, float value);
-
-    void (*sum_squares)(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-    void (*sum)(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-    void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
-    void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
-    void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
-    void (*init)(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+/* The operations. A FUSED one is NULL where the device leaves it out. */
+#define OPERATION(name, parameters) void(*name) parameters;
+#include "device/ops_list.h"
 } cs_device_table;
 
 extern const cs_device_table cs_device_cpu, cs_device_dry;

@@ -1,4 +1,4 @@
-/* attention.c - causal self-attention: projections, norms of q and k, rotary positions. */
+/* attention.c - the attention layer: projections, norms of q and k, rotary positions, causal self-attention. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     attention->place = cs_residual_place(unit, name);
 }
 
-/* Norms of the heads of q and k; v as it is. */
+/* Applies RMSNorm to the heads of q and of k; v is unchanged. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);
@@ -75,7 +75,7 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_op_rms_grad(stream, dqkv, cs_param_grow(attention->q_norm), dqkv, qkv, q_stats, attention->q_norm->value, 0);
 }
 
-/* Documents packed into a sample do not see each other. */
+/* Returns the heads of this pass. Documents that are packed into one sample do not see each other. */
 static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
 {
     cs_heads heads = attention->heads;
@@ -89,7 +89,8 @@ static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass)
                            cs_pass_start(pass) };
 }
 
-/* Where a context goes on: against the keys and values of all its positions. */
+/* Text generation: if the pass continues a context, computes attention with the cached keys and values of all its
+ * positions. */
 static bool extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
     int64_t shared = attention->heads.keys * attention->width;

@@ -1,4 +1,4 @@
-/* embed.c - token and position embedding, with dropout. */
+/* embed.c - the embedding layer: token and position embedding, with dropout. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     embed->place = cs_residual_place(unit, tokens);
 }
 
-/* The rows of the table of positions, if there is one, from the pass's first position on. */
+/* Returns the rows of the position table, if there is one, from the pass's first position on. */
 static cs_tensor positions_of(const cs_embed *embed, cs_pass *pass)
 {
     if (!embed->positions)

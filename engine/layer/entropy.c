@@ -1,7 +1,7 @@
-/* entropy.c - softmax cross-entropy against the pass's targets.
+/* entropy.c - softmax cross-entropy with the pass's targets.
  *
- * In training the weight of each row's loss is known before forward (cs_pass_dloss), so that forward, which has the
- * logits at hand, replaces them by their gradient, and backward takes that. */
+ * In training the weight of each row's loss is known before forward (cs_pass_dloss). So forward, which reads the
+ * logits, replaces them by their gradient, and backward takes this gradient. */
 #include "cspeed/layer.h"
 
 void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss)

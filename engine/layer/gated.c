@@ -1,4 +1,4 @@
-/* gated.c - SwiGLU: two linears of one input as one product, and one back. */
+/* gated.c - the SwiGLU feed-forward layer: gate and up projection as one matrix product, SwiGLU, down projection. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* linear.c - y = x W + b. */
+/* linear.c - the linear layer: y = x W + b. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -20,8 +20,8 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     cs_param_grows(linear->bias, linear->bias);
 }
 
-/* Parameters declared one after the other lie one behind the other, so that the parts' weights are one matrix, and
- * their biases one vector. */
+/* Parameters that are declared consecutively are consecutive in memory, so the weights of the parts are one matrix
+ * and their biases one vector. */
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias)
 {
@@ -42,7 +42,7 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
     }
 }
 
-/* From the first part's tensor all of them. */
+/* Returns the tensor of all parts, made from the first part's tensor. */
 static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
 {
     if (linear->layout == CS_OUT_IN)
@@ -56,7 +56,7 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
-/* As matrix products take it: itself, or a rounded copy. */
+/* Returns x in the type that matrix products take: x itself or a rounded copy. */
 static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
 {
     cs_tensor copy = x;

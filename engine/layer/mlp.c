@@ -1,4 +1,4 @@
-/* mlp.c - two linears with GELU between. */
+/* mlp.c - the feed-forward layer of GPT-2: linear, GELU, linear. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>

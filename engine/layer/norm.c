@@ -1,4 +1,4 @@
-/* norm.c - layer norm. */
+/* norm.c - the LayerNorm layer. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>

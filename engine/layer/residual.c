@@ -1,4 +1,4 @@
-/* residual.c - y = a + dropout(b). */
+/* residual.c - the residual connection: y = a + dropout(b). */
 #include "cspeed/layer.h"
 #include "base/rng.h"
 #include "unit/unit.h"

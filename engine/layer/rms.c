@@ -1,4 +1,4 @@
-/* rms.c - RMS norm. */
+/* rms.c - the RMSNorm layer. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>

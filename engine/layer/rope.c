@@ -1,12 +1,12 @@
-/* rope.c - the frequencies of rotary positions: theta^(-2i/D), and their scalings to longer contexts. */
+/* rope.c - the frequencies of rotary positions, theta^(-2i/D), and how they are scaled for longer contexts. */
 #include "cspeed/layer.h"
 
 #include <math.h>
 
 #define TWO_PI 6.283185307179586
 
-/* Llama 3: wavelengths shorter than original / high stay, those longer than original / low are stretched, between them
- * a blend. */
+/* Llama 3: wavelengths shorter than original / high do not change, those longer than original / low are multiplied
+ * by the factor, and between them the two are interpolated. */
 static double scale_llama3(double frequency, const cs_rope_sizes *s)
 {
     double wavelength = TWO_PI / frequency;
@@ -18,13 +18,14 @@ static double scale_llama3(double frequency, const cs_rope_sizes *s)
     return (1 - smooth) * frequency / s->factor + smooth * frequency;
 }
 
-/* The pair that turns `turns` times within the original context. */
+/* Returns the pair that makes `turns` full rotations within the original context. */
 static double pair_of(double turns, const cs_rope_sizes *s)
 {
     return (double)s->width * log(s->original / (turns * TWO_PI)) / (2 * log(s->theta));
 }
 
-/* YaRN (Peng et al. 2023): pairs that turn often stay, those that turn little are stretched, between them a ramp. */
+/* YaRN (Peng et al. 2023): pairs with many rotations do not change, those with few are scaled, and between them the
+ * scaling is a linear ramp. */
 static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
 {
     double from = pair_of(s->high, s), to = pair_of(s->low, s);
@@ -62,7 +63,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
                                : sizes->factor > 1  ? 0.1 * log(sizes->factor) + 1
                                                     : 1);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
-        /* as Python's: the power in fp32, from an exponent in fp32 */
+        /* as in the Python code: an fp32 power of an fp32 exponent */
         float plain = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
         rope->frequency[i] = (float)scale((double)plain, i, sizes);
     }

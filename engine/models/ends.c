@@ -1,7 +1,7 @@
-/* ends.c - the first unit of a language model and its last: tokens to rows, and rows to the loss of the next tokens. */
+/* ends.c - the first unit of a language model (embedding) and the last one (head and loss). */
 #include "models/ends.h"
 
-/* ---- the first ---- */
+/* ---- the embedding ---- */
 
 static void embed_declare(cs_unit *unit, const void *sizes)
 {
@@ -20,10 +20,10 @@ static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
     cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
 }
 
-/* ---- the last ---- */
+/* ---- the head ---- */
 
 typedef struct {
-    cs_norm norm; /* one of the two norms */
+    cs_norm norm; /* only one of the two norms is used */
     cs_rms rms;
     cs_linear head;
 } head;
@@ -43,7 +43,7 @@ static void head_declare(cs_unit *unit, const void *sizes)
     h->head.weight->padded = true;
 }
 
-/* The table with the zero rows that the device holds behind it. */
+/* Returns the head's table including the zero rows that pad it on the device. */
 static cs_linear with_padding(const cs_linear *table)
 {
     cs_linear padded = *table;
@@ -57,7 +57,8 @@ static cs_tensor logits_of(const head *h, const cs_linear *table, cs_pass *pass,
     return cs_linear_forward(table, pass, t);
 }
 
-/* Without padding: what is returned has the columns of the vocabulary, and few rows are asked for. */
+/* Padding is left out: the result has one column for each token of the vocabulary, and only a few rows are
+ * requested. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
@@ -73,7 +74,7 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    (void)dy; /* forward has used it */
+    (void)dy; /* forward has already used it */
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_linear table = with_padding(&h->head);
     cs_tensor t = cs_linear_backward(&table, pass, cs_entropy_backward(pass));

@@ -1,27 +1,39 @@
-/* family.h - what a family of models is: its key table and how it is built. */
+/* family.h - a family of models (GPT-2, Llama and so on): its key table, the function that builds it, and the list of
+ * all families. */
 #ifndef CS_MODELS_FAMILY_H
 #define CS_MODELS_FAMILY_H
 
 #include "models/models.h"
 
-/* What a build reads. */
+/* The input of a family's build function. */
 typedef struct {
-    const void *settings; /* filled from the key table          */
-    json_t *config;       /* what config.json says              */
-    cs_json *doc;         /* takes faults, at `path`            */
+    const void *settings; /* the family's settings, filled from its key table  */
+    json_t *config;       /* the object of config.json                         */
+    cs_json *doc;         /* faults are added to it, with `path` in front      */
     const char *path;
 } cs_family_input;
 
 typedef struct {
-    const char *type;         /* config.json's model_type                  */
-    const char *architecture; /* transformers' class that has the loss     */
+    const char *type;         /* config.json's model_type                                       */
+    const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"   */
     const cs_key *keys;
     int key_count;
     size_t settings_bytes;
-    /* Checks what a table cannot, with cs_json_fault at path, and builds. */
+    /* Checks what a key table cannot check (faults are added with cs_json_fault) and builds the model. */
     cs_status (*build)(cs_model **model, cs_model_facts *facts, const cs_family_input *input);
 } cs_family;
 
-extern const cs_family cs_family_gpt2, cs_family_llama, cs_family_mistral, cs_family_qwen2, cs_family_qwen3;
+/* The list of families. FAMILY(name): config.json's model_type is "name", and the family is cs_family_<name>. To add a
+ * family, write its file and add its name here. */
+#define CS_FAMILIES(FAMILY)                                                                                            \
+    FAMILY(gpt2)                                                                                                       \
+    FAMILY(llama)                                                                                                      \
+    FAMILY(mistral)                                                                                                    \
+    FAMILY(qwen2)                                                                                                      \
+    FAMILY(qwen3)
+
+#define CS_FAMILY_DECLARE(name) extern const cs_family cs_family_##name;
+CS_FAMILIES(CS_FAMILY_DECLARE)
+#undef CS_FAMILY_DECLARE
 
 #endif

@@ -1,5 +1,5 @@
-/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Names and layouts are Hugging
- * Face's. */
+/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Parameter names and layouts
+ * are those of Hugging Face's transformers. */
 #include "models/ends.h"
 #include "models/family.h"
 

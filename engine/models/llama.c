@@ -1,5 +1,5 @@
-/* llama.c - Llama (Touvron et al. 2023) and its kin: rotary positions, RMS norms, SwiGLU, heads that share keys. Names
- * and layouts are Hugging Face's. */
+/* llama.c - the Llama family (Touvron et al. 2023): Llama, Mistral, Qwen2 and Qwen3. Rotary positions, RMSNorm,
+ * SwiGLU, grouped-query attention. Parameter names and layouts are those of Hugging Face's transformers. */
 #include "models/ends.h"
 #include "models/family.h"
 #include "models/rotary.h"
@@ -16,12 +16,12 @@ typedef struct {
     json_t *scaling, *rotary, *layer_types;
 } llama_sizes;
 
-/* What differs between the kin. */
+/* The differences between the models of the family. */
 typedef struct {
-    bool qkv_bias; /* q, k and v have biases always, and o never                   */
-    bool normed;   /* q and k pass an RMS norm, head by head                       */
-    int64_t keys;  /* num_key_value_heads where config.json does not say; 0: heads */
-    int64_t head;  /* head_dim likewise; 0: hidden_size / num_attention_heads      */
+    bool qkv_bias; /* q, k and v always have biases, and o never has */
+    bool normed;   /* q and k pass an RMSNorm for each head */
+    int64_t keys;  /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
+    int64_t head;  /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
     enum { NO_WINDOW, WINDOW, WINDOW_IF_ASKED } window;
 } traits;
 
@@ -70,7 +70,7 @@ static const traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window =
         "attention_bias", CS_KEY_BOOL, AT(bias), "false", 0, 0, NULL, "q, k, v and o have biases"                      \
     }
 #define SLIDING                                                                                                        \
-    { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers see a window alone" },       \
+    { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers have a sliding window" },    \
         { "sliding_window", CS_KEY_INT, AT(window), "4096", 1, 1 << 30, NULL, "rows a windowed layer sees" },          \
     {                                                                                                                  \
         "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers before have no window"       \
@@ -105,7 +105,7 @@ typedef struct {
 
 typedef struct {
     const llama_sizes *sizes;
-    const traits *kin;
+    const traits *model_traits;
     cs_rope_sizes rope;
     int64_t window;
 } block_sizes;
@@ -121,9 +121,9 @@ static void block_declare(cs_unit *unit, const void *sizes)
         .head = s->head,
         .heads = { .queries = s->heads, .keys = s->keys, .window = given->window },
         .rope = &given->rope,
-        .bias = s->bias || given->kin->qkv_bias ? CS_BIAS : CS_NO_BIAS,
+        .bias = s->bias || given->model_traits->qkv_bias ? CS_BIAS : CS_NO_BIAS,
         .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
-        .normed = given->kin->normed,
+        .normed = given->model_traits->normed,
         .epsilon = (float)s->epsilon,
         .dropout = (float)s->dropout,
         .init = init,
@@ -160,17 +160,17 @@ static const cs_kind block_kind = { "llama block", block_declare, block_forward,
 
 /* ---- sizes ---- */
 
-/* What config.json leaves out or gives as null. */
-static void fill_sizes(llama_sizes *s, const traits *kin, const cs_family_input *input)
+/* Fills in what config.json leaves out or gives as null. */
+static void fill_sizes(llama_sizes *s, const traits *model_traits, const cs_family_input *input)
 {
     bool keys_said = json_object_get(input->config, "num_key_value_heads") != NULL;
     if (s->keys == 0)
-        s->keys = !keys_said && kin->keys > 0 ? kin->keys : s->heads;
+        s->keys = !keys_said && model_traits->keys > 0 ? model_traits->keys : s->heads;
     if (s->head == 0)
-        s->head = kin->head > 0 ? kin->head : s->width / s->heads;
-    if (kin->window == WINDOW && !json_object_get(input->config, "sliding_window"))
+        s->head = model_traits->head > 0 ? model_traits->head : s->width / s->heads;
+    if (model_traits->window == WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
-    if (kin->window == WINDOW_IF_ASKED && json_is_null(json_object_get(input->config, "sliding_window")))
+    if (model_traits->window == WINDOW_IF_ASKED && json_is_null(json_object_get(input->config, "sliding_window")))
         s->window = 0;
     if (s->heads % s->keys != 0)
         cs_json_fault(input->doc, input->path, "num_attention_heads %lld is not a multiple of num_key_value_heads %lld",
@@ -183,7 +183,7 @@ static void fill_sizes(llama_sizes *s, const traits *kin, const cs_family_input 
                       (long long)s->layers);
 }
 
-/* What layer_types says of layer i; NULL: it does not say. */
+/* Returns the type that layer_types gives for layer i, or NULL if it does not. */
 static const char *type_of(const llama_sizes *s, int64_t i, const cs_family_input *input)
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
@@ -193,12 +193,13 @@ static const char *type_of(const llama_sizes *s, int64_t i, const cs_family_inpu
     return type;
 }
 
-/* Of layer i; 0: none. Where the layers are all alike, layer_types may only say what they are. */
-static int64_t window_of(const llama_sizes *s, const traits *kin, int64_t i, const cs_family_input *input)
+/* Returns the attention window of layer i, or 0 if it has none. In models whose layers are all alike, layer_types
+ * may only repeat that. */
+static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64_t i, const cs_family_input *input)
 {
     const char *type = type_of(s, i, input);
     bool wanted = type ? strcmp(type, "sliding_attention") == 0 : i >= s->window_from;
-    if (kin->window == WINDOW_IF_ASKED)
+    if (model_traits->window == WINDOW_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
         cs_json_fault(input->doc, input->path,
@@ -207,15 +208,16 @@ static int64_t window_of(const llama_sizes *s, const traits *kin, int64_t i, con
     return s->window;
 }
 
-static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input, const traits *kin)
+static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input,
+                       const traits *model_traits)
 {
     llama_sizes s = *(const llama_sizes *)input->settings;
-    block_sizes sizes = { .sizes = &s, .kin = kin };
-    fill_sizes(&s, kin, input);
+    block_sizes sizes = { .sizes = &s, .model_traits = model_traits };
+    fill_sizes(&s, model_traits, input);
     cs_rotary_read(&sizes.rope, &(cs_rotary_input){ s.head, s.positions, s.theta, s.scaling, s.rotary }, input->doc,
                    input->path);
     for (int64_t i = 0; i < s.layers; i++)
-        window_of(&s, kin, i, input);
+        window_of(&s, model_traits, i, input);
     CS_TRY(cs_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s.width));
     cs_init init = { CS_NORMAL, (float)s.init_std };
@@ -224,7 +226,7 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
     for (int64_t i = 0; i < s.layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
-        sizes.window = window_of(&s, kin, i, input);
+        sizes.window = window_of(&s, model_traits, i, input);
         cs_model_add(*model, &block_kind, name, &sizes);
     }
     cs_ends_last last = { "model.norm",          CS_ENDS_RMS_NORM,     s.width, s.vocabulary, (float)s.epsilon, init,

@@ -1,4 +1,5 @@
-/* models.c - name to model; the table. */
+/* models.c - the models of Hugging Face's config.json by their model_type: the table of families, and the comparison of
+ * two descriptions of a model. */
 #include "models/models.h"
 #include "base/must.h"
 #include "models/family.h"
@@ -7,18 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cs_family *const families[] = {
-    &cs_family_gpt2, &cs_family_llama, &cs_family_mistral, &cs_family_qwen2, &cs_family_qwen3,
-};
+#define ADDRESS(name) &cs_family_##name,
+static const cs_family *const families[] = { CS_FAMILIES(ADDRESS) };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Keys that change no model of these, or none at one value; a family's own row for such a key comes before. */
+#define NAME(name) #name ", "
+static const char names[] = CS_FAMILIES(NAME);
+enum { NAMES_LENGTH = sizeof names - sizeof ", " };
+
+/* Keys that have no effect on any of these models, or that are refused except for one value. A row of the family's key
+ * table for the same key takes precedence. */
 static const cs_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
-/* The family's table and what of the neutral keys it does not have. */
+/* Returns the family's key table, followed by the neutral keys that it does not have. The caller frees it. */
 static cs_key *all_keys(const cs_family *family, int *count)
 {
     cs_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
@@ -46,8 +51,7 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
     const cs_family *family = type ? find(type) : NULL;
     if (!family) {
         if (type)
-            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there are: gpt2, llama, mistral, qwen2, qwen3",
-                          type);
+            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there are: %.*s", type, NAMES_LENGTH, names);
         else
             cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
         return cs_json_verdict(doc);
@@ -74,19 +78,20 @@ void cs_models_help(void)
                  families[i]->type);
         cs_keys_help(heading, families[i]->keys, families[i]->key_count);
     }
-    cs_keys_help("cspeed.model, every model_type: keys without effect, or refused but at one value", neutral, NEUTRAL);
+    cs_keys_help("cspeed.model, every model_type: keys without effect, and keys that accept only one value", neutral,
+                 NEUTRAL);
 }
 
-/* ---- two descriptions ---- */
+/* ---- comparison of two descriptions ---- */
 
-/* What the object says, else what the table says. A new reference. */
+/* Returns the value that the object has for this key, or the key's default. The caller owns the reference. */
 static json_t *value_of(const json_t *config, const cs_key *key)
 {
     json_t *value = json_object_get(config, key->name);
     return value && !json_is_null(value) ? json_incref(value) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 }
 
-/* A size of 0 stands for one that follows from others. */
+/* A size of 0 means that the size follows from other keys. */
 static bool is_derived(const cs_key *key, const json_t *value)
 {
     return key->type == CS_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;

@@ -1,26 +1,28 @@
-/* models.h - name to model; the table. */
+/* models.h - builds a model from Hugging Face's config.json, and compares two such descriptions. */
 #ifndef CS_MODELS_MODELS_H
 #define CS_MODELS_MODELS_H
 
 #include "base/keys.h"
 
-/* What the engine must know of a model beside its units. */
+/* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
-    int64_t positions;  /* longest sequence                                                */
-    int64_t vocabulary; /* tokens are below it                                             */
-    const char *alias;  /* another name of parameter alias_of (a tied head), or NULL: none */
+    int64_t positions;  /* length of the longest sequence                                         */
+    int64_t vocabulary; /* every token id is below it                                             */
+    const char *alias;  /* second name of the parameter alias_of (a tied head); NULL: there is none */
     const char *alias_of;
-    const char *architecture; /* transformers' class for it, "LlamaForCausalLM"                    */
+    const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"           */
 } cs_model_facts;
 
-/* Builds the model a Hugging Face config.json names. `path` is where the object stands in doc, for messages
- * ("cspeed.model"; "" for a config.json of its own). All faults go to doc; CS_BAD_CONFIG if there were any. */
+/* Builds the model that a Hugging Face config.json describes. `path` is the path of the object in doc, for messages:
+ * "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG if there
+ * are any. */
 cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path);
+/* Prints the key tables of all families. */
 void cs_models_help(void);
 
 enum { CS_MODELS_DIFFERENCES = 512 };
-/* The keys by which one config.json describes another model than the other, with both values, in one line; "" where
- * there are none. What only the first weights depend on is left out. */
+/* Writes, in one line, the keys in which two objects of config.json describe different models, with both values; "" if
+ * there are none. Keys that only affect the initial weights are left out. */
 void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
 
 #endif

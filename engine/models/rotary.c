@@ -1,4 +1,4 @@
-/* rotary.c - how a config.json says what a model's rotary positions are, in its old spelling and its new one. */
+/* rotary.c - reads the rotary position settings of a config.json, in the old spelling and the new one. */
 #include "models/rotary.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input
         sizes->attention = k->attention;
         sizes->truncate = k->truncate;
         need(doc, path, "yarn", "factor", k->factor);
-    } /* "dynamic" scales beyond max_position_embeddings alone, where no sequence of ours goes */
+    } /* "dynamic" scales only beyond max_position_embeddings, and no sequence here is that long */
 }
 
 void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path)

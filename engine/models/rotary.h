@@ -1,4 +1,5 @@
-/* rotary.h - how a config.json says what a model's rotary positions are, in its old spelling and its new one. */
+/* rotary.h - reads the rotary position settings of a config.json, in the old spelling (rope_theta, rope_scaling) and
+ * the new one (rope_parameters). */
 #ifndef CS_MODELS_ROTARY_H
 #define CS_MODELS_ROTARY_H
 
@@ -6,14 +7,14 @@
 #include "cspeed/layer.h"
 
 typedef struct {
-    int64_t width;      /* of a head                                          */
+    int64_t width;      /* width of a head */
     int64_t positions;  /* max_position_embeddings                            */
-    double theta;       /* rope_theta of the old spelling                     */
+    double theta;       /* rope_theta, of the old spelling */
     json_t *scaling;    /* rope_scaling, or NULL                              */
-    json_t *parameters; /* rope_parameters, or NULL: it wins, as it does there */
+    json_t *parameters; /* rope_parameters, or NULL; takes precedence, as in transformers */
 } cs_rotary_input;
 
-/* Faults go to doc, below `path`. */
+/* Faults are added to doc, with `path` in front. */
 void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path);
 
 #endif

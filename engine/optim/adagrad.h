@@ -1,4 +1,4 @@
-/* adagrad.h - Adagrad (Duchi et al. 2011) as torch.optim.Adagrad: the rate comes with lr_decay applied. */
+/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. lr_decay is already applied to h.rate. */
 #ifndef CS_OPTIM_ADAGRAD_H
 #define CS_OPTIM_ADAGRAD_H
 
@@ -11,5 +11,13 @@ CS_RULE float adagrad(float p, float g, float *sum, float *unused, cs_hyper h)
     *sum += g * g;
     return p - h.rate * (g / (sqrtf(*sum) + h.epsilon));
 }
+
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define ADAGRAD_KEYS                                                                                                   \
+    RATE("1e-2"), NUMBER("lr_decay", lr_decay, "0", 0, "update t has the rate lr / (1 + (t - 1) lr_decay)"),           \
+        DECAY("added to the gradient of parameters that ask for it"),                                                  \
+        NUMBER("initial_accumulator_value", first_sum, "0", 0, "the sum of squares begins here"),                      \
+        NUMBER("eps", epsilon, "1e-10", 0, "added outside the root; \"auto\": the default"), NO_FOREACH, NO_AMSGRAD,   \
+        NO_FUSED, NO_MAXIMUM, FP32_STATES, NO_CLIPPING
 
 #endif

@@ -1,8 +1,8 @@
-/* adam.h - Adam (Kingma & Ba 2015), weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
+/* adam.h - Adam (Kingma & Ba 2015) with weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
 #ifndef CS_OPTIM_ADAM_H
 #define CS_OPTIM_ADAM_H
 
-#include "optim/rule.h"
+#include "optim/adamw.h"
 
 CS_RULE float adam(float p, float g, float *m, float *v, cs_hyper h)
 {
@@ -11,5 +11,8 @@ CS_RULE float adam(float p, float g, float *m, float *v, cs_hyper h)
     *v = h.beta2 * *v + h.rest2 * g * g;
     return p - h.rate * ((*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon));
 }
+
+/* "Adam" and "AdamW" have the same keys; cs_optim_read looks at adam_w_mode. */
+#define ADAM_KEYS ADAMW_KEYS
 
 #endif

@@ -1,4 +1,4 @@
-/* adamw.h - AdamW (Loshchilov & Hutter 2019): Adam, with weight decay kept out of the moments. */
+/* adamw.h - AdamW (Loshchilov & Hutter 2019): Adam with weight decay that does not enter the moments. */
 #ifndef CS_OPTIM_ADAMW_H
 #define CS_OPTIM_ADAMW_H
 
@@ -11,5 +11,15 @@ CS_RULE float adamw(float p, float g, float *m, float *v, cs_hyper h)
     float direction = (*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon);
     return p - h.rate * (direction + h.decay * p);
 }
+
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define ADAMW_KEYS                                                                                                     \
+    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
+        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"), DECAY(ASKED),              \
+        FLAG("bias_correction", bias_correction, "true", "divide the moments by 1 - beta^t"),                          \
+        FLAG("adam_w_mode", adam_w_mode, "true",                                                                       \
+             "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),                                 \
+        INERT("torch_adam", "false", "one implementation here, with PyTorch's arithmetic"), GRAD_NONE, NO_FOREACH,     \
+        NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
 
 #endif

@@ -1,4 +1,4 @@
-/* groups.c - parameter groups: which settings move which parameter. */
+/* groups.c - parameter groups: which optimizer settings apply to which parameter. */
 #include "optim/groups.h"
 
 #include <fnmatch.h>
@@ -34,7 +34,7 @@ static void add(cs_groups *groups, cs_group group, double base)
     groups->group[groups->count++] = group;
 }
 
-/* Muon's two sides; every other optimizer has one. */
+/* Adds a group, or for Muon two: its matrices and its other parameters. */
 static void add_sides(cs_groups *groups, cs_group group, double base)
 {
     bool muon = group.settings.kind == CS_OPTIM_MUON;
@@ -86,9 +86,9 @@ void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *s
     add_sides(groups, (cs_group){ .settings = *settings, .written = -1 }, settings->rate);
 }
 
-/* ---- whose is it ---- */
+/* ---- the group of a parameter ---- */
 
-/* DeepSpeed's rule, by name; and GPT-2's embeddings, whose names it misses. */
+/* DeepSpeed's rule, which looks at the name, extended by GPT-2's embeddings, whose names it misses. */
 static bool is_matrix(const char *name, bool vector)
 {
     static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };
@@ -120,6 +120,6 @@ int cs_groups_find(const cs_groups *groups, const char *name, bool vector)
     int index = 0;
     while (
         !((matrix ? groups->group[index].matrices : groups->group[index].others) && names(&groups->group[index], name)))
-        index++; /* the last, default ones take all */
+        index++; /* the last group, the default, takes every parameter */
     return index;
 }

@@ -1,8 +1,8 @@
-/* groups.h - parameter groups: which settings move which parameter.
+/* groups.h - parameter groups: which optimizer settings apply to which parameter.
  *
- * cspeed.param_groups is a list of {"params": "glob" or ["glob", ...], and keys of optimizer.params}; the first whose
- * glob matches a parameter's whole name takes it, and what no group takes follows optimizer.params. Muon makes two of
- * each: its matrices, and AdamW for the rest. */
+ * cspeed.param_groups is a list of {"params": "glob" or ["glob", ...]} with keys of optimizer.params. The first
+ * group with a glob that matches a parameter's whole name has that parameter; parameters that match no group follow
+ * optimizer.params. With Muon each group becomes two: Muon for its matrices and AdamW for its other parameters. */
 #ifndef CS_OPTIM_GROUPS_H
 #define CS_OPTIM_GROUPS_H
 
@@ -11,13 +11,13 @@
 enum { CS_GROUPS = 64 };
 
 typedef struct {
-    const json_t *params; /* a glob or a list of them; NULL: all that is left            */
+    const json_t *params; /* a glob or a list of globs; NULL: all parameters that no other group has */
     cs_optim_settings settings;
     cs_optimizer optimizer;
-    double ratio;          /* of its rate to optimizer.params.lr, under every schedule   */
-    bool decays;           /* gives its own weight_decay, which falls on vectors too     */
-    bool matrices, others; /* which of the parameters it names are its own      */
-    int written;           /* its number in cspeed.param_groups, from 0; -1: the default */
+    double ratio;          /* its rate divided by optimizer.params.lr, under every schedule */
+    bool decays;           /* it sets weight_decay itself, which then applies to vectors too */
+    bool matrices, others; /* whether it has the matrices, and the others, of the parameters that it names */
+    int written;           /* index in cspeed.param_groups; -1: the default group */
 } cs_group;
 
 typedef struct {
@@ -25,11 +25,12 @@ typedef struct {
     int count;
 } cs_groups;
 
-/* `list` is cspeed.param_groups, NULL: none. `settings` are optimizer.params'. */
+/* `list` is cspeed.param_groups, or NULL if there is none. `settings` holds the values of optimizer.params. */
 void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *settings, cs_groups *groups);
-/* The group of a parameter. */
+/* Returns the index of the group that has this parameter. */
 int cs_groups_find(const cs_groups *groups, const char *name, bool vector);
-/* Whether pattern `index` of the group matches; false with *pattern NULL behind the last. */
+/* Returns whether pattern number `index` of the group matches the name. After the last pattern, returns false and
+ * sets *pattern to NULL. */
 bool cs_groups_match(const cs_group *group, size_t index, const char *name, const char **pattern);
 
 #endif

@@ -1,6 +1,6 @@
-/* lamb.h - LAMB's direction (You et al. 2020): Adam's, not yet corrected for bias, with the decay in it.
+/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, weight decay included.
  *
- * The step along it is rate * fix1 * (norm of the parameter / norm of the direction): zero/update.c. */
+ * zero/update.c takes the step along it: rate * fix1 * (norm of the parameter / norm of the direction). */
 #ifndef CS_OPTIM_LAMB_H
 #define CS_OPTIM_LAMB_H
 
@@ -13,5 +13,15 @@ CS_RULE float lamb(float p, float g, float *m, float *v, cs_hyper h)
     float root = h.inside_root ? sqrtf(*v + h.epsilon) : sqrtf(*v) + h.epsilon;
     return *m / root + h.decay * p;
 }
+
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define LAMB_KEYS                                                                                                      \
+    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
+        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),                          \
+        FLAG("eps_inside_sqrt", inside_root, "false", "eps is added under the root"), DECAY(ASKED),                    \
+        NUMBER("max_coeff", max_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),                     \
+        NUMBER("min_coeff", min_ratio, "0.01", 0, "smallest ratio"),                                                   \
+        FLAG("bias_correction", bias_correction, "true", "multiply by sqrt(1 - beta2^t) / (1 - beta1^t)"), NO_AMSGRAD, \
+        REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
 
 #endif

@@ -1,4 +1,5 @@
-/* lion.h - Lion (Chen et al. 2023): the sign of a mix of momentum and gradient; the sign of 0 is 0, as in the paper. */
+/* lion.h - Lion (Chen et al. 2023): the step is the sign of an interpolation of momentum and gradient; the sign of 0
+ * is 0, as in the paper. */
 #ifndef CS_OPTIM_LION_H
 #define CS_OPTIM_LION_H
 
@@ -10,8 +11,14 @@ CS_RULE float lion(float p, float g, float *m, float *unused, cs_hyper h)
     float mix = h.beta1 * *m + h.rest1 * g;
     float sign = (mix > 0 ? 1.0f : 0.0f) - (mix < 0 ? 1.0f : 0.0f);
     *m = h.beta2 * *m + h.rest2 * g;
-    sign = mix == mix ? sign : mix; /* a gradient that is no number must not pass for 0 */
+    sign = mix == mix ? sign : mix; /* keeps NaN: a gradient that is not a number must not count as 0 */
     return p - h.rate * (sign + h.decay * p);
 }
+
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define LION_KEYS                                                                                                      \
+    RATE("1e-3"),                                                                                                      \
+        BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),       \
+        DECAY(ASKED), GRAD_NONE, FP32_STATES, NO_CLIPPING
 
 #endif

@@ -1,4 +1,5 @@
-/* optim.c - optimizers: name to optimizer, hyper-parameters at step t, the "optimizer" section. */
+/* optim.c - optimizers: their table, the hyper-parameters of one step, and the section "optimizer" of a
+ * configuration. */
 #include "optim/optim.h"
 #include "base/value.h"
 #include "optim/rules.h"
@@ -10,12 +11,13 @@
 cs_optimizer cs_optim_find(const cs_optim_settings *settings)
 {
     static const cs_optimizer list[] = {
-#define RULE(function, name, slots, first, second) { 0, name, slots, { first, second }, 0, false },
-#define DIRECTION(function, name, slots, first, second) { 0, name, slots, { first, second }, 0, true },
+#define ENTRY(constant, name, slots, first, second, directs)                                                           \
+    [CS_OPTIM_##constant] = { CS_OPTIM_##constant, name, slots, { first, second }, 0, directs },
+#define RULE(function, constant, ...) ENTRY(constant, __VA_ARGS__, false)
+#define DIRECTION(function, constant, ...) ENTRY(constant, __VA_ARGS__, true)
 #include "optim/rules.h"
     };
     cs_optimizer found = list[settings->kind];
-    found.kind = (cs_optim_kind)settings->kind;
     if (found.kind == CS_OPTIM_ADAGRAD)
         found.first_value = (float)settings->first_sum;
     if (found.kind == CS_OPTIM_SGD && settings->momentum == 0) {
@@ -39,7 +41,7 @@ cs_optim_settings cs_optim_beside_muon(const cs_optim_settings *settings)
     return other;
 }
 
-/* LAMB's two corrections are one factor on its step; Adagrad's decay of the rate goes into the rate. */
+/* LAMB's two bias corrections become one factor on the step. Adagrad's lr_decay becomes part of the rate. */
 cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;
@@ -94,7 +96,7 @@ static bool gives(const json_t *object, const char *key)
     return value && !json_is_null(value) && !cs_value_is_auto(value);
 }
 
-/* Muon's muon_lr and adam_lr follow lr where only that is given. */
+/* Where the configuration gives lr and not muon_lr or adam_lr, those two take the value of lr. */
 static void settle_rates(const json_t *object, cs_optim_settings *settings)
 {
     bool both = gives(object, "lr");
@@ -112,9 +114,11 @@ typedef struct {
 
 static const cs_key section_keys[] = {
     { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
-      "Adam, AdamW, SGD, Adagrad, Lion, Lamb or Muon, caseless" },
-    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below" },
-    { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is one way of updating" },
+#define RULE(function, constant, name, ...) name ", "
+#include "optim/rules.h"
+      "in upper or lower case" },
+    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
+    { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is only one implementation of the update" },
 };
 
 void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings)
@@ -126,7 +130,7 @@ void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings)
     cs_types_default(settings);
     cs_keys_fill(doc, section, "optimizer", &text, CS_KEYS(section_keys));
     if (section && !text.type)
-        cs_json_fault(doc, "optimizer", "\"type\" is missing: Adam, AdamW, SGD, Adagrad, Lion, Lamb or Muon");
+        cs_types_missing(doc);
     else if (section)
         type = cs_types_find(doc, text.type);
     if (!type || (section && !text.type))
@@ -148,7 +152,7 @@ static void override(cs_json *doc, const char *path, const char *name, const jso
     if (!key)
         cs_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", near ? near : "params");
     else if (key->type > CS_KEY_PAIR || key->type == CS_KEY_CHOICE || strcmp(name, "adam_w_mode") == 0)
-        cs_json_fault(doc, full, "a group cannot have its own: give it in optimizer.params");
+        cs_json_fault(doc, full, "a parameter group cannot set this key: set it in optimizer.params");
     else if (cs_value_is_auto(value))
         cs_json_fault(doc, full, "\"auto\" cannot be resolved here: give the value, or leave the key out");
     else if (!json_is_null(value))

@@ -1,4 +1,4 @@
-/* precision.c - the table of operations and types. */
+/* precision.c - mixed precision: the table of operations and types. */
 #include "optim/precision.h"
 
 const char *cs_precision_name(cs_dtype dtype)

@@ -1,29 +1,29 @@
-/* precision.h - what numbers are stored, multiplied, summed and sent in: one row of types for a whole training.
+/* precision.h - mixed precision: the types in which a training stores, multiplies, reduces and sends numbers.
  *
- * Arithmetic is fp32 in every mode (where cspeed.bf16_products says so a CPU multiplies bf16 itself, and adds in fp32): a type says what a number
- * is rounded to where it is kept or handed on. */
+ * Arithmetic is fp32 in every mode, except that cspeed.bf16_products lets a CPU multiply bf16 itself and add in
+ * fp32. A type here says to which format a number is rounded when it is stored or passed on. */
 #ifndef CS_OPTIM_PRECISION_H
 #define CS_OPTIM_PRECISION_H
 
 #include "base/status.h"
 
 typedef struct {
-    cs_dtype values;   /* parameters as they compute, and what flows between units                     */
-    cs_dtype products; /* what matrix products and attention take and give                             */
-    cs_dtype masters;  /* parameters as the optimizer moves them; where this is `values`, there is one copy */
-    cs_dtype slots;    /* the optimizer's memory                                                       */
-    cs_dtype sums;     /* reduced and accumulated gradients                                            */
-    cs_dtype wire;     /* gradients between ranks                                                      */
-    bool wide_norms;   /* norms of a 16-bit model have fp32 parameters                               */
-    bool scaled;       /* the loss is scaled, and a step whose gradients are not finite is skipped   */
+    cs_dtype values;   /* parameters during computation, and the tensors between units */
+    cs_dtype products; /* inputs and outputs of matrix products and attention */
+    cs_dtype masters;  /* parameters during the update; if equal to `values`, there is only one copy */
+    cs_dtype slots;    /* optimizer state */
+    cs_dtype sums;     /* reduced and accumulated gradients */
+    cs_dtype wire;     /* gradients during communication between ranks */
+    bool wide_norms;   /* norm layers of a 16-bit model have fp32 parameters */
+    bool scaled;       /* loss scaling is on: a step whose gradients are not finite is skipped */
 } cs_precision;
 
 const char *cs_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
 
-/* Row `index` of the table that says which kind of operation runs in what; false after the last. */
+/* Returns row `index` of the table that says which kind of operation uses which types; false after the last row. */
 typedef struct {
     const char *operation;
-    cs_dtype takes, gives; /* in between it computes in fp32 */
+    cs_dtype takes, gives; /* it computes in fp32 */
 } cs_precision_row;
 bool cs_precision_list(const cs_precision *precision, int index, cs_precision_row *row);
 

@@ -1,8 +1,17 @@
-/* rules.h - the list of rules, in the order of cs_optim_kind. Include with RULE and DIRECTION defined; they are
- * undefined here.
+/* rules.h - the list of optimizers. This is the only place that lists them.
  *
- * RULE(function, the optimizer's name, most slots, their names): the function returns the new value. DIRECTION(...): it
- * returns the direction of the step, which needs something of the whole tensor before it can be taken. */
+ * Included without RULE: the update functions of all optimizers, from their headers. Included with RULE defined: one
+ * RULE or DIRECTION for each optimizer, for tables and enums that are made from the list; both are undefined at the
+ * end, and DIRECTION is RULE where it is not defined.
+ *
+ * RULE(function, CONSTANT, name, slots, slot names...): the function returns the new value of the parameter.
+ * DIRECTION(...): the function returns the direction of the step, because the step needs a norm or a matrix of the
+ * whole tensor. CS_OPTIM_<CONSTANT> is the value of cs_optim_kind, and the header defines <CONSTANT>_KEYS, the rows of
+ * optimizer.params. The first entry is the optimizer of a configuration that names none.
+ *
+ * To add an optimizer: write its header, and add its #include and its line here. */
+#ifndef RULE
+
 #include "optim/adamw.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -11,14 +20,21 @@
 #include "optim/lamb.h"
 #include "optim/muon.h"
 
-#ifdef RULE
-RULE(adamw, "AdamW", 2, "exp_avg", "exp_avg_sq")
-RULE(adam, "Adam", 2, "exp_avg", "exp_avg_sq")
-RULE(sgd, "SGD", 1, "momentum_buffer", NULL)
-RULE(adagrad, "Adagrad", 1, "sum", NULL)
-RULE(lion, "Lion", 1, "exp_avg", NULL)
-DIRECTION(lamb, "Lamb", 2, "exp_avg", "exp_avg_sq")
-DIRECTION(muon, "Muon", 1, "momentum_buffer", NULL)
+#else
+
+#ifndef DIRECTION
+#define DIRECTION RULE
+#endif
+
+RULE(adamw, ADAMW, "AdamW", 2, "exp_avg", "exp_avg_sq")
+RULE(adam, ADAM, "Adam", 2, "exp_avg", "exp_avg_sq")
+RULE(sgd, SGD, "SGD", 1, "momentum_buffer", NULL)
+RULE(adagrad, ADAGRAD, "Adagrad", 1, "sum", NULL)
+RULE(lion, LION, "Lion", 1, "exp_avg", NULL)
+DIRECTION(lamb, LAMB, "Lamb", 2, "exp_avg", "exp_avg_sq")
+DIRECTION(muon, MUON, "Muon", 1, "momentum_buffer", NULL)
+
 #undef RULE
 #undef DIRECTION
+
 #endif

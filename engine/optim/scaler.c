@@ -1,10 +1,11 @@
-/* scaler.c - loss scale: where it begins, and what is said of it. */
+/* scaler.c - loss scaling: the initial scale, and DeepSpeed's log lines about changes. */
 #include "optim/scaler.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define SKIPPED "[deepspeed] OVERFLOW! Rank 0 Skipping step." /* as readers of DeepSpeed's logs look for it */
+/* Programs that read DeepSpeed's logs search for this text. */
+#define SKIPPED "[deepspeed] OVERFLOW! Rank 0 Skipping step."
 
 void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled)
 {
@@ -15,7 +16,7 @@ void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool 
     scaler->scale = scaler->dynamic ? ldexp(1, (int)settings->initial_scale_power) : settings->loss_scale;
 }
 
-/* What cs_scaler_next makes of a dynamic scale that overflowed. */
+/* Describes what cs_scaler_next does with a dynamic scale whose gradients overflowed. */
 static cs_status describe(const cs_scaler *before, const cs_scaler_settings *settings, char *text, size_t room)
 {
     if (before->hysteresis > 1)

@@ -1,6 +1,7 @@
-/* scaler.h - loss scale: static or dynamic; says whether a step counts.
+/* scaler.h - loss scaling, static or dynamic.
  *
- * DeepSpeed's DynamicLossScaler of stages 1-3 (hysteresis included), at every stage. */
+ * Dynamic scaling is DeepSpeed's DynamicLossScaler of stages 1 to 3, hysteresis included; cspeed uses it at every
+ * stage. */
 #ifndef CS_OPTIM_SCALER_H
 #define CS_OPTIM_SCALER_H
 
@@ -12,20 +13,20 @@ typedef struct {
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool consecutive_hysteresis;
     double min_loss_scale;
-    double max_loss_scale; /* 0: as far as a float goes */
+    double max_loss_scale; /* 0: the largest finite float */
 } cs_scaler_settings;
 
 typedef struct {
     bool dynamic;
     double scale;
-    int64_t hysteresis;    /* overflows still tolerated before lowering */
-    int64_t iteration;     /* steps judged so far                        */
+    int64_t hysteresis;    /* overflows that are tolerated before the scale is lowered */
+    int64_t iteration;     /* number of steps so far */
     int64_t last_overflow; /* iteration of the last overflow; -1: none   */
 } cs_scaler;
 
-/* The scale of the step after one whose gradients overflowed, or did not. The machine is DeepSpeed's, with three
- * corrections: hysteresis 0 or less means 1 (there, such a scale is never lowered), a scale below the minimum does not
- * rise when it overflows, and the scale stays a finite float. */
+/* Returns the scaler of the next step, after a step whose gradients overflowed or did not. The algorithm is
+ * DeepSpeed's with three corrections: a hysteresis of 0 or less means 1 (DeepSpeed would never lower the scale), a
+ * scale below the minimum does not rise when gradients overflow, and the scale stays a finite float. */
 CS_RULE cs_scaler cs_scaler_next(cs_scaler scaler, const cs_scaler_settings *settings, bool overflow)
 {
     bool stuck = scaler.dynamic && scaler.hysteresis <= 1 && scaler.scale <= settings->min_loss_scale;
@@ -47,11 +48,11 @@ CS_RULE cs_scaler cs_scaler_next(cs_scaler scaler, const cs_scaler_settings *set
     return scaler;
 }
 
-/* enabled false (fp32, bf16): a static scale of 1. */
+/* If `enabled` is false (fp32, bf16), the scale is static and 1. */
 void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled);
-/* After each step's gradients were judged: *scaler becomes the next. CS_UNSUPPORTED with a sentence when the scale
- * overflows at its minimum: training cannot go on. *said, where not NULL, is set to DeepSpeed's line about it, or ""
- * (borrowed, static buffer of the thread). */
+/* Sets *scaler to the scaler of the next step. Returns CS_UNSUPPORTED with a message if gradients overflow at the
+ * minimum scale, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about
+ * the change or ""; the text is in a static buffer of the thread. */
 cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

@@ -1,6 +1,7 @@
-/* sgd.h - stochastic gradient descent as torch.optim.SGD: beta1 is the momentum, beta2 the dampening.
+/* sgd.h - stochastic gradient descent as in torch.optim.SGD. beta1 is the momentum and beta2 the dampening.
  *
- * The buffer starts as the first gradient, undampened. Without momentum there is no buffer, and it may be NULL. */
+ * The momentum buffer starts as the first gradient, without dampening. Without momentum there is no buffer, and its
+ * pointer may be NULL. */
 #ifndef CS_OPTIM_SGD_H
 #define CS_OPTIM_SGD_H
 
@@ -16,5 +17,13 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, cs_hyper h)
     }
     return p - h.rate * g;
 }
+
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define SGD_KEYS                                                                                                       \
+    RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
+        NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),                             \
+        DECAY("added to the gradient of parameters that ask for it"),                                                  \
+        FLAG("nesterov", nesterov, "false", "Nesterov momentum; needs momentum, and no dampening"), NO_FOREACH,        \
+        NO_FUSED, NO_MAXIMUM, NO_CLIPPING
 
 #endif

@@ -1,5 +1,7 @@
-/* types.c - the optimizers' key tables, and the names that are refused. */
+/* types.c - the key tables of optimizer.params, made from the list of optimizers, and the optimizers of DeepSpeed and
+ * PyTorch that are refused by name. */
 #include "optim/types.h"
+#include "optim/rules.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -7,6 +9,7 @@
 #define AT(field) offsetof(cs_optim_settings, field)
 #define MOST 1e30
 
+/* The words in which <CONSTANT>_KEYS of an optimizer's header is written. */
 #define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
         key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                           \
@@ -42,100 +45,22 @@
 #define GRAD_NONE INERT("set_grad_none", "true", "the engine owns the gradients")
 #define FP32_STATES REFUSED("fp32_optimizer_states", "true", "1", "the moments are always kept in fp32")
 
-static const cs_key adam_keys[] = {
-    RATE("1e-3"),
-    BETAS("[0.9, 0.999]", MOMENTS),
-    NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"),
-    DECAY(ASKED),
-    FLAG("bias_correction", bias_correction, "true", "divide the moments by 1 - beta^t"),
-    FLAG("adam_w_mode", adam_w_mode, "true", "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),
-    INERT("torch_adam", "false", "one implementation here, with PyTorch's arithmetic"),
-    GRAD_NONE,
-    NO_FOREACH,
-    NO_AMSGRAD,
-    NO_FUSED,
-    NO_MAXIMUM,
-    FP32_STATES,
-    REFUSED("freeze_step", "null", NULL, NO_ONE_BIT),
-    NO_CLIPPING,
-};
-
-static const cs_key sgd_keys[] = {
-    RATE("1e-3"),
-    NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),
-    NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),
-    DECAY("added to the gradient of parameters that ask for it"),
-    FLAG("nesterov", nesterov, "false", "Nesterov momentum; needs momentum, and no dampening"),
-    NO_FOREACH,
-    NO_FUSED,
-    NO_MAXIMUM,
-    NO_CLIPPING,
-};
-
-static const cs_key adagrad_keys[] = {
-    RATE("1e-2"),
-    NUMBER("lr_decay", lr_decay, "0", 0, "update t has the rate lr / (1 + (t - 1) lr_decay)"),
-    DECAY("added to the gradient of parameters that ask for it"),
-    NUMBER("initial_accumulator_value", first_sum, "0", 0, "the sum of squares begins here"),
-    NUMBER("eps", epsilon, "1e-10", 0, "added outside the root; \"auto\": the default"),
-    NO_FOREACH,
-    NO_AMSGRAD,
-    NO_FUSED,
-    NO_MAXIMUM,
-    FP32_STATES,
-    NO_CLIPPING,
-};
-
-static const cs_key lion_keys[] = {
-    RATE("1e-3"),
-    BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),
-    DECAY(ASKED),
-    GRAD_NONE,
-    FP32_STATES,
-    NO_CLIPPING,
-};
-
-static const cs_key lamb_keys[] = {
-    RATE("1e-3"),
-    BETAS("[0.9, 0.999]", MOMENTS),
-    NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),
-    FLAG("eps_inside_sqrt", inside_root, "false", "eps is added under the root"),
-    DECAY(ASKED),
-    NUMBER("max_coeff", max_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),
-    NUMBER("min_coeff", min_ratio, "0.01", 0, "smallest ratio"),
-    FLAG("bias_correction", bias_correction, "true", "multiply by sqrt(1 - beta2^t) / (1 - beta1^t)"),
-    NO_AMSGRAD,
-    REFUSED("freeze_step", "null", NULL, NO_ONE_BIT),
-    NO_CLIPPING,
-};
-
-static const cs_key muon_keys[] = {
-    NUMBER("lr", rate, "0.02", 0, "learning rate of both sides where the next two are not given"),
-    NUMBER("muon_lr", matrix_rate, "null", 0, "of matrices; null: lr, else 0.02"),
-    NUMBER("adam_lr", other_rate, "null", 0, "of what is no matrix, of embeddings and the head; null: lr, else 3e-4"),
-    { "momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "of the matrices' gradients" },
-    DECAY(ASKED),
-    { "ns_method", CS_KEY_CHOICE, AT(ns_method), "\"gram\"", 0, 0, "gram|standard",
-      "one loop for both here, five iterations in fp32: they are the same polynomial" },
-    BETAS("[0.9, 0.95]", "AdamW's, for the other side"),
-    NUMBER("eps", epsilon, "1e-10", 0, "AdamW's, for the other side"),
-    NO_CLIPPING,
-};
+/* One key table for each optimizer: keys_ADAMW and so on. */
+#define RULE(function, constant, ...) static const cs_key keys_##constant[] = { constant##_KEYS };
+#include "optim/rules.h"
 
 static const cs_type types[] = {
-    /* the first of a kind names its table */
-    { "AdamW", CS_OPTIM_ADAMW, CS_KEYS(adam_keys) }, { "Adam", CS_OPTIM_ADAM, CS_KEYS(adam_keys) },
-    { "SGD", CS_OPTIM_SGD, CS_KEYS(sgd_keys) },      { "Adagrad", CS_OPTIM_ADAGRAD, CS_KEYS(adagrad_keys) },
-    { "Lion", CS_OPTIM_LION, CS_KEYS(lion_keys) },   { "Lamb", CS_OPTIM_LAMB, CS_KEYS(lamb_keys) },
-    { "Muon", CS_OPTIM_MUON, CS_KEYS(muon_keys) },
+#define RULE(function, constant, name, ...)                                                                            \
+    [CS_OPTIM_##constant] = { name, CS_OPTIM_##constant, CS_KEYS(keys_##constant) },
+#include "optim/rules.h"
 };
 enum { TYPES = sizeof types / sizeof *types };
 
 #define COMPRESSED "gradients are exchanged uncompressed here; Adam and Lamb are the optimizers it approximates"
 #define MUP "muP's scaling of rates by width is not built"
-#define OF_TORCH "of torch.optim only Adam, AdamW, SGD, Adagrad and Muon have a rule here"
+#define OF_TORCH "cspeed does not implement this optimizer of torch.optim"
 
-/* Known to DeepSpeed, by itself or in torch.optim, and not there. */
+/* Optimizers that DeepSpeed or torch.optim has and cspeed has not. */
 static const struct {
     const char *name, *reason;
 } refused[] = {
@@ -158,7 +83,13 @@ static const struct {
 };
 enum { REFUSED_TYPES = sizeof refused / sizeof *refused };
 
-#define THERE "Adam, AdamW, SGD, Adagrad, Lion, Lamb and Muon are there"
+static const char names[] =
+#define RULE(function, constant, name, ...) name ", "
+#include "optim/rules.h"
+    ;
+enum { NAMES_LENGTH = sizeof names - sizeof ", " };
+
+#define SUPPORTED "the optimizers are %.*s"
 
 void cs_types_default(cs_optim_settings *settings)
 {
@@ -179,19 +110,26 @@ const cs_type *cs_types_find(cs_json *doc, const char *name)
             return &types[i];
     for (int i = 0; i < REFUSED_TYPES; i++)
         if (strcasecmp(refused[i].name, name) == 0) {
-            cs_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " THERE, refused[i].name,
-                          refused[i].reason);
+            cs_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " SUPPORTED,
+                          refused[i].name, refused[i].reason, NAMES_LENGTH, names);
             return NULL;
         }
-    cs_json_fault(doc, "optimizer.type", "no optimizer is named \"%.48s\"; " THERE, name);
+    cs_json_fault(doc, "optimizer.type", "no optimizer is named \"%.48s\"; " SUPPORTED, name, NAMES_LENGTH, names);
     return NULL;
+}
+
+void cs_types_missing(cs_json *doc)
+{
+    cs_json_fault(doc, "optimizer", "\"type\" is missing; " SUPPORTED, NAMES_LENGTH, names);
 }
 
 void cs_types_help(void)
 {
-    cs_keys_help("optimizer.params of Adam, AdamW", CS_KEYS(adam_keys));
-    for (int i = CS_OPTIM_SGD; i < TYPES; i++) {
+    cs_keys_help("optimizer.params of Adam, AdamW", CS_KEYS(keys_ADAM));
+    for (int i = 0; i < TYPES; i++) {
         char heading[48];
+        if (i == CS_OPTIM_ADAMW || i == CS_OPTIM_ADAM)
+            continue;
         snprintf(heading, sizeof heading, "optimizer.params of %s", types[i].name);
         cs_keys_help(heading, types[i].keys, types[i].count);
     }

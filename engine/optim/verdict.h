@@ -1,46 +1,47 @@
-/* verdict.h - a step judged at its boundary, from what ranks added up: whether parameters move, what gradients are
- * multiplied with, and the loss scale of the next step. One text for every device, in doubles and in one order, so that
- * the bits are the same wherever it is judged. */
+/* verdict.h - the verdict on a step at the end of gradient accumulation, computed from sums over all ranks: whether
+ * parameters change, the factor on the gradients (unscaling, mean, clipping), and the loss scale of the next step.
+ * The same code runs on every device, in doubles and in one order, so the bits are the same. */
 #ifndef CS_OPTIM_VERDICT_H
 #define CS_OPTIM_VERDICT_H
 
 #include "base/exact.h"
 #include "optim/scaler.h"
 
-/* What ranks tell each other, in one all-reduce of integers: sums in any order, the same bits. */
+/* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
+ * bits. */
 typedef struct {
-    cs_exact squares; /* of gradients, unscaled by the scale of this step            */
-    cs_exact loss;    /* of rows that have a target                                  */
-    int64_t rows;     /* how many                                                    */
-    int64_t saved;    /* ranks whose part of a checkpoint in flight is done          */
+    cs_exact squares; /* squares of the gradients, divided by the loss scale of this step */
+    cs_exact loss;    /* losses of the rows that have a target */
+    int64_t rows;     /* number of rows that have a target */
+    int64_t saved;    /* number of ranks that have written their part of the checkpoint in progress */
 } cs_step_sums;
 
-/* Of the step, as the host knows it. The seed of backward gave each row scale / step_rows, the way between ranks
- * `before`. */
+/* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row;
+ * gradients were multiplied by `before` before the reduction over ranks. */
 typedef struct {
-    double step_rows; /* rows of all micro-batches of one rank                    */
-    double before;    /* gradients were multiplied by it before they travelled    */
-    double times;     /* 1: a mean over rows; the world's size: a sum over ranks  */
-    double clipping;  /* the most their norm may be; 0: anything                  */
-    bool checked;     /* gradients that are not finite move nothing               */
+    double step_rows; /* rows of all micro-batches of one rank */
+    double before;    /* factor on the gradients before the reduction (predivide) */
+    double times;     /* 1: the loss is a mean over rows; the number of ranks: a sum over ranks */
+    double clipping;  /* the greatest gradient norm; 0: no clipping */
+    bool checked;     /* a step with gradients that are not finite is skipped */
     cs_scaler_settings scaler;
 } cs_step_terms;
 
-/* What an update asks. */
+/* The part of the verdict that an update reads. */
 typedef struct {
-    float factor; /* gradients are multiplied with it: unscaled, averaged over the rows that counted, and clipped */
-    int open;     /* 0: nothing moves */
+    float factor; /* factor on the gradients: unscaling, mean over the rows that have a target, and clipping */
+    int open;     /* 0: parameters do not change */
 } cs_gate;
 
 typedef struct {
     cs_gate gate;
-    cs_scaler scaler; /* of the next step; one without a target tells nothing of it */
-    double norm;      /* of gradients, unscaled, before clipping                    */
-    double loss;      /* mean over rows; NaN where there are none                   */
+    cs_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
+    double norm;      /* norm of the unscaled gradients before clipping */
+    double loss;      /* mean over rows; NaN if no row has a target */
     int64_t rows, saved;
 } cs_verdict;
 
-/* DeepSpeed's and PyTorch's: the small constant keeps a zero norm harmless. */
+/* The clipping factor of DeepSpeed and PyTorch. The small constant avoids a division by zero. */
 CS_RULE double cs_verdict_clip(double norm, double max)
 {
     if (max <= 0 || !isfinite(norm))

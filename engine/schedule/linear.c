@@ -1,5 +1,6 @@
-/* linear.c - PyTorch's LinearLR: the optimizer's lr times a factor that goes from start_factor to end_factor in
- * total_iters updates, and stays there. With 1 and 0 it is the linear decay of Hugging Face's Trainer. */
+/* linear.c - PyTorch's LinearLR: the optimizer's lr times a factor that changes linearly from start_factor to
+ * end_factor in total_iters updates and is then constant. With 1 and 0 it is the linear decay of Hugging Face's
+ * Trainer. */
 #include "schedule/warmup.h"
 
 static const cs_key keys[] = {
@@ -20,4 +21,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * (settings->start_factor + (settings->end_factor - settings->start_factor) * share);
 }
 
-const cs_schedule cs_schedule_linear = { "LinearLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_LinearLR = { "LinearLR", CS_KEYS(keys), rate, NULL };

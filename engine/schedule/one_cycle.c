@@ -1,9 +1,10 @@
-/* one_cycle.c - OneCycle: the rate up and down once while momentum goes down and up, then a slow decay. */
+/* one_cycle.c - OneCycle: the rate goes up and down once while momentum goes down and up; then the rate decays
+ * slowly. */
 #include "schedule/warmup.h"
 
 #include <math.h>
 
-/* DeepSpeed lets a decaying momentum grow past 1, where Adam's bias correction has no meaning. */
+/* DeepSpeed lets a decaying momentum grow beyond 1, where Adam's bias correction is undefined. */
 #define MOST_MOMENTUM 0.999
 
 static const cs_key keys[] = {
@@ -36,7 +37,7 @@ static double stairs(double place, double count)
     return floor(place) / count;
 }
 
-/* 0 at both ends of the cycle, 1 at its peak, at update n of it. */
+/* Returns the fraction of the peak at update n of the cycle: 0 at both ends, 1 at the peak. */
 static double share(const cs_schedule_settings *settings, int64_t n)
 {
     double first = (double)settings->cycle_first_step_size, second = (double)settings->cycle_second_step_size;
@@ -54,7 +55,7 @@ static bool is_cycling(const cs_schedule_settings *settings, int64_t iteration)
     return iteration < settings->cycle_first_step_size + settings->cycle_second_step_size;
 }
 
-/* How many decay steps lie behind, in parts. */
+/* Returns the number of decay steps so far, with fractions. */
 static double decayed(const cs_schedule_settings *settings, int64_t iteration)
 {
     int64_t since = iteration - settings->cycle_first_step_size - settings->cycle_second_step_size + 1;
@@ -69,7 +70,7 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low / (1 + settings->decay_lr_rate * decayed(settings, iteration));
 }
 
-/* The first update runs at the lower end, as in DeepSpeed. */
+/* The first update uses the lower end, as in DeepSpeed. */
 static double momentum(const cs_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->cycle_min_mom, high = settings->cycle_max_mom;
@@ -80,4 +81,4 @@ static double momentum(const cs_schedule_settings *settings, int64_t iteration)
     return fmin(MOST_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
 }
 
-const cs_schedule cs_schedule_one_cycle = { "OneCycle", CS_KEYS(keys), rate, momentum };
+const cs_schedule cs_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };

@@ -1,4 +1,5 @@
-/* range_test.c - LRRangeTest: from a small rate up, in a line or in stairs, to see where the loss breaks. */
+/* range_test.c - LRRangeTest: the rate grows linearly or in steps from a small value, to find where the loss
+ * diverges. */
 #include "schedule/warmup.h"
 
 #include <math.h>
@@ -22,4 +23,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
            (1 + settings->range_step_rate * (settings->range_staircase ? floor(sizes) : sizes));
 }
 
-const cs_schedule cs_schedule_range_test = { "LRRangeTest", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_LRRangeTest = { "LRRangeTest", CS_KEYS(keys), rate, NULL };

@@ -1,4 +1,5 @@
-/* schedule.c - step to learning rate; the table of shapes. */
+/* schedule.c - learning-rate schedules: the table of schedules, the rate of an update, and the section "scheduler" of a
+ * configuration. */
 #include "schedule/schedule.h"
 #include "schedule/warmup.h"
 
@@ -7,25 +8,25 @@
 
 #define CYCLED_BETA2 0.99 /* what DeepSpeed sets while it cycles momentum */
 
-static const cs_schedule *const shapes[] = {
-    &cs_schedule_warmup,    &cs_schedule_warmup_decay,  &cs_schedule_warmup_cosine, &cs_schedule_range_test,
-    &cs_schedule_one_cycle, &cs_schedule_warm_restarts, &cs_schedule_linear,
-};
-
+#define ADDRESS(type) &cs_schedule_##type,
+static const cs_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-#define NAMES "WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle, CosineAnnealingWarmRestarts and LinearLR"
+#define NAME(type) #type ", "
+static const char names[] = CS_SCHEDULES(NAME);
+enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
 typedef struct {
     const char *type;
 } section_text;
 
 static const cs_key section_keys[] = {
-    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL, "one of " NAMES },
-    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below" },
+    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
+      CS_SCHEDULES(NAME) "in exactly this spelling" },
+    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
 };
 
-/* PyTorch's others, which DeepSpeed would construct: known, and not there. */
+/* PyTorch's other schedules. DeepSpeed would construct them; they are refused by name here. */
 static const char refused_types[] =
     "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
     "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
@@ -44,8 +45,8 @@ const cs_key *cs_schedule_keys(int *count)
 double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update)
 {
     int64_t start = settings->last_batch_iteration;
-    if (!settings->shape ||
-        (update == 0 && start >= 0)) /* a schedule that starts midway leaves the optimizer's lr until its first step */
+    /* A schedule that starts midway keeps the optimizer's lr until its first step, as in DeepSpeed. */
+    if (!settings->shape || (update == 0 && start >= 0))
         return settings->base_rate;
     return settings->shape->rate(settings, start + update);
 }
@@ -68,7 +69,7 @@ void cs_schedule_leave_momentum(cs_json *doc, cs_schedule_settings *settings)
     settings->cycle_momentum = false;
 }
 
-/* Whether a list "a, b, c" has this name. */
+/* Whether the list "a, b, c" contains this name. */
 static bool lists(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -85,11 +86,12 @@ static const cs_schedule *find_shape(cs_json *doc, const char *name)
             return shapes[i];
     if (lists(refused_types, name))
         cs_json_fault(doc, "scheduler.type",
-                      "not supported: PyTorch's schedule %s, because no PyTorch runs here; there are " NAMES
-                      ", and cs_set_schedule for a program's own",
-                      name);
+                      "not supported: PyTorch's schedule %s, because no PyTorch runs here; there are %.*s, and "
+                      "cs_set_schedule for a program's own",
+                      name, NAMES_LENGTH, names);
     else
-        cs_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are " NAMES, name);
+        cs_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are %.*s", name, NAMES_LENGTH,
+                      names);
     return NULL;
 }
 
@@ -98,7 +100,7 @@ static bool is_there(const json_t *params, const char *name)
     return json_object_get(params, name) && !json_is_null(json_object_get(params, name));
 }
 
-/* The row that says when the schedule ends; NULL: the shape has none. */
+/* Returns the key that says when the schedule ends, or NULL if this schedule has none. */
 static const cs_key *find_total(const cs_schedule *shape)
 {
     const cs_key *key = cs_keys_find(shape->keys, shape->key_count, "total_num_steps");
@@ -123,14 +125,14 @@ static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }
 
-/* What a shape cannot do without. */
-static void demand(cs_json *doc, const json_t *params, const cs_schedule *shape, const char *name)
+/* Records a fault if this schedule has the key and the file does not give it. */
+static void require(cs_json *doc, const json_t *params, const cs_schedule *shape, const char *name)
 {
     if (cs_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
         cs_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
 }
 
-/* DeepSpeed takes a list, one number a parameter group; of one number it is that number. */
+/* DeepSpeed accepts a list with one number for each parameter group. A list of one number is replaced by the number. */
 static void unwrap_lists(json_t *params, const cs_schedule *shape)
 {
     for (int i = 0; i < shape->key_count; i++) {
@@ -140,8 +142,9 @@ static void unwrap_lists(json_t *params, const cs_schedule *shape)
     }
 }
 
-/* Takes the "auto" out that only the data will resolve, as epochs are counted in data. */
-static json_t *hide_total(json_t *params, const cs_schedule *shape)
+/* Removes the key whose "auto" can be resolved only when the length of the data is known, and returns its value, which
+ * the caller owns. */
+static json_t *remove_total(json_t *params, const cs_schedule *shape)
 {
     json_t *value = json_incref(json_object_get(params, find_total(shape)->name));
     json_object_del(params, find_total(shape)->name);
@@ -163,9 +166,9 @@ static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_sc
     if (settings->cycle_second_stair_count < 0)
         settings->cycle_second_stair_count = settings->cycle_first_stair_count;
     resolve_total(doc, params, total_steps, settings);
-    json_t *unknown = settings->total_is_auto && total_steps == 0 ? hide_total(params, shape) : NULL;
+    json_t *unknown = settings->total_is_auto && total_steps == 0 ? remove_total(params, shape) : NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        demand(doc, params, shape, needed[i]);
+        require(doc, params, shape, needed[i]);
     cs_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
     if (unknown) {
         char path[64];
@@ -188,7 +191,7 @@ void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t t
         return;
     cs_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
     if (!text.type)
-        cs_json_fault(doc, "scheduler", "\"type\" is missing: one of " NAMES);
+        cs_json_fault(doc, "scheduler", "\"type\" is missing; there are %.*s", NAMES_LENGTH, names);
     else
         settings->shape = find_shape(doc, text.type);
     if (settings->shape)

@@ -1,5 +1,5 @@
-/* schedule.h - step to learning rate, as DeepSpeed's lr_schedules.py computes it; a function of applied updates alone.
- */
+/* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py computes them. A rate is a function of the
+ * settings and the number of applied updates, and of nothing else. */
 #ifndef CS_SCHEDULE_SCHEDULE_H
 #define CS_SCHEDULE_SCHEDULE_H
 
@@ -7,16 +7,16 @@
 
 typedef struct cs_schedule cs_schedule;
 
-/* The settings of every shape in one struct; each shape's key table names those it uses. */
+/* The settings of every schedule. The key table of a schedule names the fields that it uses. */
 typedef struct {
-    const cs_schedule *shape; /* NULL: constant at base_rate                       */
-    double base_rate;         /* the optimizer's lr                                */
+    const cs_schedule *shape; /* NULL: the rate is constant, base_rate */
+    double base_rate;         /* the optimizer's lr                    */
 
     /* WarmupLR, WarmupDecayLR, WarmupCosineLR */
     double warmup_min_lr, warmup_max_lr;
-    int64_t warmup_num_steps, total_num_steps; /* LinearLR: total_iters */
-    bool total_is_auto;                        /* it was "auto": cs_set_total_steps moves it */
-    int warmup_type;                           /* 0 log, 1 linear                                   */
+    int64_t warmup_num_steps, total_num_steps; /* LinearLR's total_iters is total_num_steps, too          */
+    bool total_is_auto;                        /* the file says "auto": cs_set_total_steps sets the value */
+    int warmup_type;                           /* 0: logarithmic, 1: linear                               */
     double warmup_min_ratio, cos_min_ratio;
 
     /* LRRangeTest */
@@ -38,7 +38,7 @@ typedef struct {
     /* LinearLR */
     double start_factor, end_factor;
 
-    int64_t last_batch_iteration; /* resume index of the file; -1 */
+    int64_t last_batch_iteration; /* the iteration at which the schedule starts, from the file; -1: at its beginning */
 } cs_schedule_settings;
 
 struct cs_schedule {
@@ -46,26 +46,29 @@ struct cs_schedule {
     const cs_key *keys;
     int key_count;
     double (*rate)(const cs_schedule_settings *settings, int64_t iteration);
-    double (*momentum)(const cs_schedule_settings *settings, int64_t iteration); /* NULL: it leaves momentum alone */
+    double (*momentum)(const cs_schedule_settings *settings,
+                       int64_t iteration); /* NULL: the schedule does not change momentum */
 };
 
-/* The rate that update number `update` uses (from 0): DeepSpeed's iteration i = update - 1, so update 0 uses the
- * construction value. */
+/* Returns the rate of update number `update`, counted from 0. DeepSpeed's iteration is update - 1: update 0 uses the
+ * value from the construction of the schedule. */
 double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update);
-/* Whether the schedule decides the momentum of that update too; if so, what stands in place of the optimizer's betas:
- * *beta1 is cycled, *beta2 is 0.99, as DeepSpeed overwrites it. Only for an optimizer that has betas. */
+/* Returns whether the schedule also sets the momentum of that update. If so, sets the values that replace the
+ * optimizer's betas: *beta1 follows the cycle, *beta2 is 0.99, as in DeepSpeed. Only for an optimizer that has betas. */
 bool cs_schedule_momentum(const cs_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
-/* Reads "scheduler" {type, params}; NULL: constant at base_rate. "auto" in warmup_max_lr is base_rate; in
- * total_num_steps it is total_steps (0: not known, a fault). Faults go to doc; "auto" is resolved in place. */
+/* Reads the section "scheduler" {type, params}; NULL: the rate is constant, base_rate. "auto" means base_rate for
+ * warmup_max_lr and total_steps for total_num_steps (total_steps of 0: not known yet). Faults are added to doc; values
+ * of "auto" are replaced in the section. */
 void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       cs_schedule_settings *settings);
-/* An optimizer without betas leaves OneCycle nothing to cycle: noted. */
+/* Turns OneCycle's momentum cycle off, because the optimizer has no betas, and adds a note to doc. */
 void cs_schedule_leave_momentum(cs_json *doc, cs_schedule_settings *settings);
+/* Prints all key tables. */
 void cs_schedule_help(void);
 
-/* The table of shapes: from 0 to NULL. */
+/* Returns schedule number `index` of the table, or NULL after the last one. */
 const cs_schedule *cs_schedule_at(int index);
-/* The table of "scheduler" itself. */
+/* The key table of the section "scheduler" itself. */
 const cs_key *cs_schedule_keys(int *count);
 
 #endif

@@ -1,5 +1,5 @@
-/* warm_restarts.c - CosineAnnealingWarmRestarts (SGDR, Loshchilov & Hutter 2017), as PyTorch's: half cosines from the
- * optimizer's lr down to eta_min, each T_mult times as long as the one before. */
+/* warm_restarts.c - CosineAnnealingWarmRestarts (SGDR, Loshchilov & Hutter 2017) as in PyTorch: half cosines from
+ * the optimizer's lr down to eta_min; each is T_mult times as long as the one before. */
 #include "schedule/warmup.h"
 
 #include <math.h>
@@ -27,4 +27,5 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
 }
 
-const cs_schedule cs_schedule_warm_restarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate,
+                                                              NULL };

@@ -1,4 +1,5 @@
-/* warmup.c - WarmupLR: up from warmup_min_lr to warmup_max_lr in W iterations, then level. */
+/* warmup.c - WarmupLR: the rate goes from warmup_min_lr to warmup_max_lr in warmup_num_steps iterations and is then
+ * constant. */
 #include "schedule/warmup.h"
 
 #include <math.h>
@@ -30,4 +31,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return iteration < cs_warmup_steps(settings) ? low + (high - low) * cs_warmup_share(settings, iteration) : high;
 }
 
-const cs_schedule cs_schedule_warmup = { "WarmupLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_WarmupLR = { "WarmupLR", CS_KEYS(keys), rate, NULL };

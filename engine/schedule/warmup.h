@@ -1,4 +1,4 @@
-/* warmup.h - what the shapes of schedules share, above all the three that warm up. */
+/* warmup.h - what the files of the schedules share: rows of key tables and the warm-up. */
 #ifndef CS_SCHEDULE_WARMUP_H
 #define CS_SCHEDULE_WARMUP_H
 
@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 #define CS_WARMUP_AT(field) offsetof(cs_schedule_settings, field)
-#define CS_WARMUP_MOST 9e15 /* steps: what a double counts exactly */
+#define CS_WARMUP_MOST 9e15 /* the largest number of steps; a double holds all integers up to it exactly */
 
-/* Rows that stand in more than one table. */
+/* Rows that several key tables have. */
 #define CS_WARMUP_COMMON                                                                                                    \
     { "warmup_num_steps",                                                                                                   \
       CS_KEY_INT,                                                                                                           \
@@ -32,11 +32,25 @@
             "needed: updates until the end of the decay; \"auto\": cspeed.steps"                                       \
     }
 
-extern const cs_schedule cs_schedule_warmup, cs_schedule_warmup_decay, cs_schedule_warmup_cosine;
-extern const cs_schedule cs_schedule_range_test, cs_schedule_one_cycle, cs_schedule_warm_restarts, cs_schedule_linear;
+/* The list of schedules. SCHEDULE(type): "type" of the section "scheduler", and the schedule is cs_schedule_<type>. To
+ * add a schedule, write its file and add its type here; parameters that no other schedule has go into
+ * cs_schedule_settings. */
+#define CS_SCHEDULES(SCHEDULE)                                                                                         \
+    SCHEDULE(WarmupLR)                                                                                                 \
+    SCHEDULE(WarmupDecayLR)                                                                                            \
+    SCHEDULE(WarmupCosineLR)                                                                                           \
+    SCHEDULE(LRRangeTest)                                                                                              \
+    SCHEDULE(OneCycle)                                                                                                 \
+    SCHEDULE(CosineAnnealingWarmRestarts)                                                                              \
+    SCHEDULE(LinearLR)
 
-int64_t cs_warmup_steps(const cs_schedule_settings *settings); /* W: at least 2 */
-double cs_warmup_share(const cs_schedule_settings *settings,
-                       int64_t iteration); /* 0 to 1, of the way up; iteration in [0, W) */
+#define CS_SCHEDULE_DECLARE(type) extern const cs_schedule cs_schedule_##type;
+CS_SCHEDULES(CS_SCHEDULE_DECLARE)
+#undef CS_SCHEDULE_DECLARE
+
+/* The length of the warm-up in updates: at least 2. */
+int64_t cs_warmup_steps(const cs_schedule_settings *settings);
+/* The fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, cs_warmup_steps). */
+double cs_warmup_share(const cs_schedule_settings *settings, int64_t iteration);
 
 #endif

@@ -1,8 +1,8 @@
-/* warmup_cosine.c - WarmupCosineLR: up to the optimizer's lr, then down a half cosine; everything is a ratio of that
- * lr.
+/* warmup_cosine.c - WarmupCosineLR: the rate goes up to the optimizer's lr and then down along a half cosine. All
+ * parameters are ratios of that lr.
  *
- * As in DeepSpeed, the first update runs at 0, a linear warm-up ends one step below 1, and the cosine starts one step
- * in. */
+ * As in DeepSpeed, the first update has the rate 0, a linear warm-up ends one step below 1, and the cosine starts at
+ * its second step. */
 #include "schedule/warmup.h"
 
 #include <math.h>
@@ -31,4 +31,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * ratio;
 }
 
-const cs_schedule cs_schedule_warmup_cosine = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_WarmupCosineLR = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };

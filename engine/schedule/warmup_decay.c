@@ -25,4 +25,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * share;
 }
 
-const cs_schedule cs_schedule_warmup_decay = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_WarmupDecayLR = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };

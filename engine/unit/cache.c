@@ -1,4 +1,4 @@
-/* cache.c - what outlives a pass while a text is read. */
+/* cache.c - the key-value cache of text generation. */
 #include "unit/cache.h"
 #include "base/must.h"
 

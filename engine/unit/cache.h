@@ -1,5 +1,5 @@
-/* cache.h - what outlives a pass while a text is read: keys and values of the positions so far, tensor after tensor in
- * the order in which the list of units asks for them. */
+/* cache.h - the key-value cache of text generation: tensors of keys and values of the positions so far, which
+ * outlive a pass. Tensors are identified by the order in which the units ask for them. */
 #ifndef CS_UNIT_CACHE_H
 #define CS_UNIT_CACHE_H
 
@@ -8,10 +8,10 @@
 
 typedef struct cs_cache cs_cache;
 
-/* Room for `positions` rows a tensor; a tensor is allocated when it is first asked for. */
+/* Each tensor has `positions` rows and is allocated when it is first requested. */
 cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions);
-void cs_cache_close(cs_cache *cache);                                      /* accepts NULL */
-void cs_cache_rewind(cs_cache *cache);                                     /* the next tensor is the first again */
+void cs_cache_close(cs_cache *cache);  /* accepts NULL */
+void cs_cache_rewind(cs_cache *cache); /* the next request returns the first tensor again */
 cs_tensor cs_cache_next(cs_cache *cache, cs_dtype dtype, int64_t columns); /* (positions, columns) */
 
 #endif

@@ -1,4 +1,4 @@
-/* model.c - the list of units. */
+/* model.c - a model: the list of its units. */
 #include "unit/unit.h"
 #include "base/must.h"
 

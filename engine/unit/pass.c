@@ -1,4 +1,4 @@
-/* pass.c - one micro-batch going down and up the list: its tensors and what forward kept for backward. */
+/* pass.c - a pass: one micro-batch in forward and backward, its first-fit allocator, and the stack of kept tensors. */
 #include "unit/pass.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -8,13 +8,14 @@
 
 enum { ALIGN = 64 };
 
-/* While measuring no memory is there: tensors get addresses nobody can own, and the dry device touches none. */
+/* While a pass only measures, it has no memory: tensors get addresses that no process owns, and the dry device does
+ * not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* references that end with the unit */
+    int young; /* references that end with the current unit */
 } live_tensor;
 
 struct cs_pass {
@@ -76,7 +77,7 @@ void cs_pass_end(cs_pass *pass)
     CS_ASSERT(pass->live_count == 0);
 }
 
-/* Both lists reach their full length in the first step, and grow no more. */
+/* Both lists reach their full length in the first step and do not grow afterwards. */
 static void *grown(void *list, int count, int *room, size_t item)
 {
     if (count < *room)
@@ -119,7 +120,7 @@ cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape)
     return place(pass, shape);
 }
 
-/* NULL for a tensor that is not of this pass: the batch's own. */
+/* Returns NULL for a tensor that is not in the block, for example the batch. */
 static live_tensor *find(cs_pass *pass, cs_tensor tensor)
 {
     uintptr_t address = (uintptr_t)tensor.data;
@@ -179,7 +180,7 @@ cs_tensor cs_pass_take(cs_pass *pass)
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
-        live->young++; /* the reference that keeping took now ends with this unit */
+        live->young++; /* the reference of cs_pass_keep now ends with this unit */
     return tensor;
 }
 

@@ -1,4 +1,4 @@
-/* unit.c - declare, borrow, lay out flat. */
+/* unit.c - units: declaration of parameters, borrowing, and the flat layout of a unit's row. */
 #include "unit/unit.h"
 #include "base/must.h"
 
@@ -47,7 +47,7 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
     entry->count = columns ? rows * columns : rows;
     entry->param.name = entry->full_name;
     entry->param.init = init;
-    entry->param.decay = columns != 0; /* matrices decay, norms and biases do not */
+    entry->param.decay = columns != 0; /* weight decay applies to matrices, not to norms and biases */
     entry->param.value = columns ? cs_matrix(NULL, CS_F32, rows, columns) : cs_vector(NULL, CS_F32, rows);
     entry->param.grad = entry->param.value;
     entry->param.held = cs_rows(entry->param.value);
@@ -71,7 +71,7 @@ static cs_unit_entry *find(cs_unit *unit, const char *name)
 
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
-    CS_ASSERT(lender->index < unit->index); /* so that its gradient is complete when its own turn comes */
+    CS_ASSERT(lender->index < unit->index); /* so that the lender's gradient is complete when backward reaches it */
     cs_unit_loan *loan = must_alloc(sizeof *loan);
     loan->lender = lender;
     loan->entry = find(lender, name);
@@ -102,7 +102,7 @@ static void lay_out(cs_unit *unit, int64_t multiple)
         unit->length = cs_unit_gap(entry).to;
     }
     for (int i = 0; i < unit->loan_count; i++)
-        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender stands before */
+        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender comes earlier in the list */
 }
 
 void cs_model_lay_out(cs_model *model, int64_t multiple)

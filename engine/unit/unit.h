@@ -1,9 +1,9 @@
-/* unit.h - inside a unit and a model: parameters, lenders, the flat layout.
+/* unit.h - the inside of a unit and a model: parameters, lenders, the flat layout.
  *
- * A unit's own parameters lie one behind the other in one flat row of `length` elements. Sharding cuts the row (padded
- * by zero/), never a tensor; a borrowed parameter is a view of the lender's. Behind a padded parameter the row has a
- * gap: the zero rows by which products with it are aligned. A parameter's elements come first and the gap behind them,
- * so whatever works on offset and count does not see the gap. */
+ * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the
+ * row, not the tensors. A borrowed parameter is a view of the lender's. A padded parameter is followed by a gap in
+ * the row: zero rows, by which matrix products with it are aligned. The parameter's elements come first, so code
+ * that uses offset and count does not see the gap. */
 #ifndef CS_UNIT_UNIT_H
 #define CS_UNIT_UNIT_H
 
@@ -14,23 +14,24 @@
 
 enum { CS_UNIT_LENDERS = 4 };
 
-/* Of a gradient, or of several that are written together: nothing was added to it yet, and it was not cleared. */
+/* Whether a gradient, or several that one operation writes together, is fresh: nothing was added to it yet and it
+ * was not cleared, so the next operation sets it. */
 struct cs_growth {
     bool fresh;
 };
 
-/* A parameter and its place in its unit's row. */
+/* A parameter and its position in the unit's row. */
 typedef struct {
-    cs_param param; /* first, so that the public pointer is this one */
+    cs_param param; /* the first field, so that the public pointer is a pointer to this struct */
     char *full_name;
     int64_t offset, count;
-    int group; /* of the optimizer's parameter groups: zero/ sets it */
+    int group; /* index of its optimizer parameter group; zero/ sets it */
     cs_growth growth;
 } cs_unit_entry;
 
-/* A parameter seen in another unit. */
+/* A parameter that another unit borrows. */
 typedef struct {
-    cs_param param; /* name is the lender's */
+    cs_param param; /* its name is the lender's name for it */
     cs_unit *lender;
     cs_unit_entry *entry;
 } cs_unit_loan;
@@ -42,34 +43,35 @@ struct cs_unit {
     int entry_count;
     cs_unit_loan **loans;
     int loan_count;
-    cs_unit *lenders[CS_UNIT_LENDERS]; /* each once */
+    cs_unit *lenders[CS_UNIT_LENDERS]; /* each lender once */
     int lender_count;
-    int64_t length; /* elements of its own parameters and of the gaps behind them */
+    int64_t length; /* elements of its own parameters, gaps included */
     void *self;
     cs_model *model;
-    int index; /* in the model's list */
+    int index; /* index in the model's list of units */
 };
 
 struct cs_model {
     cs_unit **units;
     int count;
-    int64_t width;           /* columns of what flows between units */
-    int64_t parameters;      /* elements in all                     */
-    int64_t inputs, targets; /* columns of a float batch; 0: tokens */
+    int64_t width;           /* columns of the tensors between units */
+    int64_t parameters;      /* number of elements of all parameters */
+    int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
 };
 
 void cs_unit_free(cs_unit *unit);
 
-/* Sets each parameter's place, and cs_param.held: a padded one's rows are rounded up to a multiple of so many (1: there
- * is no gap, as before this call). Before anything of the model is in memory. */
+/* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this
+ * multiple (1: there are no gaps, as before this call). To be called before any row of the model is allocated. */
 void cs_model_lay_out(cs_model *model, int64_t multiple);
-cs_range cs_unit_gap(const cs_unit_entry *entry); /* elements of the unit's row behind this parameter's own */
+cs_range cs_unit_gap(const cs_unit_entry *entry); /* the elements of the gap behind this parameter */
 
-/* Points every param's value and grad (its own and its loans' in this unit) into whole rows; NULL: absent. */
+/* Sets the value or grad of every parameter of the unit, borrowed ones included, to its place in a whole row; NULL:
+ * absent. */
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void cs_unit_attach_grads(cs_unit *unit, float *row);
-void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* the gradients that grow (cs_param_grows) */
-/* Refreshes the unit's loans from their lenders' present values and grads. */
+void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* for the gradients that grow (cs_param_grows) */
+/* Copies the lenders' present value and grad pointers to the parameters that this unit borrows. */
 void cs_unit_refresh_loans(cs_unit *unit);
 
 #endif

@@ -1,5 +1,4 @@
-/* test_device.c - opening, memory and its counts, streams and their order, threads, and the device that computes
- * nothing. */
+/* test_device.c - devices: opening, memory and its counts, the order of streams, threads, and the dry device. */
 #include "near.h"
 #include "suite.h"
 
@@ -38,7 +37,7 @@ START_TEST(kinds_are_found_or_refused)
 }
 END_TEST
 
-/* The number of threads: what is asked for, else the variable, else this rank's share of the cores. */
+/* The number of threads is the setting, else OMP_NUM_THREADS, else this rank's share of the cores. */
 START_TEST(threads_follow_settings_variable_and_cores)
 {
     const char *before = getenv("OMP_NUM_THREADS");
@@ -60,7 +59,7 @@ START_TEST(threads_follow_settings_variable_and_cores)
     ck_assert_int_eq(cs_device_threads(device), 1);
     cs_device_close(device);
     ck_assert_int_eq(sched_getaffinity(0, sizeof after, &after), 0);
-    ck_assert(CPU_EQUAL(&cores, &after)); /* the caller was pinned meanwhile */
+    ck_assert(CPU_EQUAL(&cores, &after)); /* the caller was pinned in between */
     if (kept)
         setenv("OMP_NUM_THREADS", kept, 1);
     free(kept);
@@ -89,7 +88,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
         ck_assert(all_zero(memory[i], sizes[i]));
         memset(memory[i], 1, sizes[i]);
     }
-    for (int i = 0; i < 5; i++) { /* the last goes with the device */
+    for (int i = 0; i < 5; i++) { /* cs_device_close frees the last one */
         cs_device_free(device, memory[i]);
         sum -= sizes[i];
         ck_assert_uint_eq(cs_device_allocated(device), sum);
@@ -99,7 +98,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
 }
 END_TEST
 
-/* Products, norm and attention in 16 bits, which need workspace. */
+/* Matrix products, norm and attention on 16-bit tensors, which need workspace. */
 static void some_step(cs_device *device, const cs_tensor *x)
 {
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
@@ -126,7 +125,7 @@ START_TEST(workspace_settles_after_one_step)
     cs_device *dry = open_device("dry", 1);
     for (int step = 0; step < 4; step++)
         some_step(dry, x);
-    ck_assert(cs_device_flops(device) == cs_device_flops(dry)); /* planned and done alike */
+    ck_assert(cs_device_flops(device) == cs_device_flops(dry)); /* the dry device counts as many */
     ck_assert(cs_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
     for (int i = 0; i < 6; i++)
         near_free(x[i]);
@@ -182,7 +181,7 @@ static void write_note(void *argument)
 
 static void check_order(int threads)
 {
-    enum { CALLS = 500 }; /* more than may wait */
+    enum { CALLS = 500 }; /* more calls than may wait */
     cs_device *device = open_device("cpu", threads);
     cs_stream *comm = cs_device_stream(device, CS_COMM), *compute = cs_device_stream(device, CS_COMPUTE);
     ck_assert_ptr_eq(cs_stream_device(comm), device);
@@ -267,7 +266,7 @@ static void run_from_comm(void *argument)
 
 START_TEST(parallel_runs_each_index_once)
 {
-    for (int threads = 1; threads <= 4; threads++) { /* more than cores on most machines that test */
+    for (int threads = 1; threads <= 4; threads++) { /* more threads than most test machines have cores */
         tally all = { .device = open_device("cpu", threads) };
         cs_device_parallel(all.device, 0, count_index, &all);
         check_tally(&all, 0, 0);
@@ -276,13 +275,13 @@ START_TEST(parallel_runs_each_index_once)
         for (int i = 0; i < 100; i++)
             ck_assert_int_eq(all.seen[i], 2 * (100 - i));
         memset(all.seen, 0, sizeof all.seen);
-        usleep(2000); /* until the threads sleep */
+        usleep(2000); /* long enough that the threads sleep */
         cs_device_parallel(all.device, 100, count_index, &all);
         check_tally(&all, 100, 1);
         cs_device_parallel(all.device, 10, count_nested, &all);
         check_tally(&all, 10, 11);
         cs_stream_call(cs_device_stream(all.device, CS_COMM), run_from_comm, &all);
-        run_from_comm(&all); /* both at once, where there is a worker */
+        run_from_comm(&all); /* both run at the same time if there is a worker thread */
         cs_stream_sync(cs_device_stream(all.device, CS_COMM));
         check_tally(&all, 100, 100);
         cs_device_close(all.device);
@@ -296,7 +295,7 @@ START_TEST(the_roof_is_measured_once)
     double roof = cs_device_roof(device, CS_F32);
     ck_assert(roof > 1e6);
     ck_assert(cs_device_roof(device, CS_F32) == roof);
-    ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* no step is above the peak */
+    ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* a rate below the roof does not change it */
     ck_assert(cs_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
     ck_assert(cs_device_roof(device, CS_F32) == roof * 2);
     ck_assert(cs_device_roof(device, CS_BF16) > 1e6);

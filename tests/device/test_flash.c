@@ -1,5 +1,5 @@
-/* test_flash.c - attention forward, backward and onto a cache, of shared heads, windows and documents, at the borders
- * of a GPU's tiles, against plain double loops. */
+/* test_flash.c - attention (forward, backward, and with a key-value cache) with shared heads, windows and packed
+ * documents, at the tile borders of a GPU, compared with plain loops in double precision. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static cs_stream *stream;
-static uint64_t keys[4]; /* of samples */
+static uint64_t keys[4]; /* one for each sample */
 
 static void open_device(void)
 {
@@ -28,13 +28,13 @@ static void fill_bytes(cs_tensor x, int byte)
 
 /* ---- shapes ---- */
 
-/* documents: the longest one packed into a sample; 0: samples are not packed. */
+/* documents: length of the longest document that is packed into a sample; 0: samples are not packed. */
 typedef struct {
     int B, T, queries, keys, D, window, documents;
     float rate;
 } attention_case;
 
-/* Documents of a length that changes, the borders elsewhere in each sample. */
+/* Packs documents of varying length; the borders differ between samples. */
 static cs_tensor packed(attention_case given)
 {
     if (!given.documents)
@@ -51,7 +51,7 @@ static cs_tensor packed(attention_case given)
     return starts;
 }
 
-/* The first row that each row sees, window and documents taken together. */
+/* Returns the first row that each row sees, from the window and the documents. */
 static int32_t *firsts(attention_case given, cs_tensor starts)
 {
     int32_t *first = malloc((size_t)(given.B * given.T) * sizeof *first);
@@ -63,7 +63,7 @@ static int32_t *firsts(attention_case given, cs_tensor starts)
     return first;
 }
 
-/* Rows of q | k | v with a head of keys for each head of queries, and back: gradients of shared heads are added. */
+/* Expands rows of q | k | v to one key head for each query head, and back: gradients of shared heads are added. */
 static int expanded_column(attention_case given, int column)
 {
     int part = column / given.D, group = given.queries / given.keys;
@@ -90,7 +90,7 @@ static void reduce(attention_case given, double *qkv, const double *all)
         qkv[i / wide * narrow + expanded_column(given, i % wide)] += all[i];
 }
 
-/* ---- training's attention ---- */
+/* ---- attention of training ---- */
 
 static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] = 1e-3 };
 
@@ -138,7 +138,7 @@ static void check_attention(cs_dtype dtype, attention_case given)
     ck_assert(near_all("attention", y, want, tolerance[dtype]));
     ck_assert(near_all("attention lse", lse, want_lse, 3e-6));
 
-    for (int i = 0; i < B * T * C; i++) /* the rounding of y is not backward's */
+    for (int i = 0; i < B * T * C; i++) /* so that the rounding of y does not count as an error of backward */
         near_set(y, i, want[i]);
     run_grad(dqkv, dy, y, lse, qkv, given, starts);
     reference_attention_grad(want_all, ny, all, shape);
@@ -180,8 +180,8 @@ START_TEST(large_scores_do_not_overflow)
         run(y, lse, qkv, given, (cs_tensor){ 0 });
         for (int i = 0; i < 70 * 64; i++)
             ck_assert(isfinite(near_element(y, i)));
-        near_set(qkv, 3 * 64 * 10, NAN);      /* of row 10's query: no other row sees it         */
-        near_set(qkv, 3 * 64 * 40 + 64, NAN); /* of row 40's key: seen by the rows from there on */
+        near_set(qkv, 3 * 64 * 10, NAN);      /* the query of row 10: no other row sees it */
+        near_set(qkv, 3 * 64 * 40 + 64, NAN); /* the key of row 40: row 40 and later rows see it */
         run(y, lse, qkv, given, (cs_tensor){ 0 });
         for (int t = 0; t < 70; t++)
             ck_assert_int_eq(!isnan(near_element(y, 64 * t)), t != 10 && t < 40);
@@ -191,13 +191,13 @@ START_TEST(large_scores_do_not_overflow)
 }
 END_TEST
 
-/* ---- onto a cache ---- */
+/* ---- attention with a cache ---- */
 
 typedef struct {
     int T, start, queries, keys, D, window;
 } extend_case;
 
-/* Columns [from, from + count) of x's first rows, in a matrix of their own. */
+/* Copies columns [from, from + count) of x's first rows to a new matrix. */
 static cs_tensor columns_of(cs_tensor x, int rows, int from, int count)
 {
     cs_tensor part = near_new(x.dtype, rows, count);
@@ -220,9 +220,9 @@ static void check_extend(cs_dtype dtype, extend_case given)
     attention_case like = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
     cs_tensor whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
     cs_tensor k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
-    for (int i = start * K; i < S * K; i++) /* what the operation is to set */
+    for (int i = start * K; i < S * K; i++) /* the operation must set these */
         near_set(k, i, 99), near_set(v, i, 99);
-    cs_tensor fresh = whole; /* the new positions' rows */
+    cs_tensor fresh = whole; /* the rows of the new positions */
     fresh.data = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
     fresh.shape[0] = T;
     cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window };

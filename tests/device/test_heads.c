@@ -1,5 +1,5 @@
-/* test_heads.c - attention against plain double loops, and dropout: its rate, its place, its independence of the
- * batch. */
+/* test_heads.c - attention compared with plain loops in double precision, and dropout: its rate, its random bits for
+ * each dropout of the model, its independence of the batch. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static cs_stream *stream;
-static uint64_t keys[4]; /* of samples */
+static uint64_t keys[4]; /* one for each sample */
 
 static void open_device(int threads)
 {
@@ -26,7 +26,7 @@ static cs_dropout dropout_of(float rate, int B)
     return (cs_dropout){ .rate = rate, .place = 5, .keys = near_at(cs_vector(keys, CS_I64, 4)).data, .batch = B };
 }
 
-/* Documents packed into samples: of a length that changes, the borders elsewhere in each. */
+/* Packs documents of varying length into samples; the borders differ between samples. */
 static cs_tensor packed(int B, int T, int max)
 {
     cs_tensor starts = near_new(CS_I32, B, T);
@@ -45,7 +45,7 @@ static cs_heads heads_of(int H, cs_tensor starts)
     return (cs_heads){ .queries = H, .keys = H, .starts = near_at(starts) };
 }
 
-/* documents: the longest one packed into a sample; 0: samples are not packed. */
+/* documents: length of the longest document that is packed into a sample; 0: samples are not packed. */
 typedef struct {
     int B, T, H, D, documents;
     float rate;
@@ -65,7 +65,7 @@ static void check_attention(cs_dtype dtype, attention_case given)
     reference_attention(want, want_lse, x, shape);
     ck_assert(near_all("attention", y, want, 3e-6));
     ck_assert(near_all("attention lse", lse, want_lse, 1e-6));
-    for (int i = 0; i < B * T * C; i++) /* the rounding of y is not backward's */
+    for (int i = 0; i < B * T * C; i++) /* so that the rounding of y does not count as an error of backward */
         near_set(y, i, want[i]);
     cs_op_attention_grad(stream, near_at(dqkv), near_at(dy), near_at(y), near_at(lse), near_at(qkv),
                          heads_of(H, starts), dropout_of(given.rate, B));
@@ -115,7 +115,7 @@ START_TEST(large_scores_do_not_overflow)
     for (int i = 0; i < 70 * 64; i++)
         finite += isfinite(near_element(y, i)) != 0;
     ck_assert_int_eq(finite, 70 * 64);
-    near_set(qkv, 3 * 64 * 10, NAN); /* of row 10: seen by the rows from there on */
+    near_set(qkv, 3 * 64 * 10, NAN); /* row 10: it and later rows see it */
     cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), (cs_heads){ .queries = 1, .keys = 1 },
                     dropout_of(0, 1));
     near_fetch();
@@ -169,7 +169,7 @@ START_TEST(dropout_keeps_the_stated_share_and_knows_no_batch)
 {
     enum { COUNT = 200000 };
     open_device(2);
-    cs_tensor x = near_new(CS_F32, 3, COUNT), y = near_new(CS_F32, 3, COUNT), alone = near_new(CS_F32, 1, COUNT);
+    cs_tensor x = near_new(CS_F32, 3, COUNT), y = near_new(CS_F32, 3, COUNT), single = near_new(CS_F32, 1, COUNT);
     cs_op_fill(stream, near_at(x), 1);
     cs_op_dropout(stream, near_at(y), near_at(x), dropout_of(0.2f, 3));
     near_fetch();
@@ -180,21 +180,21 @@ START_TEST(dropout_keeps_the_stated_share_and_knows_no_batch)
     for (int64_t i = 0; i < COUNT; i++)
         same += (near_element(y, i) != 0) == (near_element(y, COUNT + i) != 0);
     ck_assert_double_eq_tol((double)same / COUNT, 0.8 * 0.8 + 0.2 * 0.2, 4 * sqrt(0.68 * 0.32 / COUNT));
-    cs_dropout last = dropout_of(0.2f, 1); /* the third sample by itself */
+    cs_dropout last = dropout_of(0.2f, 1); /* a batch that is only the third sample */
     last.keys += 2;
-    cs_op_dropout(stream, near_at(alone), near_at(cs_matrix(x.data, CS_F32, 1, COUNT)), last);
+    cs_op_dropout(stream, near_at(single), near_at(cs_matrix(x.data, CS_F32, 1, COUNT)), last);
     near_fetch();
-    ck_assert(near_same_bits("one sample", alone, cs_matrix((float *)y.data + 2 * COUNT, CS_F32, 1, COUNT)));
+    ck_assert(near_same_bits("one sample", single, cs_matrix((float *)y.data + 2 * COUNT, CS_F32, 1, COUNT)));
     last = dropout_of(0.2f, 1);
     last.keys += 2;
     last.place = 6;
-    cs_op_dropout(stream, near_at(alone), near_at(cs_matrix(x.data, CS_F32, 1, COUNT)), last);
+    cs_op_dropout(stream, near_at(single), near_at(cs_matrix(x.data, CS_F32, 1, COUNT)), last);
     near_fetch();
     same = 0;
     for (int64_t i = 0; i < COUNT; i++)
-        same += (near_element(alone, i) != 0) == (near_element(y, 2 * COUNT + i) != 0);
+        same += (near_element(single, i) != 0) == (near_element(y, 2 * COUNT + i) != 0);
     ck_assert_double_eq_tol((double)same / COUNT, 0.68, 4 * sqrt(0.68 * 0.32 / COUNT));
-    near_free(x), near_free(y), near_free(alone);
+    near_free(x), near_free(y), near_free(single);
     near_close();
 }
 END_TEST

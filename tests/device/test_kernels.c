@@ -1,5 +1,6 @@
-/* test_kernels.c - the CUDA kernels on the emulator against the CPU's: rows that are wider than registers, no multiple
- * of eight, or not aligned; tokens that fill a batch; conversion in place; the same bits however state is cut. */
+/* test_kernels.c - the CUDA kernels on the emulator compared with the CPU's: rows that are wider than registers, not
+ * a multiple of eight, or not aligned; tokens that fill a batch; conversion in place; state with the same bits
+ * however it is cut. */
 #include "near.h"
 #include "suite.h"
 
@@ -18,7 +19,7 @@ enum { MOST = 16 };
 static cs_device *judging;
 static cs_stream *judge, *subject;
 
-/* CSPEED_TEST_DEVICE as it is set, else the emulator where it is built. */
+/* Opens the device of CSPEED_TEST_DEVICE, else the emulator if it is built. */
 static void open_devices(void)
 {
     if (!getenv("CSPEED_TEST_DEVICE") && near_find_emulator())
@@ -41,10 +42,10 @@ static cs_tensor here(cs_tensor x)
     return x;
 }
 
-/* What is done with tensors: at() of each is where the stream's device reaches it. */
+/* A function under test; at() of a tensor returns it in memory of the stream's device. */
 typedef void work(cs_stream *stream, cs_tensor (*at)(cs_tensor x), const cs_tensor *t);
 
-/* Does the work on both devices and compares all tensors after it; tolerance 0: bit for bit. Frees them. */
+/* Runs the function on both devices, compares all tensors afterwards (tolerance 0: bit for bit), and frees them. */
 static void compare(const char *what, work *run, const cs_tensor *tensors, int count, double tolerance)
 {
     cs_tensor want[MOST];
@@ -147,7 +148,7 @@ START_TEST(heads_are_normed_where_they_lie)
 }
 END_TEST
 
-static float dropped; /* the rate of what follows */
+static float dropped; /* the dropout rate of the following functions */
 
 /* a b sum y stats weight bias dy dx dweight dbias beside keys */
 static void add_norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
@@ -209,7 +210,7 @@ END_TEST
 
 enum { VOCABULARY = 37, LENGTH = 350 };
 
-/* Two of three are one token. */
+/* Two of three tokens are the same. */
 static int32_t frequent(int64_t i)
 {
     return i % 3 ? 19 : (int32_t)(i * 7 % VOCABULARY);
@@ -257,8 +258,8 @@ static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_te
     cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
 }
 
-/* Of seven rows: the second of two largest, the first of them, one that is not the largest, a row with a NaN, a masked
- * one, nothing but -inf, and the last column. */
+/* Seven rows: the target is the second of two largest, the first of two largest, not the largest, in a row with a
+ * NaN, masked, in a row of -inf, and in the last column. */
 START_TEST(hits_are_the_first_of_the_largest)
 {
     open_devices();
@@ -326,7 +327,7 @@ START_TEST(dropout_has_the_same_bits)
 }
 END_TEST
 
-/* The first is narrowed and the second widened, where they lie. */
+/* Converts the first tensor to 16 bits and the second to fp32, both in place. */
 static void convert_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     for (int i = 0; i < 2; i++) {
@@ -358,8 +359,8 @@ static const cs_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
 
 enum { TENSORS = 5, ELEMENTS = 5003, PARTS = 6 };
 
-/* The parts of a row of ELEMENTS: none begins where an access of 16 bytes may, some are shorter than a run, one is
- * longer than a tile, some begin in the midst of one. Every other one lacks decay. */
+/* Cuts a row of ELEMENTS into parts: none begins at a multiple of 16 bytes, some are shorter than a thread's run,
+ * one is longer than a tile, some begin inside a tile. Every second one has no decay. */
 static void cut_up(cs_state_range ranges[PARTS])
 {
     static const int64_t ends[] = { 3, 4, 1237, 1240, 4099, ELEMENTS };
@@ -410,8 +411,8 @@ START_TEST(updates_have_the_same_bits_however_cut)
 }
 END_TEST
 
-/* Each element is its own range's: one without decay is moved as by an optimizer that has none, and slots are found
- * where the range says. */
+/* Each range has its own decay and slots: a range without decay changes as with an optimizer that has none, and its
+ * slots are at the indices that the range gives. */
 START_TEST(a_range_has_its_own_decay_and_slots)
 {
     open_devices();
@@ -419,7 +420,7 @@ START_TEST(a_range_has_its_own_decay_and_slots)
     cs_tensor got[TENSORS], want[TENSORS];
     plain.weight_decay = 0;
     fill_state(got), fill_state(want);
-    for (int part = 0; part < 2; part++) { /* as two tensors, the second with its slots at the begin of theirs */
+    for (int part = 0; part < 2; part++) { /* as two tensors; the slots of the second begin at index 0 */
         cs_optim_settings settings = part ? adamw : plain;
         cs_optimizer found = cs_optim_find(&settings);
         int64_t from = part ? 2051 : 0, count = part ? ELEMENTS - 2051 : 2051;

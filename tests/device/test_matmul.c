@@ -1,5 +1,5 @@
-/* test_matmul.c - the two products under the matrix operations, panel by panel: oneDNN's primitives, in fp32 on any
- * CPU and in bf16 where oneDNN has it; and our own packed product. Then the operations that use the primitives. */
+/* test_matmul.c - the two methods under the matrix operations, panel by panel: oneDNN's primitives, in fp32 on any
+ * CPU and in bf16 where oneDNN has it, and cspeed's packed product. Then the operations that use the primitives. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -20,25 +20,26 @@ static void open_device(int threads)
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
 }
 
-/* Whether oneDNN multiplies this type here, if only by its reference loops; what is skipped is named. */
+/* Whether oneDNN multiplies this type here, also if only by its reference loops; otherwise prints which test is
+ * skipped. */
 static bool multiplies(cs_dtype dtype, const char *test)
 {
-    static const char *told;
+    static const char *reported;
     bool there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
-    if (!there && told != test)
+    if (!there && reported != test)
         printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test, cs_matmul_isa());
-    told = test;
+    reported = test;
     return there;
 }
 
-/* ---- one product, cut into panels ---- */
+/* ---- one product, split into panels ---- */
 
-/* c lies in a wider matrix, whose other columns must stay. */
+/* c is a part of a wider matrix, whose other columns must not change. */
 typedef struct {
     reference_shape shape;
     cs_dtype dtype, to;
-    cs_tensor a, b, bias, c; /* bias absent: none */
-    double *want;            /* of the whole c    */
+    cs_tensor a, b, bias, c; /* bias may be absent */
+    double *want;            /* expected values of the whole c */
 } product;
 
 static product make_product(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
@@ -82,7 +83,7 @@ static void *element(cs_tensor x, int64_t index)
     return (char *)x.data + (size_t)index * cs_dtype_bytes(x.dtype);
 }
 
-/* Rows [from, to) of c. */
+/* Returns the panel of rows [from, to) of c. */
 static cs_panel rows_of(const product *p, int from, int to)
 {
     reference_shape s = p->shape;
@@ -94,13 +95,13 @@ static cs_panel rows_of(const product *p, int from, int to)
 
 /* ---- oneDNN's primitives ---- */
 
-/* Of every task: its rows, and its scratch between two guards, full of numbers that are none. */
+/* For each task: its rows, and its scratch between two guards that are filled with NaN. */
 typedef struct {
     const product *p;
     int from[MOST_THREADS + 1];
     cs_matmul_shape shape[MOST_THREADS];
     size_t bytes[MOST_THREADS];
-    unsigned char *scratch[MOST_THREADS]; /* the first guard */
+    unsigned char *scratch[MOST_THREADS]; /* address of the first guard */
 } cutting;
 
 static void prepare_task(cutting *cut, int task)
@@ -135,7 +136,7 @@ static void check_guards(const cutting *cut, int task)
                       (long long)cut->shape[task].panel.m, cut->bytes[task]);
 }
 
-/* A task a thread; later panels are larger. */
+/* One task for each thread; later panels are larger. */
 static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
 {
     int tasks = cs_device_threads(device) < s.m ? cs_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
@@ -172,7 +173,7 @@ static void check_all_primitives(bool half)
             check_primitives(CS_F32, CS_F32, shape_of(size, bits), bias);
             if (half)
                 check_primitives(CS_BF16, CS_F32, shape_of(size, bits), bias);
-            if (half && !(bits & 4)) /* what is added to is fp32 */
+            if (half && !(bits & 4)) /* c is fp32 if the product is added to it */
                 check_primitives(CS_BF16, CS_BF16, shape_of(size, bits), bias);
         }
 }
@@ -182,14 +183,14 @@ START_TEST(primitives_multiply_within_their_scratch)
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         open_device(threads);
         bool half = multiplies(CS_BF16, "primitives");
-        for (int round = 0; round < 2; round++) /* made, then found */
+        for (int round = 0; round < 2; round++) /* the first round creates primitives, the second finds them */
             check_all_primitives(half);
         cs_device_close(device);
     }
 }
 END_TEST
 
-/* More than the table holds, so that shapes are dropped and made again. */
+/* More shapes than the table holds, so that primitives are dropped and created again. */
 START_TEST(any_number_of_shapes)
 {
     enum { SHAPES = 700 };
@@ -197,13 +198,14 @@ START_TEST(any_number_of_shapes)
     bool half = multiplies(CS_BF16, "any number of shapes");
     for (int m = 1; m <= SHAPES; m++) {
         check_primitives(half ? CS_BF16 : CS_F32, CS_F32, (reference_shape){ m, 16 + m % 5, 8, .add = true }, false);
-        check_primitives(CS_F32, CS_F32, (reference_shape){ m % 3 + 1, 16, 8, .add = true }, true); /* always there */
+        /* A shape that is used throughout. */
+        check_primitives(CS_F32, CS_F32, (reference_shape){ m % 3 + 1, 16, 8, .add = true }, true);
     }
     cs_device_close(device);
 }
 END_TEST
 
-/* ---- the operations: panels of a product side by side, in scratch that they share out ---- */
+/* ---- the operations: panels of one product run in parallel and share scratch memory ---- */
 
 static void check_operation(reference_shape s)
 {
@@ -229,13 +231,13 @@ static void check_operation(reference_shape s)
     near_free(x), near_free(w), near_free(y), near_free(dw);
 }
 
-/* Rows and columns that no number of threads cuts into equal panels. */
+/* Rows and columns that no number of threads divides into equal panels. */
 START_TEST(operations_in_bf16_share_their_scratch_out)
 {
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         open_device(threads);
         if (multiplies(CS_BF16, "operations")) {
-            ck_assert(!cs_device_native(device)); /* until it is asked for */
+            ck_assert(!cs_device_native(device)); /* false until the test sets it */
             ck_assert(cs_device_set_native(device, true) && cs_device_native(device));
             check_operation((reference_shape){ .m = 83, .n = 70, .k = 300 });
             check_operation((reference_shape){ .m = 401, .n = 250, .k = 130 });
@@ -248,25 +250,25 @@ START_TEST(operations_in_bf16_share_their_scratch_out)
 }
 END_TEST
 
-/* The choice between the two is measured, and leaves nothing behind. */
+/* The gain is measured, and the measurement leaves no allocation. */
 START_TEST(the_gain_of_bf16_is_measured)
 {
     open_device(2);
     double gain = cs_device_native_gain(device);
     ck_assert((gain > 0) == cs_device_has_native(device));
-    ck_assert(cs_device_native_gain(device) == gain); /* once */
+    ck_assert(cs_device_native_gain(device) == gain); /* measured once */
     ck_assert(!cs_device_native(device));
     ck_assert_uint_eq(cs_device_workspace(device), 0);
     ck_assert_uint_eq(cs_device_allocated(device), 0);
     cs_device_close(device);
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     ck_assert(!cs_device_has_native(device) && cs_device_native_gain(device) == 0);
-    ck_assert(cs_device_set_native(device, true) && !cs_device_native(device)); /* there is no choice */
+    ck_assert(cs_device_set_native(device, true) && !cs_device_native(device)); /* this device has no choice */
     cs_device_close(device);
 }
 END_TEST
 
-/* ---- our own packed product ---- */
+/* ---- the packed product ---- */
 
 START_TEST(packed_products_multiply)
 {

@@ -1,5 +1,5 @@
-/* test_ops.c - every operation against plain double loops: types, odd sizes, one to three threads, added gradients,
- * results in place of inputs, and the same bits of a second run. */
+/* test_ops.c - every operation compared with plain loops in double precision: types, odd sizes, one to three
+ * threads, added gradients, results in place of inputs, and the same bits in a second run. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -23,7 +23,7 @@ static void open_device(int threads)
     stream = cs_device_stream(near_open(threads), CS_COMPUTE);
 }
 
-/* Runs a check for each type and number of threads. */
+/* Runs a check for each type and each number of threads. */
 static void for_all(void (*check)(cs_dtype dtype))
 {
     for (int threads = 1; threads <= near_threads(MOST_THREADS); threads++) {
@@ -97,7 +97,8 @@ static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
     cs_tensor dx = near_new(dtype, s.N, s.K), dw = near_random(CS_F32, cs_rows(w), cs_columns(w), 5, 1);
     cs_tensor db = near_random(CS_F32, 1, s.M, 6, 1);
     double *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
-    double *want_w = near_doubles(dw), *want_b = near_doubles(db); /* gradients are added to what was there */
+    /* Gradients are added to the values that were there. */
+    double *want_w = near_doubles(dw), *want_b = near_doubles(db);
     cs_op_matmul_grad_input(stream, near_at(dx), near_at(dy), near_at(w), layout);
     cs_op_matmul_grad_weight(stream, near_at(dw), near_at(cs_vector(db.data, CS_F32, s.M)), near_at(x), near_at(dy),
                              layout);
@@ -114,7 +115,7 @@ static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
     FREE(x, dy, w, dx, dw, db);
 }
 
-/* A tensor of NaN that says it is fresh, at its place on the device. */
+/* Returns a tensor full of NaN, marked as fresh, in device memory. */
 static cs_tensor fresh(cs_tensor x)
 {
     for (int64_t i = 0; i < cs_count(x); i++)
@@ -129,7 +130,7 @@ static cs_tensor row_of(cs_tensor x)
     return cs_vector(x.data, CS_F32, cs_count(x));
 }
 
-/* What is fresh is set to the bits that adding to zero gives, and then added to. */
+/* A fresh gradient is set to the bits that adding to zero gives; a second operation adds to it. */
 static void check_fresh_product(cs_dtype dtype, product_size s, cs_layout layout)
 {
     bool in_out = layout == CS_IN_OUT;
@@ -308,7 +309,7 @@ static void check_add(cs_dtype dtype)
     FREE(a, b, y);
 }
 
-/* A cast to a type is what rounding one element gives, ends of the range included. */
+/* A cast rounds each element like the conversion of one element, also at the ends of the range. */
 static void check_cast(cs_dtype dtype)
 {
     static const float odd[] = { 0.0f,    -0.0f,  1.0f,     65504.0f,  65519.9f,    65520.0f,
@@ -427,7 +428,7 @@ END_TEST
 
 /* ---- losses ---- */
 
-/* `classes` columns of `stride`: those behind hold NaN, which must not be read, and their gradient is zero. */
+/* Logits with `classes` columns of `stride`: the others are NaN, which must not be read, and their gradient is zero. */
 static cs_tensor padded_logits(cs_dtype dtype, int rows, int classes, int stride)
 {
     cs_tensor logits = near_random(dtype, rows, classes, 1, 5), padded = near_new(dtype, rows, stride);
@@ -449,7 +450,7 @@ static int first_largest(const double *x, int count)
 static void check_entropy_size(cs_dtype dtype, int rows, int classes, int stride)
 {
     cs_tensor logits = padded_logits(dtype, rows, classes, stride), targets = near_new(CS_I32, rows, 1);
-    cs_tensor loss = near_new(CS_F32, rows, 1), alone = near_new(CS_F32, rows, 1), hits = near_new(CS_F32, rows, 1);
+    cs_tensor loss = near_new(CS_F32, rows, 1), without = near_new(CS_F32, rows, 1), hits = near_new(CS_F32, rows, 1);
     cs_tensor kept = near_copy(logits);
     cs_tensor dloss = near_random(CS_F32, rows, 1, 2, 1);
     double *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * stride), *want_hits = zeros(rows),
@@ -462,20 +463,20 @@ static void check_entropy_size(cs_dtype dtype, int rows, int classes, int stride
         want[i] = reference_cross_entropy(&ignored, x + i * stride, classes, target);
         reference_cross_entropy_grad(want_d + i * stride, near_element(dloss, i), x + i * stride, classes, target);
     }
-    cs_op_cross_entropy(stream, near_at(alone), near_at(logits), near_at(targets), classes, near_at(absent));
+    cs_op_cross_entropy(stream, near_at(without), near_at(logits), near_at(targets), classes, near_at(absent));
     cs_op_hits(stream, near_at(hits), near_at(logits), near_at(targets), classes);
     near_fetch();
-    ck_assert(near_all("cross_entropy", alone, want, 1e-6));
+    ck_assert(near_all("cross_entropy", without, want, 1e-6));
     ck_assert(near_all("hits", hits, want_hits, 0));
     ck_assert(near_same_bits("logits, where no gradient is asked for", logits, kept));
     cs_op_cross_entropy(stream, near_at(loss), near_at(logits), near_at(targets), classes, near_at(dloss));
     near_fetch();
-    ck_assert(near_same_bits("cross_entropy with a gradient", loss, alone));
+    ck_assert(near_same_bits("cross_entropy with a gradient", loss, without));
     ck_assert(near_all("cross_entropy's gradient", logits, want_d, 1e-5));
     for (int64_t i = 0; i < (int64_t)rows * stride; i++)
         ck_assert(i % stride < classes || near_element(logits, i) == 0);
     free(x), free(want), free(want_d), free(want_hits);
-    FREE(logits, targets, loss, alone, kept, hits, dloss);
+    FREE(logits, targets, loss, without, kept, hits, dloss);
 }
 
 static void check_entropy(cs_dtype dtype)
@@ -487,10 +488,11 @@ static void check_entropy(cs_dtype dtype)
     check_entropy_size(dtype, 33, 257, 384);
     check_entropy_size(dtype, 7, 50257, 50257);
     check_entropy_size(dtype, 7, 50257, 50304);
-    check_entropy_size(dtype, 3, 128256, 128256); /* a row that no shared memory holds whole */
+    check_entropy_size(dtype, 3, 128256, 128256); /* a row that does not fit in shared memory */
 }
 
-/* The losses of one set of logits whose rows are 200 and 256 elements apart, and the gradients' first 200 columns. */
+/* Compares the losses of the same logits with a row stride of 200 and 256 elements, and the gradients' first 200
+ * columns. */
 static void check_padding(cs_dtype dtype)
 {
     enum { ROWS = 9, CLASSES = 200, STRIDE = 256 };

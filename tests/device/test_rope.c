@@ -1,5 +1,5 @@
-/* test_rope.c - the operations of the Llama family against plain double loops: rotary positions, RMS norm of rows and
- * heads, SwiGLU, attention whose heads share keys and see a window. */
+/* test_rope.c - the operations of the Llama family compared with plain loops in double precision: rotary positions,
+ * RMSNorm of rows and heads, SwiGLU, attention with shared key heads and a window. */
 #include "near.h"
 #include "suite.h"
 
@@ -37,7 +37,7 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
     cs_op_rope(stream, near_at(x), &rope, rows);
     near_fetch();
     ck_assert(near_all("rope", x, want, 2e-6));
-    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* turned back, scaled twice */
+    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* rotated back; the scale applies twice */
     near_fetch();
     for (int i = 0; i < B * T * W; i++)
         want[i] = near_element(whole, i) * (i % W < heads * D ? 1.25 * 1.25 : 1);
@@ -101,10 +101,10 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 }
 
 typedef struct {
-    int T, H, G, D, window, document; /* one sample; H query heads over G key heads; documents of a length, or 0 */
+    int T, H, G, D, window, document; /* one sample; H query heads, G key heads; length of documents, or 0 */
 } heads;
 
-/* y of fp64 values x; the loss sum(y dy) for differences. */
+/* Computes y for double values x, and returns the loss sum(y dy) for finite differences. */
 static double attend(double *y, const double *x, const double *dy, heads s)
 {
     int W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
@@ -152,7 +152,7 @@ static void check_heads(cs_dtype dtype, heads s)
     near_fetch();
     attend(want, x, ndy, s);
     ck_assert(near_all("heads", y, want, 3e-6));
-    for (int i = 0; i < s.T * W; i++) { /* by differences */
+    for (int i = 0; i < s.T * W; i++) { /* by finite differences */
         double before = x[i], above;
         x[i] = before + 1e-5;
         above = attend(spare, x, ndy, s);

@@ -1,5 +1,5 @@
-/* test_state.c - operations on flat state: sums with the same bits however they are cut, the optimizer's walk, first
- * values. */
+/* test_state.c - operations on flat state: sums whose bits do not depend on how the state is cut, the optimizer's
+ * update, initial values. */
 #include "near.h"
 #include "suite.h"
 
@@ -20,13 +20,13 @@ static void open_device(int threads)
     stream = cs_device_stream(near_open(threads), CS_COMPUTE);
 }
 
-/* A sum where the device can reach it. */
+/* Returns a sum in device memory. */
 static cs_exact *sum_at(cs_exact *sum)
 {
     return near_at(cs_vector(sum, CS_I64, sizeof *sum / sizeof(int64_t))).data;
 }
 
-/* Values where the device can reach them. */
+/* Returns values in device memory. */
 static float *floats_at(float *values, int64_t count)
 {
     return near_at(cs_vector(values, CS_F32, count)).data;
@@ -65,7 +65,7 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
 }
 END_TEST
 
-/* A tensor may begin and end anywhere in a row whose parts are cut at multiples of 64. */
+/* A tensor may begin and end anywhere in a row that is cut at multiples of 64. */
 START_TEST(sums_of_a_tensor_in_a_row)
 {
     enum { FROM = 100, CUT = 64 * 600, TO = 64 * 900 + 7 };
@@ -151,7 +151,7 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
     cs_tensor s[2] = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
     cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
     for (int i = 0; i < COUNT && optimizer.kind == CS_OPTIM_ADAGRAD; i++)
-        ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* a sum of squares */
+        ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* because it is a sum of squares */
     cs_tensor want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
     for (int i = 0; i < COUNT; i++) {
         ((float *)s[1].data)[i] = ((float *)want_s[1].data)[i] = fabsf(((float *)s[0].data)[i]);
@@ -188,10 +188,13 @@ START_TEST(update_walks_every_rule)
                                    .weight_decay = 0.1,
                                    .momentum = 0.9,
                                    .bias_correction = true };
-    static rule_function *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* as cs_optim_kind */
+    static rule_function *const rules[] = {
+#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#include "optim/rules.h"
+    };
     for (int threads = 1; threads <= near_threads(2); threads++) {
         open_device(threads);
-        for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_MUON; kind++) {
+        for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
                 settings.kind = kind;
                 settings.momentum = momentum ? 0.9 : 0;

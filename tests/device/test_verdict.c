@@ -1,4 +1,4 @@
-/* test_verdict.c - a step's verdict against plain double arithmetic, written as it is explained; and its gate, on any
+/* test_verdict.c - the verdict on a step compared with plain double arithmetic, and the gate of an update, on any
  * device. */
 #include "near.h"
 #include "suite.h"
@@ -19,12 +19,12 @@
 
 static const struct {
     const char *name;
-    double gradient, loss; /* of each of 100 gradients, times the scale; of each of `rows` rows */
+    double gradient, loss; /* value of each of 100 gradients, before the scale; loss of each of `rows` rows */
     int64_t rows, nonfinite;
     cs_step_terms terms;
     double scale;
     bool open;
-    double factor, norm, next; /* wanted; factor before clipping */
+    double factor, norm, next; /* expected values; factor is before clipping */
 } table[] = {
     { "as it is", 3, 2, 8, 0, TERMS(1, 1, 0, false), 1, true, 1, 30, 1 },
     { "half of the rows count", 3, 2, 4, 0, TERMS(1, 1, 0, false), 1, true, 2, 60, 1 },
@@ -35,7 +35,7 @@ static const struct {
     { "a zero gradient", 0, 2, 8, 0, TERMS(1, 1, 1, true), 256, true, 1.0 / 256, 0, 256 },
     { "scaled", 3, 2, 8, 0, TERMS(1, 1, 5, true), 256, true, 1.0 / 256, 30, 256 },
     { "an overflow", 3, 2, 8, 1, TERMS(1, 1, 5, true), 256, false, 1.0 / 256, INFINITY, 128 },
-    { "an overflow nobody looks for", 3, 2, 8, 1, TERMS(1, 1, 5, false), 1, true, 1, INFINITY, 1 },
+    { "an overflow that is not checked", 3, 2, 8, 1, TERMS(1, 1, 5, false), 1, true, 1, INFINITY, 1 },
     { "no row", 0, 0, 0, 0, TERMS(1, 1, 5, true), 256, false, 0, 0, 256 },
     { "no row, and an overflow", 0, 0, 0, 1, TERMS(1, 1, 5, true), 256, false, 0, INFINITY, 256 },
 };
@@ -78,7 +78,7 @@ START_TEST(what_is_judged)
 }
 END_TEST
 
-/* The same bytes where they are judged elsewhere, but for those between members. */
+/* Checks that two verdicts have the same bytes, padding between members excluded. */
 static void check_same(const char *name, const cs_verdict *a, const cs_verdict *b)
 {
     ck_assert_msg(a->gate.factor == b->gate.factor && a->gate.open == b->gate.open, "%s: gate", name);
@@ -96,7 +96,7 @@ static cs_tensor memory_of(void *at, size_t bytes)
     return near_at(cs_vector(at, CS_I64, (int64_t)(bytes / sizeof(int64_t))));
 }
 
-/* Steps in a row, so that the scaler's state goes from one to the next on the device. */
+/* Consecutive steps, so that the scaler's state passes from step to step on the device. */
 START_TEST(a_device_judges_alike)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
@@ -132,7 +132,7 @@ END_TEST
 
 enum { COUNT = 1003, TENSORS = 5 };
 
-/* master, gradient, two slots, what is published; state in fp32, or narrow. */
+/* Fills master, gradient, two slots and the published copy; the state is fp32, or 16-bit if `narrow`. */
 static void fill(cs_tensor *all, bool narrow)
 {
     for (int i = 0; i < TENSORS; i++)
@@ -158,7 +158,7 @@ static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, c
     near_fetch();
 }
 
-/* Open, it is a factor on the gradient, bit for bit; shut, no bit moves. */
+/* An open gate is a factor on the gradient, bit for bit; a closed gate changes no bit. */
 START_TEST(a_gate_lets_through_or_not)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);

@@ -1,4 +1,5 @@
-/* test_gpt2.c - a tiny GPT-2 against PyTorch: logits, every gradient, ten losses and norms, in fp32, bf16 and fp16. */
+/* test_gpt2.c - a tiny GPT-2 compared with PyTorch: logits, every gradient, ten losses and gradient norms, in fp32,
+ * bf16 and fp16. */
 #include "suite.h"
 #include "golden.h"
 #include "near.h"
@@ -41,7 +42,7 @@ static cs_engine *open_engine(const golden *file, const char *precision, const c
     unlink(path);
     CS_MUST(status);
     CS_MUST(cs_initialize(&engine, config, NULL));
-    pieces_set_all(engine, value_of, file); /* PyTorch's first values instead of ours */
+    pieces_set_all(engine, value_of, file); /* PyTorch's initial values */
     return engine;
 }
 
@@ -127,15 +128,15 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* bf16 keeps 8 bits, so a rounding is up to 2^-9 = 0.002 of a value, and a gradient has been through some thirty of
- * them. */
+/* bf16 has 8 bits of precision, so a rounding error is up to 2^-9 = 0.002 of a value, and a gradient passes about
+ * thirty roundings. */
 START_TEST(bf16)
 {
     against_pytorch("bf16", "none", 2e-2, 5e-2, 5e-3);
 }
 END_TEST
 
-/* fp16 keeps 11 bits. */
+/* fp16 has 11 bits of precision. */
 START_TEST(fp16)
 {
     against_pytorch("fp16", "none", 2e-3, 1e-2, 1e-3);

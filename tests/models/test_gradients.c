@@ -1,4 +1,5 @@
-/* test_gradients.c - every parameter's gradient against finite differences of the loss, through the whole engine. */
+/* test_gradients.c - the gradient of every parameter compared with finite differences of the loss, through the whole
+ * engine. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Loss of the batch at the present parameters; its gradient stays in the shards. No step is taken. */
+/* Returns the loss of the batch at the present parameters; the gradient remains in the shards, and no step is taken. */
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
     const cs_step_sums *words = &engine->boundary.there->words;
@@ -20,7 +21,7 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
     return loss;
 }
 
-/* The parameter, at its values `before` plus so much of the direction. */
+/* Sets the parameter to `before` plus a multiple of the direction. */
 static void place(cs_engine *engine, int number, const cs_shard_piece *piece, const float *before,
                   const float *direction, float by)
 {
@@ -30,7 +31,7 @@ static void place(cs_engine *engine, int number, const cs_shard_piece *piece, co
     pieces_put(engine, number, piece, 1);
 }
 
-/* The slope of the loss along a random direction in one parameter, twice. */
+/* Compares the slope of the loss along a random direction in one parameter, for two directions. */
 static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const cs_shard_piece *piece,
                             unsigned short state[3])
 {
@@ -40,7 +41,7 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
     double length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
-        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* leans uphill */
+        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* mostly uphill */
         length += (double)direction[i] * direction[i];
         before[i] = master[i];
     }
@@ -63,7 +64,7 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
     free(before);
 }
 
-/* Returns how many parameters were checked. */
+/* Returns the number of parameters that were checked. */
 static int check_all(cs_engine *engine, const cs_batch *batch)
 {
     unsigned short state[3] = { 3, 1, 4 };
@@ -101,7 +102,7 @@ START_TEST(gpt2_with_dropout_and_recomputation)
 }
 END_TEST
 
-/* Every layer of the Llama family: rotary positions, norms of heads that share keys, SwiGLU. */
+/* All layers of the Llama family: rotary positions, norms of heads, shared key heads, SwiGLU. */
 START_TEST(qwen3)
 {
     run_spec spec = { .world = 1,
@@ -118,7 +119,7 @@ START_TEST(qwen3)
 }
 END_TEST
 
-/* A target below 0 is masked: its row has no loss and sends no gradient. */
+/* A target below 0 is masked: its row has no loss and no gradient. */
 START_TEST(masked_targets_weigh_nothing)
 {
     run_spec spec = { .world = 1, .stage = 0, .steps = 1, .precision = "fp32" };
@@ -134,7 +135,7 @@ START_TEST(masked_targets_weigh_nothing)
     double reached = 0, unreached = 0;
     const float *gradient = pieces[1].gradient;
     for (int64_t i = 0; i < 24; i++) {
-        unreached += fabs((double)gradient[i + 12 * 24]); /* a position nobody has */
+        unreached += fabs((double)gradient[i + 12 * 24]); /* a position that no token has */
         reached += fabs((double)gradient[i]);
     }
     ck_assert_double_eq(unreached, 0);

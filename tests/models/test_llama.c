@@ -1,4 +1,5 @@
-/* test_llama.c - tiny models of the Llama family against transformers: logits, gradients, ten losses and norms. */
+/* test_llama.c - tiny models of the Llama family compared with transformers: logits, gradients, ten losses and
+ * gradient norms. */
 #include "suite.h"
 #include "golden.h"
 #include "near.h"
@@ -134,7 +135,7 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* bf16 keeps 8 bits; heads and logits of such small models feel each rounding. */
+/* bf16 has 8 bits of precision; in such small models each rounding shows in heads and logits. */
 START_TEST(bf16)
 {
     for (int i = 0; i < MODELS; i++)
@@ -142,7 +143,7 @@ START_TEST(bf16)
 }
 END_TEST
 
-/* Stages and recomputation give the same bits, as for every model. */
+/* All stages give the same bits, with recomputation and without, as for every model. */
 START_TEST(stages_alike)
 {
     run_spec spec = { .world = 2,

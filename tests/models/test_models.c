@@ -1,5 +1,5 @@
-/* test_models.c - from config.json to a model: what is refused, with which words, and that the list of tensors a
- * config.json calls for is that of the model it builds. */
+/* test_models.c - models from config.json: which keys are refused with which message, and that the tensors that
+ * huggingface_names.c lists are those of the model. */
 #include "suite.h"
 
 #include "interchange/huggingface.h"
@@ -17,7 +17,7 @@
 #define MISTRAL "\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2"
 #define QWEN2 "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
 
-/* CS_OK, or the faults as a sentence. */
+/* Returns CS_OK, or the faults as cs_error(). */
 static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
 {
     ck_assert_msg(cs_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
@@ -120,7 +120,7 @@ START_TEST(bad_configurations_are_refused)
 }
 END_TEST
 
-/* ---- what changes nothing ---- */
+/* ---- keys without effect ---- */
 
 static void check(const char *text, cs_status wanted, const char *words)
 {
@@ -134,7 +134,7 @@ static void check(const char *text, cs_status wanted, const char *words)
     cs_json_close(doc);
 }
 
-/* As models have them on Hugging Face. */
+/* As in models on Hugging Face. */
 START_TEST(keys_that_change_nothing_are_accepted)
 {
     static const char *const texts[] = {
@@ -162,7 +162,7 @@ static const cs_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 
-/* Each row of the table: always neutral, or at one value. */
+/* Each row of the table is accepted always, or at one value. */
 START_TEST(the_table_of_neutral_keys_holds)
 {
     static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
@@ -202,7 +202,7 @@ static const char *const models[] = {
     "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 1, \"head_dim\": 6, \"attention_bias\": true}",
 };
 
-/* The weights a model has, as if they were stored. */
+/* Lists the weights of a model as if they were in files. */
 static void list_weights(cs_source *source, const cs_model *model)
 {
     static cs_source_tensor list[256];

@@ -1,5 +1,5 @@
-/* test_padding.c - a vocabulary that a GPU holds with zero rows behind its own: the rows stay zero whatever moves the
- * parameters, the losses are the CPU's, and what is saved is what the CPU saves. */
+/* test_padding.c - a vocabulary that a GPU pads with zero rows: these rows stay zero whatever changes the
+ * parameters, the losses are the CPU's, and a checkpoint contains what the CPU's checkpoint contains. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -27,9 +27,9 @@ typedef struct {
     const char *from, *to,
         *export; /* folders of a checkpoint that is loaded and not trained on, of one to save, of an export */
     double loss[STEPS];
-    int padded;      /* parameters that are held with zero rows        */
-    int64_t held;    /* rows of the last of them                       */
-    int64_t nonzero; /* bytes that are not zero in their padding       */
+    int padded;      /* number of parameters that are padded */
+    int64_t held;    /* rows of the last of them, padding included */
+    int64_t nonzero; /* number of bytes in the padding that are not zero */
 } journey;
 
 static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elements, cs_dtype dtype)
@@ -45,7 +45,7 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
     return count;
 }
 
-/* Of one rank, which has all of it. */
+/* With one rank, which has the whole row. */
 static void look_at_padding(journey *j, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
 {
     cs_precision types = engine->zero.precision;
@@ -97,7 +97,7 @@ static journey *go(const char *device, const run_spec *spec, const char *model, 
     return j;
 }
 
-/* A number of 16 bits may be rounded to the other side, and so may what follows from it. */
+/* A 16-bit number may be rounded differently, and so may the values that depend on it. */
 static void check_optimizer(const run_spec *spec, const char *model, const char *optimizer, double bound)
 {
     journey *here = go("cspeed.device=cpu", spec, model, optimizer);
@@ -126,7 +126,8 @@ START_TEST(padding_stays_zero)
 }
 END_TEST
 
-/* Trained and saved on the CPU, read and saved on the GPU, read and saved on the CPU: no byte of the export moves. */
+/* A checkpoint is trained and saved on the CPU, loaded and saved on the GPU, and loaded and saved on the CPU: the
+ * export does not change. */
 START_TEST(what_is_saved_has_no_padding)
 {
     static const char *const names[] = { "first", "second", "third" };

@@ -1,10 +1,11 @@
-/* test_groups.c - parameter groups: who takes which parameter, with which settings; what is refused. */
+/* test_groups.c - parameter groups: which group has which parameter, with which settings; which settings are
+ * refused. */
 #include "optim/groups.h"
 #include "suite.h"
 
 #include <string.h>
 
-/* groups.group[].params borrows from the document: closed by the caller. */
+/* groups.group[].params refers to the document, which the caller closes. */
 static cs_status read_text(const char *text, cs_groups *groups, cs_json **doc)
 {
     cs_optim_settings settings;
@@ -37,7 +38,7 @@ START_TEST(the_first_that_matches_takes_it)
 }
 END_TEST
 
-/* A matrix is Muon's unless its name says that it is an embedding or the head. */
+/* Muon updates a matrix unless its name says that it is an embedding or the head. */
 START_TEST(muon_has_two_sides)
 {
     static const struct {
@@ -77,11 +78,11 @@ START_TEST(mistakes_are_named)
         { "AdamW", "[{\"params\": \"a\", \"weight_decya\": 1}]", "the nearest known one is \"weight_decay\"" },
         { "AdamW", "[{\"params\": \"a\"}, {\"params\": \"b\", \"lr\": -1}]", "param_groups[1].lr: at least 0" },
         { "AdamW", "[{\"params\": \"a\", \"lr\": \"auto\"}]", "cannot be resolved here" },
-        { "AdamW", "[{\"params\": \"a\", \"adam_w_mode\": false}]", "a group cannot have its own" },
-        { "AdamW", "[{\"params\": \"a\", \"torch_adam\": true}]", "a group cannot have its own" },
+        { "AdamW", "[{\"params\": \"a\", \"adam_w_mode\": false}]", "a parameter group cannot set this key" },
+        { "AdamW", "[{\"params\": \"a\", \"torch_adam\": true}]", "a parameter group cannot set this key" },
         { "AdamW", "[{\"params\": \"a\", \"betas\": [0.9, 1]}]", "both must be below 1" },
         { "SGD", "[{\"params\": \"a\", \"nesterov\": true}]", "Nesterov needs a momentum" },
-        { "Muon", "[{\"params\": \"a\", \"ns_method\": \"gram\"}]", "a group cannot have its own" },
+        { "Muon", "[{\"params\": \"a\", \"ns_method\": \"gram\"}]", "a parameter group cannot set this key" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];

@@ -1,4 +1,4 @@
-/* test_optim.c - rules against PyTorch's numbers, hyper-parameters, the "optimizer" section. */
+/* test_optim.c - update rules compared with PyTorch, hyper-parameters, the section "optimizer". */
 #include "optim/optim.h"
 #include "optim/rules.h"
 #include "suite.h"
@@ -7,7 +7,10 @@
 
 typedef float rule(float, float, float *, float *, cs_hyper);
 
-static rule *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* in the order of cs_optim_kind */
+static rule *const rules[] = {
+#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#include "optim/rules.h"
+};
 
 enum { STEPS = 4, ELEMENTS = 3 };
 
@@ -85,7 +88,7 @@ START_TEST(test_hyper)
     cs_hyper h = cs_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
-    ck_assert(h.rest2 == 0.001f); /* and not 1 - 0.999f */
+    ck_assert(h.rest2 == 0.001f); /* rounded once, so it is not 1 - 0.999f */
     s.bias_correction = false;
     h = cs_optim_hyper(&s, 0.5, 1, 1);
     ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);
@@ -200,7 +203,7 @@ START_TEST(test_refused)
     static const struct {
         const char *params, *sentence;
     } bad[] = {
-        { "\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because of torch.optim only" },
+        { "\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because cspeed does not implement" },
         { "\"type\": \"OneBitLamb\"", "not supported: the optimizer OneBitLamb, because" },
         { "\"type\": \"zerooneadam\"", "not supported: the optimizer ZeroOneAdam, because" },
         { "\"type\": \"MuAdamW\"", "not supported: the optimizer MuAdamW, because" },

@@ -1,6 +1,6 @@
-/* test_optimizers.c - whole optimizers in the engine: 20 steps against PyTorch and references
- * (tests/golden/make_optim.py), on tensors of odd sizes that the parts of ranks cut anywhere, at every stage; and
- * through a checkpoint. */
+/* test_optimizers.c - the optimizers in the whole engine: 20 steps compared with PyTorch and reference
+ * implementations (tests/golden/make_optim.py), on tensors of odd sizes that ranks cut anywhere, at every stage; and
+ * with a checkpoint in between. */
 #include "device/table.h"
 #include "engine.h"
 #include "golden.h"
@@ -30,7 +30,7 @@ static const struct {
 
 static int64_t step_now;
 
-/* make_optim.py's element(). */
+/* The function element() of make_optim.py. */
 static float element(uint32_t seed, uint32_t index)
 {
     uint32_t mixed = index * 2654435761u + seed * 2246822519u;
@@ -55,7 +55,7 @@ static int64_t size_of(int number)
     return parameters[number].rows * (parameters[number].columns ? parameters[number].columns : 1);
 }
 
-static int64_t place_of(int number) /* among all elements */
+static int64_t place_of(int number) /* index of its first element among all elements */
 {
     int64_t place = 0;
     for (int i = 0; i < number; i++)
@@ -108,7 +108,7 @@ static cs_model *make_model(void)
     return model;
 }
 
-/* ---- running it ---- */
+/* ---- runs ---- */
 
 typedef struct {
     const char *name, *set[4];
@@ -160,7 +160,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 typedef struct {
     const a_case *which;
     int world, stage;
-    const char *folder; /* of checkpoints; NULL: none                  */
+    const char *folder; /* folder of checkpoints; NULL: none */
     int begin, end;     /* steps; loads where begin > 0, saves at the end of a shorter run */
     float value[STEPS][ELEMENTS];
 } a_run;
@@ -177,7 +177,7 @@ static cs_engine *open_engine(const a_run *run)
     return run_open(&spec, make_model());
 }
 
-/* This rank's elements: of the model from the table, or of the table from the model. */
+/* Copies this rank's elements, from the table to the model or back. */
 static void exchange(cs_engine *engine, float *values, bool into_model)
 {
     for (int i = 0; i < engine->model->count; i++) {
@@ -206,7 +206,7 @@ static void train(a_run *run)
 {
     cs_engine *engine = open_engine(run);
     float some[2] = { 0 };
-    engine->device->roofs[CS_F32] = 1; /* or each engine would take its time to measure it */
+    engine->device->roofs[CS_F32] = 1; /* otherwise each engine would measure the roof */
     cs_batch batch = { .inputs = cs_matrix(some, CS_F32, 2, 1), .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
@@ -223,7 +223,7 @@ static void train(a_run *run)
     cs_destroy(engine);
 }
 
-/* All cases, one engine after the other. */
+/* Runs all cases, one engine after the other. */
 static int rank(void *argument)
 {
     for (int c = 0; c < CASES; c++)
@@ -249,7 +249,7 @@ static void forget(a_run *runs)
         run_unshare(runs, CASES * sizeof *runs);
 }
 
-/* ---- against the golden file ---- */
+/* ---- comparison with the golden file ---- */
 
 static double largest(const float *final, int number)
 {
@@ -259,7 +259,8 @@ static double largest(const float *final, int number)
     return max;
 }
 
-/* The largest distance of a step's elements, every `every`-th from `from`, relative to their tensor's largest. */
+/* Returns the largest difference of every `every`-th element from `from` on, relative to the largest element of its
+ * tensor. */
 static double distance(const float *got, const float *want, int64_t from, int64_t every, const float *final)
 {
     double worst = 0;
@@ -289,12 +290,12 @@ static void compare(const a_run *run, golden *file)
                   run->stage, worst);
 }
 
-/* One rank and two add the same numbers, so all their runs have the same bits; three ranks round otherwise. */
+/* One rank and two ranks add the same numbers, so all their runs have the same bits; three ranks round differently. */
 START_TEST(trajectories_are_the_references)
 {
     static const struct {
         int world, stage;
-        bool same; /* bits as the runs before */
+        bool same; /* must have the bits of the runs before */
     } runs[] = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
     golden *file = golden_open(CS_SOURCE "/tests/golden/optim.golden");
     a_run *before = NULL;
@@ -314,7 +315,7 @@ START_TEST(trajectories_are_the_references)
 }
 END_TEST
 
-/* Saved by two ranks at stage 3, continued by one at stage 0, and the other way round. */
+/* Saved by two ranks at stage 3 and continued by one at stage 0, and in the other direction. */
 START_TEST(a_checkpoint_carries_every_slot)
 {
     enum { HALF = 9 };
@@ -342,9 +343,10 @@ START_TEST(a_checkpoint_carries_every_slot)
 }
 END_TEST
 
-/* ---- what a rank holds ---- */
+/* ---- the optimizer state of a rank ---- */
 
-/* Muon's matrices have one slot, what AdamW moves beside them two: in all, and cut into parts however that falls. */
+/* Matrices that Muon updates have one slot, the parameters of its AdamW have two: in total, and for any cut into
+ * parts. */
 static int hold(void *argument)
 {
     a_run *run = argument;
@@ -371,7 +373,7 @@ START_TEST(muon_keeps_one_slot_for_a_matrix)
 }
 END_TEST
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 
 START_TEST(what_cannot_be_is_refused)
 {

@@ -1,5 +1,5 @@
-/* test_scaler.c - the loss scale's state machine, against traces of DeepSpeed's and against a model of its rule written
- * another way: 10,000 scripted patterns of overflows, and 10,000 steps of a training on two ranks. */
+/* test_scaler.c - dynamic loss scaling compared with traces of DeepSpeed and with a second implementation of its
+ * rule: 10,000 patterns of overflows, and 10,000 steps of a training on two ranks. */
 #include "suite.h"
 #include "runs.h"
 #include "engine.h"
@@ -14,7 +14,7 @@ static const cs_scaler_settings small = {
     .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1
 };
 
-/* A '1' is an overflow. */
+/* In `flags`, '1' is an overflow. */
 static void run(const char *flags, const double *scales, cs_scaler_settings settings)
 {
     cs_scaler scaler;
@@ -71,7 +71,7 @@ START_TEST(test_fractional_minimum)
 }
 END_TEST
 
-/* DeepSpeed never lowers such a scale. */
+/* DeepSpeed would never lower such a scale. */
 START_TEST(test_no_hysteresis)
 {
     cs_scaler_settings settings = small;
@@ -124,16 +124,15 @@ START_TEST(test_stays_finite)
 }
 END_TEST
 
-/* ---- the rule, written another way ----
- * Clean steps are counted since the last overflow, or the begin: the first of them stands apart, and every `window`
- * after it the scale doubles. */
+/* ---- a second implementation of the rule ---- It counts steps without overflow since the last overflow or the
+ * begin: the first is special, and after every `window` steps from it the scale doubles. */
 
 typedef struct {
     int64_t window, patience;
     bool refills; /* consecutive_hysteresis */
     double min;
     double scale;
-    int64_t left, clean; /* overflows still forgiven; clean steps in a row */
+    int64_t left, clean; /* overflows that are still tolerated; consecutive steps without overflow */
     int64_t applied, skipped;
 } rule;
 
@@ -147,7 +146,7 @@ static rule rule_of(const cs_scaler_settings *settings)
                    .left = settings->hysteresis };
 }
 
-/* False: the run ends. */
+/* Returns false if the run ends. */
 static bool rule_step(rule *r, bool overflow)
 {
     if (overflow) {
@@ -266,7 +265,8 @@ static int train(void *argument)
     for (int step = 0; step < STEPS; step++) {
         float inputs[2 * INPUTS], targets[2];
         bool overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
-        if (model.scale <= 2 * model.min || model.scale > 0x1p8) /* neither the end, nor an overflow of its own */
+        /* Near the minimum another overflow would end the run; a scale above 2^8 overflows by itself. */
+        if (model.scale <= 2 * model.min || model.scale > 0x1p8)
             overflow = model.scale > 0x1p8;
         bool mine = overflow && (int)(draw(&state) % WORLD) == rank;
         for (int i = 0; i < 2 * INPUTS; i++)

@@ -1,4 +1,5 @@
-/* test_own_schedule.c - a program's own rates in place of the configuration's: used, reported, and given up again. */
+/* test_own_schedule.c - rates that the program sets with cs_set_schedule instead of the configuration: used,
+ * reported, and removed again. */
 #include "engine.h"
 #include "runs.h"
 #include "suite.h"
@@ -20,7 +21,7 @@ static double halving(int64_t step, void *first)
     return *(double *)first / (double)(1 << step);
 }
 
-/* The same rates are the same training, bit for bit, whoever says them. */
+/* The same rates give the same training, bit for bit, from the program or from the configuration. */
 START_TEST(a_program_may_say_the_rates)
 {
     uint32_t masters[2];

@@ -1,4 +1,4 @@
-/* test_schedule.c - learning rates against DeepSpeed's lr_schedules.py, and the "scheduler" section. */
+/* test_schedule.c - learning rates compared with DeepSpeed's lr_schedules.py, and the section "scheduler". */
 #include "schedule/schedule.h"
 #include "suite.h"
 
@@ -27,7 +27,7 @@ static cs_status read_text(const char *scheduler, double base, int64_t steps, cs
     return status;
 }
 
-/* Rates of updates 1, 2, ... as DeepSpeed 0.19.6 gives them. */
+/* Rates of updates 1, 2, ... from DeepSpeed 0.19.6. */
 static const struct {
     const char *scheduler;
     double base;
@@ -95,7 +95,7 @@ static const struct {
       "\"cycle_second_step_size\": 0}}",
       1,
       4,
-      { 0, .5, 0, 0 } }, /* the peak is where the second half begins, and there is none */
+      { 0, .5, 0, 0 } }, /* the peak is at the begin of the second half, which is empty */
     { "{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, { .1, .14, .18, .22, .26, .3, .3 } },
     { "{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
       0.2,
@@ -129,7 +129,7 @@ START_TEST(test_momentum)
     cs_schedule_settings s;
     double beta1 = 0, beta2 = 0;
     ck_assert_int_eq(read_text(cycle, 1, 0, &s), CS_OK);
-    for (int k = 0; k < UPDATES; k++) { /* DeepSpeed's 1.035, 1.08 and 1.125 stop at 0.999 here */
+    for (int k = 0; k < UPDATES; k++) { /* DeepSpeed gives 1.035, 1.08 and 1.125; here the value is at most 0.999 */
         ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
         ck_assert_msg(fabs(beta1 - beta1s[k]) < 1e-12, "update %d: %.12g", k, beta1);
         ck_assert(beta2 == 0.99);
@@ -223,7 +223,8 @@ START_TEST(test_auto)
                        "\"auto\", \"warmup_max_lr\": \"auto\"}}";
     ck_assert_int_eq(read_text(text, 0.5, 700, &s), CS_OK);
     ck_assert(s.total_num_steps == 700 && s.total_is_auto && s.warmup_max_lr == 0.5);
-    ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK); /* the length is given in epochs: the data will tell */
+    /* The length is given in epochs and becomes known with the data. */
+    ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK);
     ck_assert(s.total_num_steps == 0 && s.total_is_auto);
     ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", 0.5, 0, &s),
                      CS_OK);

@@ -1,5 +1,5 @@
-/* test_growth.c - gradients that are set by the first operation that adds to them, and not cleared beforehand: what is
- * added to twice in a micro-batch, what nobody adds to, and what does not take part, over micro-batches and steps. */
+/* test_growth.c - fresh gradients: the first operation sets them, and they are not cleared before. Parameters that
+ * two operations add to, that none adds to, and that do not take part, over micro-batches and steps. */
 #include "engine.h"
 #include "pieces.h"
 #include "runs.h"
@@ -9,8 +9,8 @@
 
 enum { WIDTH = 8, IDLE = 16, UNITS = 3, STEPS = 2, ACCUMULATION = 2, ROWS = 2 };
 
-/* ---- units of one length, so that they take turns in one row; the parameters of every second lie the other way round,
- * so that one's weights lie where the other has what nobody adds to ---- */
+/* ---- units of equal length, which share one buffer of the pool in turn. In every second unit the order of the
+ * parameters is reversed, so that weights of one are at the place of the other's parameters without a gradient ---- */
 
 typedef struct {
     cs_param *weight, *idle, *plain;
@@ -64,7 +64,7 @@ static cs_model *make_model(void)
     return model;
 }
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
 static void check_unit(cs_engine *engine, int number, int micro_batches)
 {

@@ -1,5 +1,5 @@
-/* test_pass.c - tensors of a pass: lifetimes, the stack of kept ones, recomputation's rewind, and a peak that measuring
- * foretells. */
+/* test_pass.c - the tensors of a pass: lifetimes, the stack of kept tensors, rewinding for recomputation, and a peak
+ * that a measuring pass predicts. */
 #include "suite.h"
 #include "unit/pass.h"
 
@@ -32,7 +32,7 @@ START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
     cs_pass_leave(pass);
     cs_pass_enter(pass);
     cs_tensor again = cs_pass_like(pass, a);
-    ck_assert_ptr_eq(again.data, b.data); /* b was scratch, its place is free again */
+    ck_assert_ptr_eq(again.data, b.data); /* b was scratch memory, so its place is free again */
     ck_assert_ptr_eq(cs_pass_take(pass).data, c.data);
     ck_assert_ptr_eq(cs_pass_take(pass).data, a.data);
     cs_pass_leave(pass);
@@ -66,7 +66,7 @@ START_TEST(rewinding_forgets_what_was_kept_since)
     int mark = cs_pass_mark(pass);
     cs_tensor b = cs_pass_make(pass, CS_F32, 1, 16);
     cs_pass_keep(pass, b);
-    cs_pass_keep(pass, a); /* twice kept is kept until both are gone */
+    cs_pass_keep(pass, a); /* a tensor that is kept twice lives until both references end */
     cs_pass_rewind(pass, mark);
     cs_pass_leave(pass);
     cs_pass_enter(pass);
@@ -94,7 +94,7 @@ START_TEST(tensors_of_others_may_be_kept)
 }
 END_TEST
 
-/* Random requests, then the same ones in a real block of the size that was measured: nothing overlaps. */
+/* Makes random requests, then the same ones in a real block of the size that was measured: no tensors overlap. */
 typedef struct {
     cs_tensor held[64];
     int count;

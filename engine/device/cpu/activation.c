@@ -1,4 +1,5 @@
-/* activation.c - GELU in its tanh form, which is x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3). */
+/* activation.c - GELU in its tanh form, computed as x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a
+ * x^3). */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -19,8 +20,8 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
     }
 }
 
-/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is
- * 0. */
+/* The derivative of x s(2u) is s + x s (1 - s) 2 u', where 1 - s is computed as e s, which is exact for large u. e
+ * is kept finite, so that 0 times it is 0. */
 static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,9 +1,10 @@
-/* attention.c - causal attention, BLOCK rows of queries at a time against the keys that one of them sees: forward one
- * task a head of a sample, backward one task a head of keys, whose gradient gathers over the query heads that read it.
+/* attention.c - causal self-attention. A block of BLOCK query rows is multiplied with the keys that at least one of the
+ * rows sees. Forward has one task for each query head of a sample. Backward has one task for each key head, which adds
+ * up the gradients from all query heads that read this key head.
  *
- * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With dP
- * = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D), dq = dS k,
- * dk += dS^T q. Where a type is 16-bit, a task works on fp32 copies of its head. */
+ * Forward stores the log of each softmax denominator, from which backward computes the probabilities P again. With
+ * dP = dy v^T (with the dropout of P) and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D),
+ * dq = dS k, dk += dS^T q. If the tensors are 16-bit, a task works on fp32 copies of its head. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/dropout.h"
 #include "device/cpu/elements.h"
@@ -16,27 +17,27 @@ typedef struct {
     const cs_attention_args *given;
     int64_t length, width; /* T, D */
     int64_t columns, wide; /* of y, of qkv */
-    int64_t group;         /* query heads to one key head */
+    int64_t group;         /* query heads for each key head */
     float scale;
     bool narrow;    /* 16-bit tensors */
-    float *scratch; /* of each thread */
-    int64_t stride; /* floats of one */
+    float *scratch; /* scratch memory of all threads */
+    int64_t stride; /* floats of scratch for each thread */
 } job;
 
-/* One task: a head's (T, D) matrices in fp32. */
+/* The matrices of one task's head, (T, D) and fp32. */
 typedef struct {
     const float *q, *k, *v, *dy;
     float *y, *dq, *dk, *dv;
     int64_t wide, slim; /* leading dimensions: of q k v and their gradients, of y and dy */
     float *lse;
-    uint64_t key, place; /* of dropout: the sample's, and where the head begins in it */
+    uint64_t key, place; /* for dropout: the sample's key, and the head's first element in the sample */
     float *score, *dscore;
     uint16_t *bits;
-    float *room;           /* for copies */
-    const int32_t *starts; /* of the sample's rows, or NULL */
+    float *room;           /* memory for the fp32 copies */
+    const int32_t *starts; /* first row that each row of the sample sees, or NULL */
 } head;
 
-/* ---- a head's matrices ---- */
+/* ---- the matrices of a head ---- */
 
 static int64_t scratch_floats(const job *all, bool backward)
 {
@@ -60,7 +61,7 @@ static void copy_out(const job *all, cs_tensor to, int64_t row, int64_t column, 
                            all->width);
 }
 
-/* Where a head's columns begin in qkv. */
+/* Returns the first column of a head in qkv. */
 static int64_t column_of_key(const job *all, int64_t which)
 {
     return (all->given->heads.queries + which) * all->width;
@@ -112,7 +113,7 @@ static void view_queries(const job *all, head *view, int64_t row, int64_t which)
     }
     if (given->dqkv.data && all->narrow) {
         view->dy = copy_in(all, view->room + 4 * size, given->dy, row, column);
-        /* y shares dq's room: a block's rows are read for its delta before its dq is written */
+        /* y and dq share memory: delta is computed from a block's rows of y before its dq is written */
         view->dq = view->y = copy_in(all, view->room + 3 * size, given->y, row, column);
     } else if (given->dqkv.data) {
         view->dy = element_of(given->dy, row, column);
@@ -120,7 +121,7 @@ static void view_queries(const job *all, head *view, int64_t row, int64_t which)
     }
 }
 
-/* What the heads of one task share. */
+/* Returns the part of a view that all heads of a task share. */
 static head view_of(const job *all, int64_t sample, int thread)
 {
     float *room = all->scratch + thread * all->stride;
@@ -137,13 +138,14 @@ static head view_of(const job *all, int64_t sample, int thread)
     return view;
 }
 
-/* ---- one block of rows [from, to) against keys [low, to), where low is the first that row `from` sees ---- */
+/* ---- one block of rows [from, to) against keys [low, to), where low is the first key that row `from` sees ---- */
 
 typedef struct {
     int64_t low, from, to;
 } block;
 
-/* The first row that row i sees: further on, row by row. */
+/* Causal mask, sliding window and document borders: returns the first row that row i sees. It never decreases from
+ * row to row. */
 static int64_t first_seen(const job *all, const head *view, int64_t i)
 {
     int64_t window = all->given->heads.window, first = view->starts ? view->starts[i] : 0;
@@ -155,7 +157,7 @@ static block block_at(const job *all, const head *view, int64_t from)
     return (block){ first_seen(all, view, from), from, from + BLOCK < all->length ? from + BLOCK : all->length };
 }
 
-/* Of `whole` scores those of [first, seen) count. */
+/* Softmax of one row of `whole` scores, of which [first, seen) are not masked; the others become 0. */
 static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, float scale, float *lse)
 {
     memset(row + seen, 0, (size_t)(whole - seen) * sizeof *row);
@@ -163,7 +165,7 @@ static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, 
     row += first;
     seen -= first;
     float max = cs_elements_max(row, seen) * scale;
-    max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+    max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
     float sum = cs_elements_exp(row, seen, scale, max);
     float part = 1 / sum;
     *lse = max + logf(sum);
@@ -171,19 +173,19 @@ static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, 
         row[j] *= part;
 }
 
-/* The bits of row i's dropout, from key `low` on. */
-static const uint16_t *bits_of(const job *all, const head *view, int64_t i, int64_t low)
+/* Returns the random bits of row i's dropout, from key `low` on. */
+static const uint16_t *dropout_bits(const job *all, const head *view, int64_t i, int64_t low)
 {
     return cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length + low), i + 1 - low);
 }
 
-/* Zeroes what dropout drops of row i, whose first score is of key `low`, and scales the rest. */
-static void drop_row(const job *all, const head *view, float *row, int64_t i, int64_t low)
+/* Applies dropout to row i of P, whose first element belongs to key `low`. */
+static void dropout_row(const job *all, const head *view, float *row, int64_t i, int64_t low)
 {
     cs_dropout dropout = all->given->dropout;
     uint32_t threshold = cs_dropout_threshold(dropout);
     float scale = 1 / (1 - dropout.rate);
-    const uint16_t *bits = bits_of(all, view, i, low);
+    const uint16_t *bits = dropout_bits(all, view, i, low);
     for (int64_t j = 0; j <= i - low; j++)
         row[j] = bits[j] >= threshold ? row[j] * scale : 0.0f;
 }
@@ -198,7 +200,7 @@ static void forward_block(const job *all, const head *view, block at)
         float *row = view->score + (i - at.from) * whole;
         softmax_row(row, first_seen(all, view, i) - low, i + 1 - low, whole, all->scale, &view->lse[i]);
         if (all->given->dropout.rate > 0)
-            drop_row(all, view, row, i, low);
+            dropout_row(all, view, row, i, low);
     }
     cs_matmul_sgemm(&values, view->score, view->v + low * wide, view->y + at.from * view->slim);
 }
@@ -218,7 +220,8 @@ static void forward_head(void *argument, int index, int thread)
         copy_out(all, given->y, row, which * all->width, view.y);
 }
 
-/* score: P again, then dropped P; dscore: dP, then dS. Of row i, from key at.low on. */
+/* Gradient of the softmax of row i, from key at.low on. score: in, q k^T; out, P with dropout. dscore: in, dP; out,
+ * dS. */
 static void softmax_grad_row(const job *all, const head *view, int64_t i, block at, float *score, float *dscore)
 {
     int64_t seen = i + 1 - at.low, first = first_seen(all, view, i) - at.low, whole = at.to - at.low;
@@ -230,7 +233,7 @@ static void softmax_grad_row(const job *all, const head *view, int64_t i, block 
         score[j] = cs_elements_exp_one(score[j] * scale - lse);
     if (all->given->dropout.rate > 0) {
         uint32_t threshold = cs_dropout_threshold(all->given->dropout);
-        const uint16_t *bits = bits_of(all, view, i, at.low);
+        const uint16_t *bits = dropout_bits(all, view, i, at.low);
         for (int64_t j = first; j < seen; j++) {
             float kept = bits[j] >= threshold ? keep : 0.0f;
             dscore[j] = score[j] * (dscore[j] * kept - delta) * scale;
@@ -263,7 +266,7 @@ static void backward_block(const job *all, const head *view, block at)
     cs_matmul_sgemm(&keys, view->dscore, q, view->dk + at.low * wide);
 }
 
-/* Blocks add to the gradients of the keys they see. */
+/* Sets dk and dv to 0, because each block adds to them. */
 static void clear_keys(const job *all, const head *view)
 {
     for (int64_t t = 0; t < all->length; t++) {

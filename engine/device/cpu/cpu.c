@@ -1,4 +1,4 @@
-/* cpu.c - the CPU device: its threads, its memory, its row. */
+/* cpu.c - the CPU device: its table of functions, its threads, memory and streams. */
 #include "device/cpu/cpu.h"
 #include "base/must.h"
 
@@ -37,7 +37,8 @@ static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
     if (!cpu)
         return cs_fail(CS_NO_MEMORY, "no memory for the CPU device");
     cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) { /* more cores than a cpu_set_t holds: do not pin */
+    /* An error means that there are more cores than a cpu_set_t can hold: threads are not pinned. */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
         CPU_ZERO(&allowed);
         CPU_SET(0, &allowed);
     }
@@ -46,7 +47,7 @@ static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
     device->threads = wanted_threads(settings, cores);
     cs_matmul_quiet();
     CS_TRY(cs_matmul_open(&cpu->matmul, device));
-    if (cores / ranks > 1) /* before the team, so that the worker may run on any of the cores */
+    if (cores / ranks > 1) /* opened before the team, so that the worker may run on any of the cores */
         CS_TRY(cs_worker_open(&cpu->worker));
     bool own = device->threads * ranks <= cores;
     cs_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
@@ -69,7 +70,8 @@ static void cpu_close(cs_device *device)
 
 /* ---- memory ---- */
 
-/* Large blocks begin on a huge page, and the system is asked for huge ones: page faults cost a step dearly. */
+/* Returns memory that begins on a huge page and asks the system for huge pages, because page faults make a step much
+ * slower. */
 static void *map_huge(size_t bytes)
 {
     size_t whole = (size_t)cs_round_up((int64_t)bytes, HUGE);
@@ -128,7 +130,7 @@ void cs_cpu_drop_workspaces(cs_device *device)
     }
 }
 
-/* ---- how bf16 matrices are multiplied ---- */
+/* ---- native bf16 products ---- */
 
 bool cs_cpu_native(const cs_device *device)
 {
@@ -222,7 +224,7 @@ static uint64_t cpu_record(cs_stream *stream)
     return worker_of(stream) ? cs_worker_given(worker_of(stream)) : 0;
 }
 
-/* Whichever stream it is that waits, it is the caller: the worker's calls never wait for the caller's stream. */
+/* The caller waits, whichever stream the argument is: calls in the worker never wait for the compute stream. */
 static void cpu_wait(cs_stream *stream, cs_event event)
 {
     if (stream != event.stream && worker_of(event.stream))
@@ -258,35 +260,7 @@ const cs_device_table cs_device_cpu = {
     .record = cpu_record,
     .wait = cpu_wait,
     .copy = cpu_copy,
-    .product = cs_cpu_product,
-    .column_sums = cs_cpu_column_sums,
-    .norm = cs_cpu_norm,
-    .norm_grad = cs_cpu_norm_grad,
-    .rms = cs_cpu_rms,
-    .rms_grad = cs_cpu_rms_grad,
-    .rope = cs_cpu_rope,
-    .gelu = cs_cpu_gelu,
-    .gelu_grad = cs_cpu_gelu_grad,
-    .swiglu = cs_cpu_swiglu,
-    .swiglu_grad = cs_cpu_swiglu_grad,
-    .add = cs_cpu_add,
-    .add_dropout = cs_cpu_add_dropout,
-    .attention = cs_cpu_attention,
-    .attention_grad = cs_cpu_attention_grad,
-    .extend = cs_cpu_extend,
-    .embed = cs_cpu_embed,
-    .embed_grad = cs_cpu_embed_grad,
-    .cross_entropy = cs_cpu_cross_entropy,
-    .hits = cs_cpu_hits,
-    .squared_error = cs_cpu_squared_error,
-    .squared_error_grad = cs_cpu_squared_error_grad,
-    .cast = cs_cpu_cast,
-    .fill = cs_cpu_fill,
-    .sum_squares = cs_cpu_sum_squares,
-    .sum = cs_cpu_sum,
-    .judge = cs_cpu_judge,
-    .seed = cs_cpu_seed,
-    .convert = cs_cpu_convert,
-    .update = cs_cpu_update,
-    .init = cs_cpu_init,
+#define OPERATION(name, parameters) .name = cs_cpu_##name,
+#define FUSED(name, parameters)
+#include "device/ops_list.h"
 };

@@ -1,7 +1,9 @@
-/* cpu.h - inside the CPU device: threads, workspace, oneDNN's door, and the kernels of the row.
+/* cpu.h - the CPU device, for the files of this folder: its threads, its workspace, its interface to oneDNN, and the
+ * declarations of its kernels.
  *
- * Kernels split their work into parts that shapes and the number of threads decide, so that the bits of a result do
- * not depend on which thread came first. Workspace grows to what the largest call needs and stays. */
+ * A kernel splits its work into parts that depend only on the shapes and the number of threads, so the bits of a
+ * result do not depend on the order in which threads run. Workspace grows to the size that the largest call needs
+ * and is kept. */
 #ifndef CS_DEVICE_CPU_CPU_H
 #define CS_DEVICE_CPU_CPU_H
 
@@ -10,33 +12,33 @@
 #include "base/range.h"
 #include "device/table.h"
 
-/* ---- team.c: the pinned threads; the caller is thread 0 ---- */
+/* ---- team.c: a pool of pinned threads; the caller is thread 0 ---- */
 typedef struct cs_team cs_team;
 typedef struct {
     int threads;
-    const cpu_set_t *cores; /* one a thread, in order; NULL: not pinned   */
-    bool spin;              /* before sleeping; only where each thread has a core */
+    const cpu_set_t *cores; /* one core for each thread, in order; NULL: threads are not pinned */
+    bool spin;              /* threads spin before they sleep; only useful if each thread has a core */
 } cs_team_shape;
 typedef void cs_team_task(void *argument, int index, int thread);
 
 cs_status cs_team_open(cs_team **team, const cs_team_shape *shape);
 void cs_team_close(cs_team *team); /* accepts NULL */
-/* Runs all tasks, each once. The thread that opened the team has it; any other, and a task of a round, runs its
- * tasks itself, as thread 0. */
+/* Runs each task once and returns when all are complete. Only the thread that opened the team uses the team's
+ * threads; any other thread, and a task that calls this function, runs its tasks itself, as thread 0. */
 void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument);
 
-/* ---- stream.c: the comm stream's worker ---- */
+/* ---- stream.c: the worker thread of the comm stream ---- */
 typedef struct cs_worker cs_worker;
 cs_status cs_worker_open(cs_worker **worker);
-void cs_worker_close(cs_worker *worker); /* accepts NULL; what was given is done first */
+void cs_worker_close(cs_worker *worker); /* accepts NULL; calls that were given before are run first */
 void cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argument);
 uint64_t cs_worker_given(cs_worker *worker);
 void cs_worker_await(cs_worker *worker, uint64_t sequence);
 
-/* ---- matmul.c: oneDNN's one door ---- */
+/* ---- matmul.c: the only file that includes oneDNN's header ---- */
 typedef struct cs_matmul cs_matmul;
 
-/* c (m, n) = beta c + op(a) op(b), row-major with leading dimensions. */
+/* c (m, n) = beta c + op(a) op(b); all are row-major with leading dimensions. */
 typedef struct {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
@@ -46,29 +48,29 @@ typedef struct {
 
 cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device);
 void cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
-void cs_matmul_quiet(void);              /* this thread's OpenMP regions have one thread from now on */
+void cs_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
 const char *cs_matmul_isa(void);
-/* Whether products of this type go to oneDNN's primitives, without fp32 copies. No, when it is opened. */
+/* Whether products of this type use oneDNN's primitives, without fp32 copies. False when it is opened. */
 bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype);
-void cs_matmul_set_native(cs_matmul *matmul, bool native); /* of bf16 */
-/* What oneDNN has for products of this type on this CPU: nothing, its reference loops, or code for the CPU. */
+void cs_matmul_set_native(cs_matmul *matmul, bool native); /* for bf16 */
+/* What oneDNN has for products of this type on this CPU: nothing, reference loops, or optimized code. */
 typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } cs_matmul_grade;
 cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype);
 void cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c);
 
-/* A panel and its types, for which oneDNN makes a primitive. */
+/* A panel and its types: the key of a oneDNN primitive. */
 typedef struct {
-    cs_panel panel;     /* beta 0 or 1        */
-    cs_dtype dtype, to; /* of a, b and bias; of c */
+    cs_panel panel;     /* beta is 0 or 1 */
+    cs_dtype dtype, to; /* type of a, b and bias; type of c */
     bool bias;
 } cs_matmul_shape;
 typedef struct {
     const void *a, *b, *bias; /* bias (n), or NULL */
-    void *c, *scratch;        /* scratch: the thread's own */
+    void *c, *scratch;        /* scratch memory of this thread */
 } cs_matmul_operands;
 
-/* One thread prepares all panels of a product, then its threads run them. Returns the bytes of scratch that a thread
- * which runs this shape needs. */
+/* One thread prepares all panels of a product before its threads run them. Returns the bytes of scratch that each
+ * thread needs for this shape. */
 size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape);
 void cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_matmul_operands *with, int thread);
 
@@ -77,7 +79,7 @@ typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_
 
 typedef struct {
     cs_team *team;
-    cs_worker *worker; /* NULL: the comm stream runs in the caller */
+    cs_worker *worker; /* NULL: calls of the comm stream run in the caller */
     cs_matmul *matmul;
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
@@ -88,65 +90,31 @@ static inline cs_cpu *cs_cpu_of(cs_device *device)
     return device->own;
 }
 
-/* At least `bytes`, 64-aligned, undefined content; valid until the next request for the same use. */
+/* Returns at least `bytes` bytes, aligned to 64, with undefined content. They are valid until the next request for
+ * the same use. */
 void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
 void cs_cpu_drop_workspaces(cs_device *device);
 
-/* ---- how bf16 matrices are multiplied: device.h's cs_device_native and its neighbours ---- */
+/* ---- native bf16 products, see cs_device_native in device.h ---- */
 bool cs_cpu_native(const cs_device *device);
 bool cs_cpu_has_native(cs_device *device);
 double cs_cpu_native_gain(cs_device *device); /* trial.c */
 bool cs_cpu_set_native(cs_device *device, bool native);
 
-/* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are
- * multiples of 64 when least is. */
+/* Splits [0, count) into parts of at least `min` elements, at most one for each thread, and runs them in parallel.
+ * If `min` is a multiple of 64, so are the borders of the parts. */
 typedef void cs_cpu_part(void *argument, cs_range range, int part);
 int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min);
 void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument);
 
-/* ---- the kernels: the row's signatures ---- */
-void cs_cpu_product(cs_device *device, const cs_product *product);
-void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x);
-double cs_cpu_roof(cs_device *device, cs_dtype dtype);
-void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
-                 float epsilon);
-void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
-                      cs_tensor stats, cs_tensor weight);
-void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
-                float epsilon);
-void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                     cs_tensor weight, int64_t first);
-void cs_cpu_rope(cs_device *device, const cs_turn *turn);
-void cs_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
-void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
-void cs_cpu_attention(cs_device *device, const cs_attention_args *attention);
-void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *attention);
-void cs_cpu_extend(cs_device *device, const cs_extension *extension);
-void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                  cs_tensor starts);
-void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts);
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
-                          cs_tensor dloss);
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
-void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
-void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
-void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
-/* room.c: bytes of the host's memory that this process may still take, which is also that of the host's other
- * processes; 0: not known. `root` is put in front of the paths of /proc and /sys: "". */
-size_t cs_cpu_room(const char *root);
+/* ---- the kernels ---- */
+#define OPERATION(name, parameters) void cs_cpu_##name parameters;
+#define FUSED(name, parameters) /* ops.c composes these on the CPU */
+#include "device/ops_list.h"
 
-void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
-void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
-void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
-void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+double cs_cpu_roof(cs_device *device, cs_dtype dtype);
+/* room.c: the number of bytes of host memory that this process can still allocate, or 0 if it is not known. `root`
+ * is a prefix for the paths of /proc and /sys ("" except in tests). */
+size_t cs_cpu_room(const char *root);
 
 #endif

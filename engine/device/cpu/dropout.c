@@ -1,4 +1,4 @@
-/* dropout.c - dropout from counter-based bits: Philox, a vector of counters at a time. */
+/* dropout.c - dropout with counter-based random bits (Philox), computed for TOGETHER counters at a time. */
 #include "device/cpu/dropout.h"
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { LEAST = 8192, TOGETHER = 64, BLOCK = 8 /* elements a counter */ };
+enum { LEAST = 8192, TOGETHER = 64, BLOCK = 8 /* elements for each counter */ };
 
 uint64_t cs_dropout_key(cs_dropout dropout, int64_t sample)
 {
@@ -18,9 +18,9 @@ uint32_t cs_dropout_threshold(cs_dropout dropout)
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
 
-/* cs_rng_philox of `count` counters from `counter` on, step by step together; words of one counter lie together.
- * Short loops, for the compiler to vectorise each. */
-static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter, int count)
+/* Computes cs_rng_philox for `count` counters from `counter` on, one round for all of them at a time; the four words
+ * of a counter are consecutive. The loops are short, so that the compiler vectorizes each. */
+static void philox_block(uint32_t *restrict words, uint64_t key, uint64_t counter, int count)
 {
     uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER] = { 0 }, d[TOGETHER] = { 0 };
     uint64_t low[TOGETHER], high[TOGETHER];
@@ -56,20 +56,20 @@ const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
     int64_t counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
     for (int64_t done = 0; done < counters; done += TOGETHER) {
         int64_t together = counters - done < TOGETHER ? counters - done : TOGETHER;
-        draw(words, key, first + (uint64_t)done, (int)together);
+        philox_block(words, key, first + (uint64_t)done, (int)together);
         memcpy(scratch + done * BLOCK, words, (size_t)(together * BLOCK) * sizeof *scratch);
     }
     return scratch + ahead;
 }
 
 typedef struct {
-    cs_tensor y, a, b; /* a absent: 0 */
+    cs_tensor y, a, b; /* if a is absent, it counts as 0 */
     cs_dropout dropout;
-    int64_t sample; /* elements of one */
+    int64_t sample; /* elements of each sample */
 } dropout_job;
 
-static void drop_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
-                       uint32_t threshold, float scale)
+static void dropout_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
+                          uint32_t threshold, float scale)
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = bits[i] >= threshold ? b[i] * scale : 0.0f;
@@ -81,7 +81,7 @@ static void add_chunk(float *restrict y, const float *restrict a, int64_t count)
         y[i] += a[i];
 }
 
-static void drop_part(void *argument, cs_range range, int part)
+static void dropout_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const dropout_job *all = argument;
@@ -95,7 +95,7 @@ static void drop_part(void *argument, cs_range range, int part)
         count = end - at < CS_CHUNK ? end - at : CS_CHUNK;
         uint64_t key = cs_dropout_key(all->dropout, sample);
         const uint16_t *bits = cs_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
-        drop_chunk(out, cs_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
+        dropout_chunk(out, cs_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
         if (all->a.data)
             add_chunk(out, cs_elements_read(all->a, at, count, wide_a), count);
         cs_elements_write(all->y, at, count, out);
@@ -105,5 +105,5 @@ static void drop_part(void *argument, cs_range range, int part)
 void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
     dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch };
-    cs_cpu_walk(device, cs_count(y), LEAST, drop_part, &all);
+    cs_cpu_walk(device, cs_count(y), LEAST, dropout_part, &all);
 }

@@ -1,4 +1,4 @@
-/* elements.c - runs of elements: conversions and sums whose loops vectorise. */
+/* elements.c - conversions and sums of short arrays, in loops that vectorize. */
 #include "device/cpu/elements.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ enum { LANES = 8, SETS = 4 };
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t masks __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* ---- conversions, free of branches ---- */
+/* ---- conversions without branches ---- */
 
 static float widen_f16(uint16_t half)
 {
@@ -54,7 +54,7 @@ void cs_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict
             half[i] = narrow_f16(from[i]);
 }
 
-/* ---- sums: SETS vectors of LANES partial sums, joined in order; the tail by itself ---- */
+/* ---- sums: SETS vectors of LANES partial sums, added in order at the end; then the remaining elements ---- */
 
 static const lanes *at(const float *x)
 {
@@ -111,7 +111,7 @@ float cs_elements_spread(const float *x, int64_t count, float mean)
     return join(part, tail);
 }
 
-/* NaNs are passed over: the sum of exponentials shows them. */
+/* NaN is ignored here: the sum of exponentials shows it. */
 float cs_elements_max(const float *x, int64_t count)
 {
     lanes lanes_max[SETS];

@@ -1,8 +1,8 @@
-/* elements.h - runs of elements: widened to fp32 to compute with, rounded once to store, and the functions of one
- * element.
+/* elements.h - functions on short arrays of elements: conversion between fp32 and 16-bit types, sums in a fixed order,
+ * e^x.
  *
- * Kernels work on CHUNKs that stay in the first-level cache: read (a pointer into the tensor where it is fp32
- * already), compute in a plain loop the compiler vectorises, write. */
+ * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a chunk is read (where the
+ * tensor is fp32, by a pointer into it), computed in a plain loop that the compiler vectorizes, and written. */
 #ifndef CS_DEVICE_CPU_ELEMENTS_H
 #define CS_DEVICE_CPU_ELEMENTS_H
 
@@ -19,7 +19,8 @@ static inline void *cs_elements_at(cs_tensor x, int64_t index)
     return (char *)x.data + (size_t)index * (x.dtype == CS_F32 ? 4 : 2);
 }
 
-/* Elements [from, from + count) of x as fp32: in place, or widened into `buffer`. */
+/* Returns elements [from, from + count) of x as fp32: a pointer into x, or into `buffer`, to which they are
+ * converted. */
 static inline const float *cs_elements_read(cs_tensor x, int64_t from, int64_t count, float *buffer)
 {
     if (x.dtype == CS_F32)
@@ -33,7 +34,7 @@ static inline void cs_elements_write(cs_tensor y, int64_t from, int64_t count, c
     cs_elements_narrow(cs_elements_at(y, from), y.dtype, values, count);
 }
 
-/* A gradient of one row grows by `more`; the first of those that are added sets a fresh one. */
+/* Adds `more` to a gradient of one row; if the gradient is fresh, sets it instead, and it is no longer fresh. */
 static inline void cs_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
 {
     float *sum = gradient.data;
@@ -43,17 +44,17 @@ static inline void cs_elements_grow(cs_tensor gradient, const float *restrict mo
         sum[i] = set ? more[i] : sum[i] + more[i];
 }
 
-/* Sums in a fixed order, in lanes that fit vector registers. */
+/* Sums in a fixed order, with partial sums that fit vector registers. */
 float cs_elements_sum(const float *x, int64_t count);
 float cs_elements_dot(const float *x, const float *y, int64_t count);
 float cs_elements_max(const float *x, int64_t count);
 float cs_elements_spread(const float *x, int64_t count, float mean); /* sum of (x - mean)^2 */
-/* x[i] becomes e^(x[i] scale - shift); returns their sum. */
+/* Sets x[i] to e^(x[i] scale - shift) and returns the sum of these. */
 float cs_elements_exp(float *x, int64_t count, float scale, float shift);
 
-/* e^x within 1 ulp or so, for every float: 0 and infinity beyond the range, NaN of NaN. No branches, so loops of it
- * vectorise. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial; 2^n in two factors, so that the ends come out
- * gradually. */
+/* Returns e^x with an error of about 1 ulp for every float: 0 and infinity outside the range, NaN for NaN. It has no
+ * branches, so loops of it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial; 2^n is applied as
+ * two factors, so that subnormal results are right. */
 static inline float cs_elements_exp_one(float x)
 {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */

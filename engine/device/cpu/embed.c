@@ -1,10 +1,11 @@
-/* embed.c - token and position tables. The gradient is cut by columns, so that rows of one token are added in order. */
+/* embed.c - token and position embedding. The gradient is split by columns, so that rows of one token are added in
+ * order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "base/must.h"
 
 typedef struct {
-    cs_tensor table, positions, y; /* y: forward's output, backward's gradient */
+    cs_tensor table, positions, y; /* y: the output of forward, or the gradient of it in backward */
     cs_tensor tokens, starts;
 } embed_job;
 
@@ -17,7 +18,7 @@ static int64_t token_at(const embed_job *all, int64_t row)
     return token;
 }
 
-/* In its document, if starts say where that begins. */
+/* Returns the row's position in its document, if `starts` is given, and otherwise in its sample. */
 static int64_t position_of(const embed_job *all, int64_t row)
 {
     int64_t position = row % cs_columns(all->tokens);

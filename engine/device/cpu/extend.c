@@ -1,7 +1,9 @@
-/* extend.c - attention of new positions to a cache of all positions so far, one task a head of keys and values.
+/* extend.c - attention of new positions with a key-value cache, for text generation. There is one task for each key
+ * head.
  *
- * A task first puts the new positions' keys and values into the cache, which nobody else reads, then goes through the
- * heads of queries that share them, BLOCK rows at a time. Where a type is 16-bit it works on fp32 copies. */
+ * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then
+ * it computes the query heads that read this key head, BLOCK rows at a time. If the tensors are 16-bit, it works on
+ * fp32 copies. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -11,14 +13,15 @@ enum { BLOCK = 64 };
 
 typedef struct {
     const cs_extension *given;
-    int64_t rows, start, width, group; /* new positions, those before, D, heads of queries a task */
+    int64_t rows, start;  /* new positions; positions in the cache before */
+    int64_t width, group; /* D; query heads for each key head             */
     float scale;
     bool narrow;
     float *scratch;
-    int64_t stride; /* floats a thread */
+    int64_t stride; /* floats of scratch for each thread */
 } job;
 
-/* A task's matrices in fp32. */
+/* The matrices of one task, in fp32. */
 typedef struct {
     const float *q, *k, *v;
     float *y, *score;
@@ -32,8 +35,8 @@ static int64_t scratch_floats(const job *all)
     return cs_round_up(BLOCK * seen + copies, 16);
 }
 
-/* New rows of the keys or values of one head, from their columns of qkv. */
-static void store(const job *all, cs_tensor cache, int64_t column, int64_t from)
+/* Copies the new rows of one head's keys or values from their columns of qkv to the cache. */
+static void store_in_cache(const job *all, cs_tensor cache, int64_t column, int64_t from)
 {
     cs_tensor qkv = all->given->qkv;
     size_t bytes = (size_t)all->width * cs_dtype_bytes(qkv.dtype);
@@ -76,8 +79,8 @@ static head view_of(const job *all, int64_t column, int thread)
     return view;
 }
 
-/* The view's queries and result become those of the head at this column. */
-static void turn_to(const job *all, head *view, int64_t column)
+/* Selects the query head at this column: sets the view's q and y. */
+static void select_queries(const job *all, head *view, int64_t column)
 {
     const cs_extension *given = all->given;
     if (all->narrow) {
@@ -90,12 +93,12 @@ static void turn_to(const job *all, head *view, int64_t column)
     view->slim = cs_columns(given->y);
 }
 
-/* A row of `whole` scores, of which it sees some. */
+/* Softmax of one row of `whole` scores, of which those in `sees` are not masked; the others become 0. */
 static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
 {
     int64_t count = cs_range_length(sees);
     float max = cs_elements_max(row + sees.from, count) * scale;
-    max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+    max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
     float part = 1 / cs_elements_exp(row + sees.from, count, scale, max);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
@@ -103,8 +106,8 @@ static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
     memset(row + sees.to, 0, (size_t)(whole - sees.to) * sizeof *row);
 }
 
-/* Rows [from, to) of the new ones against all positions up to them. */
-static void attend(const job *all, const head *view, int64_t from, int64_t to)
+/* Attention of new rows [from, to) with all positions up to them. */
+static void attend_block(const job *all, const head *view, int64_t from, int64_t to)
 {
     int64_t rows = to - from, seen = all->start + to;
     cs_panel scores = {
@@ -125,14 +128,14 @@ static void extend_head(void *argument, int index, int thread)
     const job *all = argument;
     const cs_extension *given = all->given;
     int64_t column = index * all->width, C = cs_columns(given->y), K = cs_columns(given->keys);
-    store(all, given->keys, column, C + column);
-    store(all, given->values, column, C + K + column);
+    store_in_cache(all, given->keys, column, C + column);
+    store_in_cache(all, given->values, column, C + K + column);
     head view = view_of(all, column, thread);
     for (int64_t i = 0; i < all->group; i++) {
         int64_t at = (index * all->group + i) * all->width;
-        turn_to(all, &view, at);
+        select_queries(all, &view, at);
         for (int64_t from = 0; from < all->rows; from += BLOCK)
-            attend(all, &view, from, from + BLOCK < all->rows ? from + BLOCK : all->rows);
+            attend_block(all, &view, from, from + BLOCK < all->rows ? from + BLOCK : all->rows);
         if (all->narrow)
             copy_out(all, at, view.y);
     }

@@ -1,9 +1,9 @@
-/* gemm.c - matrix products where vectors are AVX2's: packed blocks, a tile of 6 x 16 in registers (Goto & van de
- * Geijn 2008).
+/* gemm.c - matrix products for CPUs with AVX2: packed blocks and a tile of 6 x 16 in registers (Goto & van de Geijn
+ * 2008).
  *
- * Operands of 16 bits are widened as they are packed, so they cost no pass of their own. An element of c is the same
- * sum, in the same order, however c is cut. A block of b fills a part of the third-level cache, one of a the second,
- * and a strip of b, DEPTH x COLUMNS, the first. bench_ops shows the share of the roof. */
+ * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. An element of c is the
+ * same sum in the same order, however c is divided. A block of b fills a part of the third-level cache, a block of a
+ * the second, and a strip of b (DEPTH x COLUMNS) the first. bench_ops prints the share of the roof. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 
@@ -12,7 +12,8 @@ enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
-/* Of one operand: its lines run along the inner width (`along`), or the inner width steps from line to line. */
+/* One operand: its lines are contiguous in the inner dimension (`along`), or the inner dimension steps from line to
+ * line. */
 typedef struct {
     const void *data;
     cs_dtype dtype;
@@ -30,7 +31,7 @@ size_t cs_gemm_scratch(void)
     return (size_t)(DEPTH * (BLOCK_ROWS + BLOCK_COLUMNS)) * sizeof(float);
 }
 
-/* ---- packing: strips of `width` lines, zero-padded; the inner width is the slow dimension of a strip ---- */
+/* ---- packing: strips of `width` lines, padded with zeros; the inner dimension is the slow one of a strip ---- */
 
 static const float *line_of(const operand *from, int64_t line, int64_t at, int64_t count, float *room)
 {
@@ -38,13 +39,13 @@ static const float *line_of(const operand *from, int64_t line, int64_t at, int64
     return cs_elements_read(flat, line * from->leading + at, count, room);
 }
 
-/* Eight lines' next eight elements, turned. */
-static inline void turn(float *restrict to, int64_t stride, const float *const *from, int64_t at)
+/* Transposes the next eight elements of eight lines. */
+static inline void transpose(float *restrict to, int64_t stride, const float *const *from, int64_t at)
 {
     lanes a[8], b[8];
     for (int i = 0; i < 8; i++)
         a[i] = *(const lanes *)(from[i] + at);
-    for (int i = 0; i < 4; i++) { /* pairs of lines, then of pairs, then of halves */
+    for (int i = 0; i < 4; i++) { /* exchanges between pairs of lines, then pairs of pairs, then halves */
         b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
@@ -60,7 +61,7 @@ static inline void turn(float *restrict to, int64_t stride, const float *const *
     }
 }
 
-/* Lines along the inner width: a strip is their transpose. */
+/* Packs lines that are contiguous in the inner dimension: the strip is their transpose. */
 static inline void pack_along(float *restrict to, int width, const operand *from, cs_range lines, int64_t at,
                               int64_t depth)
 {
@@ -71,7 +72,7 @@ static inline void pack_along(float *restrict to, int width, const operand *from
         line[i] = line_of(from, lines.from + i, at, depth, room[i]);
     for (int i = 0; i < turned; i += 8)
         for (int64_t k = 0; k + 8 <= depth; k += 8)
-            turn(to + k * width + i, width, line + i, k);
+            transpose(to + k * width + i, width, line + i, k);
     for (int64_t k = 0; k < depth; k++) {
         for (int i = k < depth / 8 * 8 ? turned : 0; i < count; i++)
             to[k * width + i] = line[i][k];
@@ -80,7 +81,7 @@ static inline void pack_along(float *restrict to, int width, const operand *from
     }
 }
 
-/* Lines across: each gives a row of the strip. */
+/* Packs lines that are contiguous across it: each gives one row of the strip. */
 static inline void pack_across(float *restrict to, int width, const operand *from, cs_range lines, int64_t at,
                                int64_t depth)
 {
@@ -138,7 +139,7 @@ static void multiply_tile(float *restrict c, int64_t ldc, const float *restrict 
     }
 }
 
-/* A tile over the edge of c is computed beside it. */
+/* Computes a tile that extends over the edge of c, in a buffer beside c. */
 static void multiply_edge(float *c, int64_t ldc, const float *a, const float *b, int64_t depth, bool add, int64_t rows,
                           int64_t columns)
 {

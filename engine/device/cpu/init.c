@@ -1,5 +1,5 @@
-/* init.c - first values from (key, element); normal ones as cs_rng_normal draws them, the four of a counter at a
- * time. */
+/* init.c - initial values of parameters from (key, element). Normal values are those of cs_rng_normal, computed four
+ * at a time, as one Philox counter gives them. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 
@@ -14,7 +14,7 @@ typedef struct {
     int64_t from;
 } init_job;
 
-/* Elements 4 counter to 4 counter + 3. */
+/* Computes elements 4 counter to 4 counter + 3. */
 static void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
     cs_rng_block block = cs_rng_philox(key, counter);

@@ -1,4 +1,4 @@
-/* judge.c - a step's verdict, and the seed of the next step's backward. */
+/* judge.c - the verdict on a step, and the seed of backward. */
 #include "device/cpu/cpu.h"
 
 void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)

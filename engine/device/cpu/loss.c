@@ -1,4 +1,4 @@
-/* loss.c - cross entropy over a large vocabulary, and the squared error. Rows are independent. */
+/* loss.c - cross-entropy over a large vocabulary, and squared error. Rows are independent. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "base/must.h"
@@ -6,9 +6,9 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor out, loss, x; /* out: of the squared error, the gradient */
+    cs_tensor out, loss, x; /* out: the gradient of the squared error */
     cs_tensor targets, dloss;
-    int64_t classes; /* columns of x that are logits; those behind are padding */
+    int64_t classes; /* columns of x that are logits; the columns after them are padding */
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -29,7 +29,7 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
         out[i] = cs_elements_exp_one(x[i] - lse) * scale;
 }
 
-/* log of the sum of e^x over a row: the largest is taken out, chunks are added in double. */
+/* Returns log-sum-exp of a row: the maximum is subtracted, and chunks are added in double. */
 static float row_lse(const loss_job *all, int64_t row)
 {
     int64_t width = all->classes, first = row * cs_columns(all->x);
@@ -38,7 +38,7 @@ static float row_lse(const loss_job *all, int64_t row)
         int64_t count = chunk_at(from, width);
         max = fmaxf(max, cs_elements_max(cs_elements_read(all->x, first + from, count, wide), count));
     }
-    max = isfinite(max) ? max : 0; /* all -inf, or inf: shown by the sum */
+    max = isfinite(max) ? max : 0; /* all are -inf, or one is inf: the sum shows it */
     double sum = 0;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
@@ -48,7 +48,7 @@ static float row_lse(const loss_job *all, int64_t row)
     return max + (float)log(sum);
 }
 
-/* The row's logits become their gradient, while they are in the cache. */
+/* Replaces the row's logits by their gradient while they are in the cache. */
 static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse)
 {
     int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride;
@@ -87,9 +87,9 @@ void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, c
     cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
 }
 
-/* ---- hits ---- */
+/* ---- hits: rows whose largest logit is the target ---- */
 
-/* The first of the largest, as torch.argmax; a row with a NaN has none. */
+/* Returns the index of the first of the largest logits, as torch.argmax does; -1 for a row with a NaN. */
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
     int64_t width = all->classes, first = row * cs_columns(all->x), best = -1;

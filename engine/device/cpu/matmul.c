@@ -1,10 +1,10 @@
-/* matmul.c - oneDNN's one door: fp32 panels through its sgemm, 16-bit ones through its matmul primitives.
+/* matmul.c - the interface to oneDNN: fp32 panels use its sgemm, 16-bit panels its matmul primitives.
  *
- * Each of our threads computes panels by itself, so OpenMP, which oneDNN would use, is held at one thread.
- * Primitives are kept by shape, and the caller gives each thread the scratch that its primitive writes to, so a step
- * whose shapes were met before allocates nothing. When the table is full, the shape that was needed longest ago gives
- * its place to the new one: a training has some tens of shapes, but a text that grows has new ones at every length.
- * oneDNN 2 and 3 differ in how descriptors are made; the section "descriptors" knows both. */
+ * Each thread computes panels by itself, so OpenMP, which oneDNN uses, is limited to one thread. Primitives are kept
+ * in a table by shape, and the caller gives each thread the scratch memory that its primitive needs, so a step with
+ * known shapes allocates nothing. If the table is full, the least recently used entry is replaced: a training has
+ * some tens of shapes, but text generation has new ones at every length. oneDNN 2 and 3 create descriptors
+ * differently; the section "descriptors" handles both. */
 #include "device/cpu/cpu.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -19,9 +19,9 @@ enum { SHAPES = 512 };
 typedef struct {
     cs_matmul_shape shape;
     dnnl_primitive_t primitive;
-    size_t scratch;        /* bytes that a thread needs             */
-    dnnl_memory_t *memory; /* ARGUMENTS a thread                    */
-    uint64_t used;         /* matmul->uses when it was last prepared */
+    size_t scratch;        /* bytes of scratch for each thread */
+    dnnl_memory_t *memory; /* ARGUMENTS for each thread */
+    uint64_t used;         /* matmul->uses when the entry was last prepared */
 } entry;
 
 static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
@@ -32,10 +32,10 @@ struct cs_matmul {
     cs_device *device;
     bool native_bf16;
     dnnl_engine_t engine;
-    dnnl_stream_t *streams; /* one a thread */
-    int count;              /* of entries   */
+    dnnl_stream_t *streams; /* one for each thread */
+    int count;              /* number of entries */
     uint64_t uses;
-    uint64_t hashes[SHAPES]; /* of the entries' shapes: a search reads these alone */
+    uint64_t hashes[SHAPES]; /* hashes of the entries' shapes: a search reads only these */
     entry entries[SHAPES];
 };
 
@@ -46,7 +46,7 @@ static void must(dnnl_status_t status, const char *what)
                  (int)status);
 }
 
-/* ---- descriptors: oneDNN 2 has them as structs, 3 behind pointers ---- */
+/* ---- descriptors: structs in oneDNN 2, pointers in oneDNN 3 ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t owned_desc;
@@ -229,7 +229,7 @@ static bool same(const cs_matmul_shape *one, const cs_matmul_shape *other)
            one->dtype == other->dtype && one->to == other->to && one->bias == other->bias;
 }
 
-/* NULL: this shape has no primitive. */
+/* Returns NULL if there is no primitive of this shape. */
 static entry *find(cs_matmul *matmul, const cs_matmul_shape *shape, uint64_t hash)
 {
     for (int i = 0; i < matmul->count; i++)
@@ -238,7 +238,8 @@ static entry *find(cs_matmul *matmul, const cs_matmul_shape *shape, uint64_t has
     return NULL;
 }
 
-/* A place for a new entry. The entries of the product at hand were prepared last, so they are never the oldest. */
+/* Returns an entry to fill, the least recently used one if the table is full. The entries of the current product
+ * were prepared last, so they are never replaced. */
 static entry *take_place(cs_matmul *matmul)
 {
     if (matmul->count < SHAPES)
@@ -278,7 +279,7 @@ static void make_memories(cs_matmul *matmul, entry *new, borrowed_desc const *de
                  "a memory");
 }
 
-/* The descriptors of a product's operands, and of its primitive where oneDNN has one. */
+/* Creates the descriptors of a product's operands, and of its primitive if oneDNN has one. */
 static dnnl_status_t describe(cs_matmul *matmul, const cs_matmul_shape *shape, owned_desc *desc,
                               dnnl_primitive_desc_t *made)
 {
@@ -347,7 +348,7 @@ size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape)
     return place->scratch;
 }
 
-/* oneDNN reads through pointers that are not const. */
+/* Removes const: oneDNN reads through pointers that are not const. */
 static void *unlocked(const void *pointer)
 {
     union {

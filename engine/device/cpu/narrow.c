@@ -1,4 +1,4 @@
-/* narrow.c - flat state in 16 bits: converted where it lies. */
+/* narrow.c - conversion of flat state between fp32 and 16-bit types, in place if both are the same memory. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -27,8 +27,8 @@ static void convert_part(void *argument, cs_range range, int part)
         convert_chunk(argument, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK);
 }
 
-/* Where the two share memory and elements change their size, a chunk's place is another's that must have been read: the
- * walk goes one way, and by itself. */
+/* Converts in place. If the elements change their size, a chunk's new position overlaps another chunk, which must
+ * have been read before: so one thread walks in one direction. */
 static void convert_in_place(const convert_job *all, int64_t count)
 {
     int64_t chunks = (count + CS_CHUNK - 1) / CS_CHUNK;

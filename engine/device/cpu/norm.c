@@ -1,4 +1,5 @@
-/* norm.c - LayerNorm, row by row; the gradients of weight and bias gather in one row a part, joined in order. */
+/* norm.c - LayerNorm, row by row. Each part adds the gradients of weight and bias to a row of its own; these rows
+ * are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -7,14 +8,14 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight, *bias; /* (C) fp32 */
-    float *rows;                /* of each part: n, g, in backward the sums for weight and bias, and x and dy widened */
+    float *rows; /* for each part: n, g; in backward also the sums for weight and bias, and x and dy as fp32 */
     float epsilon;
     int64_t columns;
 } norm_job;
 
 enum { LEAST_ROWS = 8, ROWS = 6 };
 
-/* weight, bias and ROWS rows a part, all of `columns` floats. */
+/* Allocates weight, bias and ROWS rows for each part, each of `columns` floats. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
     int64_t columns = cs_columns(x), parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
@@ -66,7 +67,8 @@ void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
 }
 
-/* With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy, g into `out`, n into `normal`. */
+/* First half of backward. With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy; writes g to
+ * `out` and n to `normal`. */
 static void first_half(float *restrict normal, float *restrict out, float *restrict dweight, float *restrict dbias,
                        const float *restrict x, const float *restrict dy, const float *restrict weight, int64_t columns,
                        float mean, float rstd)
@@ -80,7 +82,7 @@ static void first_half(float *restrict normal, float *restrict out, float *restr
     }
 }
 
-/* dx = rstd (g - mean of g - n mean of g n). */
+/* Second half of backward: dx = rstd (g - mean of g - n mean of g n). */
 static void second_half(float *restrict out, const float *restrict normal, int64_t columns, float mean_g, float mean_gn,
                         float rstd)
 {

@@ -1,10 +1,11 @@
-/* product.c - matrix products: cut into one panel a thread, each computed by who does it fastest here.
+/* product.c - matrix products, split into one panel for each thread. Each panel is computed by the method that is
+ * fastest for it.
  *
- * A panel is rows of c, or columns where there are more of them. Rows of a panel do not depend on other panels'
- * rows, and a sum over the inner width is never cut between threads. NATIVE: oneDNN's primitives multiply the 16-bit
- * type itself. PACKED: our own product, which widens as it packs; for fp32 where oneDNN's sgemm is at its weakest,
- * which are panels small one way. WIDENED: oneDNN's sgemm, on fp32 copies of 16-bit operands. A 16-bit c is made a
- * strip at a time. */
+ * A panel is a range of rows of c, or of columns if there are more of them. The rows of a panel do not depend on
+ * other panels, and the sum over the inner dimension is never split between threads. The methods: NATIVE, oneDNN's
+ * primitives multiply the 16-bit type itself. PACKED, our own product (gemm.c), which converts to fp32 while it
+ * packs; for fp32 it is used where oneDNN's sgemm is slow, for panels that are small in one dimension. WIDENED,
+ * oneDNN's sgemm on fp32 copies of 16-bit operands. A 16-bit c is computed one strip at a time. */
 #include "device/cpu/cpu.h"
 #include "base/clock.h"
 #include "device/cpu/elements.h"
@@ -24,9 +25,9 @@ typedef struct {
     int parts;
     bool by_columns;
     method how;
-    cs_tensor a, b; /* the product's, or fp32 copies */
-    float *strips;  /* one a thread, where c is 16-bit */
-    char *scratch;  /* of NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
+    cs_tensor a, b; /* the operands of the product, or fp32 copies of them */
+    float *strips;  /* one for each thread, if c is 16-bit */
+    char *scratch;  /* for NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
     size_t stride;
 } job;
 
@@ -45,7 +46,7 @@ static cs_panel whole_of(const cs_product *product)
     };
 }
 
-/* A panel, and where it begins in each matrix. */
+/* A panel, and its first element in each matrix. */
 typedef struct {
     cs_panel panel;
     int64_t a, b, c, column;
@@ -65,7 +66,8 @@ static piece cut(piece from, cs_range rows, cs_range columns)
 
 static piece piece_of(const job *all, int index)
 {
-    int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6; /* whole tiles */
+    /* Panels are cut at borders of tiles. */
+    int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6;
     int64_t width = all->by_columns ? n : m;
     cs_range part = cs_range_part((width + step - 1) / step, index, all->parts);
     part = (cs_range){ part.from * step, part.to * step < width ? part.to * step : width };
@@ -83,7 +85,7 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
         cs_matmul_sgemm(&part->panel, a, b, c);
 }
 
-/* c = result + bias, rounded once; result has its own leading dimension, and may be c. */
+/* c = result + bias, rounded once. result has its own leading dimension and may be c itself. */
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const cs_product *product = all->product;
@@ -194,7 +196,7 @@ static method choose(const job *all)
     return cs_gemm_fits() && (dtype != CS_F32 || weak) ? PACKED : WIDENED;
 }
 
-/* Panels of one product differ in size, so their primitives differ in scratch: each thread has room for the largest. */
+/* Panels of one product differ in size, so their primitives need different scratch: each thread gets the largest. */
 static size_t prepare_native(const job *all)
 {
     size_t max = 0;
@@ -244,7 +246,7 @@ typedef struct {
 
 enum { STRIP = 64, BLOCK_ROWS = 64 };
 
-/* Rows are added in order, a block of them at a time, so that long sums stay accurate. */
+/* Rows are added in order, one block at a time, so that long sums stay accurate. */
 static void sum_strip(const column_job *all, int64_t column, int64_t width)
 {
     float *sums = (float *)all->sums.data + column;
@@ -280,7 +282,7 @@ void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 
 double cs_cpu_roof(cs_device *device, cs_dtype dtype)
 {
-    enum { SIDE = 1056 }; /* rows of a power of two of bytes would share cache sets */
+    enum { SIDE = 1056 }; /* with rows of a power of two of bytes, rows would compete for the same cache sets */
     size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
     void *memory[3];
     cs_tensor matrix[3];

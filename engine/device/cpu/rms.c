@@ -1,5 +1,5 @@
-/* rms.c - RMSNorm of rows or of heads of rows; the gradient of the weight gathers in one row a part, joined in order.
- */
+/* rms.c - RMSNorm of rows, or of heads within rows. Each part adds the gradient of the weight to a row of its own;
+ * these rows are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,7 +8,7 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight; /* (D) fp32 */
-    float *rows;         /* of each part: a result, x and dy widened, in backward the sum for weight */
+    float *rows;         /* for each part: a result, x and dy as fp32; in backward also the sum for the weight */
     float epsilon;
     int64_t width, first, heads;
 } rms_job;
@@ -70,7 +70,7 @@ void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
 }
 
-/* With n = x rstd and g = dy weight: dweight += dy n, and g into `out`. */
+/* First half of backward. With n = x rstd and g = dy weight: dweight += dy n; writes g to `out`. */
 static void first_half(float *restrict out, float *restrict dweight, const float *restrict x, const float *restrict dy,
                        const float *restrict weight, int64_t width, float rstd)
 {
@@ -80,7 +80,7 @@ static void first_half(float *restrict out, float *restrict dweight, const float
     }
 }
 
-/* dx = rstd (g - n mean of g n); `slope` is rstd times that mean. */
+/* Second half of backward: dx = rstd (g - n mean of g n); `slope` is rstd times that mean. */
 static void second_half(float *restrict out, const float *restrict x, int64_t width, float rstd, float slope)
 {
     for (int64_t i = 0; i < width; i++)

@@ -1,8 +1,8 @@
-/* room.c - how much memory of the host this process may still take.
+/* room.c - how much host memory this process can still allocate.
  *
- * The kernel's estimate (MemAvailable: what is free, and what it can take back) and free swap; and of each control
- * group (version 2) that this process is in, its limit less what its processes hold. Pages of files count as free there
- * too, since the kernel takes them back before it refuses memory. */
+ * That is the least of the kernel's estimate (MemAvailable: free memory and memory that the kernel can reclaim) plus
+ * free swap, and, for each control group (cgroup version 2) of this process, the group's limit less its use. Cached
+ * file pages count as free in a group too, because the kernel reclaims them before it refuses memory. */
 #include "device/cpu/cpu.h"
 
 #include <limits.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind `name` in a file of lines "NAME NUMBER"; "" is the first number of the file. False: there is none.
- */
+/* Reads the number after `name` in a file of lines "NAME NUMBER"; with "", the first number of the file. Returns
+ * false if there is none. */
 static bool read_number(const char *root, const char *folder, const char *file, const char *name, size_t *number)
 {
     char path[2 * PATH_MAX], line[256];
@@ -26,7 +26,7 @@ static bool read_number(const char *root, const char *folder, const char *file, 
     return found;
 }
 
-/* The path of this process's group, "" for that at the mount's root. */
+/* Reads the path of this process's control group; "" for the root group. */
 static void read_group(const char *root, char group[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];
@@ -42,7 +42,7 @@ static void read_group(const char *root, char group[PATH_MAX])
         group[0] = 0;
 }
 
-/* What one group leaves; SIZE_MAX: it has no limit. */
+/* Returns how much memory one group leaves; SIZE_MAX if it has no limit. */
 static size_t left_in(const char *root, const char *group)
 {
     char folder[PATH_MAX + 32];

@@ -1,4 +1,5 @@
-/* rope.c - rotary positions: one row of cosines and sines a position, for all samples and heads at it. */
+/* rope.c - rotary positions. For each position, cosines and sines are computed once and used for all samples and
+ * heads at it. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -6,7 +7,7 @@
 
 enum { LEAST_POSITIONS = 4, HALF = CS_ROPE_WIDTH / 2 };
 
-static void turn_head(float *restrict out, const float *restrict x, const float *restrict cosine,
+static void rotate_head(float *restrict out, const float *restrict x, const float *restrict cosine,
                       const float *restrict sine, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
@@ -16,18 +17,18 @@ static void turn_head(float *restrict out, const float *restrict x, const float 
     }
 }
 
-static void turn_row(const cs_turn *turn, int64_t row, const float *cosine, const float *sine)
+static void rotate_row(const cs_turn *turn, int64_t row, const float *cosine, const float *sine)
 {
     int64_t width = turn->rope->width, columns = cs_columns(turn->x);
     float wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
     for (int64_t head = 0; head < turn->rows.heads; head++) {
         int64_t place = row * columns + head * width;
-        turn_head(out, cs_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
+        rotate_head(out, cs_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
         cs_elements_write(turn->x, place, width, out);
     }
 }
 
-static void turn_positions(void *argument, cs_range range, int part)
+static void rotate_positions(void *argument, cs_range range, int part)
 {
     (void)part;
     const cs_turn *turn = argument;
@@ -40,12 +41,12 @@ static void turn_positions(void *argument, cs_range range, int part)
             sine[i] = sinf(angle) * rope->factor * turn->sign;
         }
         for (int64_t row = position; row < cs_rows(turn->x); row += turn->rows.length)
-            turn_row(turn, row, cosine, sine);
+            rotate_row(turn, row, cosine, sine);
     }
 }
 
 void cs_cpu_rope(cs_device *device, const cs_turn *turn)
 {
     cs_turn all = *turn;
-    cs_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, turn_positions, &all);
+    cs_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, rotate_positions, &all);
 }

@@ -1,10 +1,10 @@
-/* stream.c - the comm stream's worker: a thread that takes calls in order from a short queue, and sleeps when there
- * are none. */
+/* stream.c - the worker thread of the comm stream: it runs calls in order from a short queue and sleeps when the
+ * queue is empty. */
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
 
-enum { WAITING = 64 }; /* calls that may wait */
+enum { WAITING = 64 }; /* the greatest number of calls that may wait */
 
 typedef struct {
     void (*call)(void *argument);
@@ -16,7 +16,7 @@ struct cs_worker {
     pthread_mutex_t lock;
     pthread_cond_t given_more, done_more;
     job queue[WAITING];
-    uint64_t given, done; /* call i, from 1, lies at queue[(i - 1) % WAITING] until done */
+    uint64_t given, done; /* call i, counted from 1, is at queue[(i - 1) % WAITING] until it has run */
     bool closing;
 };
 

@@ -1,7 +1,7 @@
-/* team.c - the rank's own threads: pinned, one a core, woken for each kernel and asleep between.
+/* team.c - a thread pool: threads pinned to cores, woken for each kernel and asleep between kernels.
  *
- * A round is: the caller writes the work, bumps `round`, and everyone, the caller too, draws task numbers until none
- * are left. A thread that waits looks at the word for some microseconds, then sleeps on it (futex). */
+ * A round: the caller writes the work and increments `round`; then all threads, the caller too, take task numbers
+ * until none are left. A thread that waits spins on the word for some microseconds and then sleeps on it (futex). */
 #include "device/cpu/cpu.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOKS = 60000 }; /* before sleeping: longer than the caller takes from one kernel to the next */
+enum { LOOKS = 60000 }; /* spins before a thread sleeps: longer than the caller needs between two kernels */
 
 typedef struct {
     cs_team *team;
@@ -22,21 +22,21 @@ typedef struct {
 struct cs_team {
     int threads, looks;
     bool pinned;
-    cpu_set_t before; /* the caller's cores, to give back */
+    cpu_set_t before; /* the caller's cores before, to be restored */
 
     cs_team_task *task;
     void *argument;
     int tasks;
     bool closing;
-    _Atomic int next; /* task to draw */
+    _Atomic int next; /* the next task to take */
 
     _Alignas(64) _Atomic uint32_t round;
-    _Atomic uint32_t sleepers; /* members asleep on round */
+    _Atomic uint32_t sleepers; /* number of members that sleep on `round` */
     _Alignas(64) _Atomic uint32_t busy;
-    _Atomic uint32_t caller_sleeps; /* on busy */
-    pthread_t owner;                /* the caller who may start rounds */
-    bool running;                   /* a round, so that tasks of tasks run in place */
-    int started;                    /* members that run */
+    _Atomic uint32_t caller_sleeps; /* the caller sleeps on `busy` */
+    pthread_t owner;                /* the only thread that may start rounds */
+    bool running;                   /* a round is running; a task that starts tasks then runs them itself */
+    int started;                    /* number of threads that were started */
     member members[];
 };
 
@@ -50,7 +50,7 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Returns when *word differs from value. */
+/* Waits until *word differs from value. */
 static void await_change(_Atomic uint32_t *word, uint32_t value, int looks, _Atomic uint32_t *sleepers)
 {
     for (int look = 0; look < looks; look++)
@@ -121,7 +121,7 @@ void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument)
     team->running = false;
 }
 
-/* The index-th core of the set. */
+/* Pins the thread to core number `index` of the set. */
 static void pin(pthread_t thread, const cpu_set_t *cores, int index)
 {
     size_t core = 0;
@@ -131,7 +131,8 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    pthread_setaffinity_np(thread, sizeof one, &one); /* unpinned threads compute the same */
+    /* An error is ignored: threads that are not pinned compute the same. */
+    pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
 static cs_status build(cs_team *team, const cs_team_shape *shape)

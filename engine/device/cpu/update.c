@@ -1,4 +1,4 @@
-/* update.c - the optimizer's walk: one loop a rule, made from the list of rules. */
+/* update.c - the optimizer's update: one loop for each rule, made from the list of rules (optim/rules.h). */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -26,16 +26,16 @@ static rule_chunk *const walks[] = {
 #include "optim/rules.h"
 };
 
-/* One range of the rows. */
+/* The update of one range. */
 typedef struct {
     rule_chunk *walk;
-    cs_tensor rows[ROWS]; /* master, gradient, slots; a slot that the optimizer lacks is absent */
-    int64_t first[ROWS];  /* the range's first element in each                                  */
+    cs_tensor rows[ROWS]; /* master, gradient, slots; slots that the optimizer does not have are absent */
+    int64_t first[ROWS];  /* the range's first element in each row */
     cs_tensor publish;
     cs_hyper hyper;
 } update_job;
 
-/* The elements themselves where they are fp32; else a copy, as the absent row's zeros are. */
+/* Returns the elements themselves if they are fp32, and otherwise an fp32 copy; zeros for an absent row. */
 static float *open_row(float *copy, const update_job *all, int row, int64_t at, int64_t count)
 {
     cs_tensor x = all->rows[row];

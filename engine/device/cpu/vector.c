@@ -1,4 +1,4 @@
-/* vector.c - element by element: add, cast, fill; and the exact sums of flat state. */
+/* vector.c - element by element operations (add, cast, fill), and the exact sums of flat state. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -77,12 +77,12 @@ void cs_cpu_fill(cs_device *device, cs_tensor y, float value)
     cs_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
-/* ---- exact sums: each part its own, merged; adding integers commutes ---- */
+/* ---- exact sums: one for each part, then merged; the order of integer additions does not matter ---- */
 
 typedef struct {
     cs_exact *sum;
-    cs_tensor of; /* of sums of squares                          */
-    int64_t lead; /* elements of its first block that are not its own */
+    cs_tensor of; /* tensor whose squares are added */
+    int64_t lead; /* number of elements of its first block that are not its own */
     const float *values;
     double unscale;
     pthread_mutex_t lock;
@@ -103,7 +103,7 @@ static int64_t count_nonfinite(const float *values, int64_t count)
     return found;
 }
 
-/* Eight sums of eight squares, then those in order. */
+/* Returns eight sums of eight squares each, added in order. */
 static double sum_block(const float *g)
 {
     double lane[8] = { 0 };
@@ -113,7 +113,7 @@ static double sum_block(const float *g)
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-/* Elements [at, at + BLOCK); zero where `of` has none. */
+/* Returns elements [at, at + BLOCK), with zeros where `of` has none. */
 static const float *read_block(const sum_job *all, int64_t at, float *block)
 {
     int64_t from = at < 0 ? 0 : at, count = cs_count(all->of), to = at + BLOCK < count ? at + BLOCK : count;

@@ -51,58 +51,15 @@ void cs_cuda_clear(cs_device *device, void *memory, size_t bytes);
 /* Whether the stream has something left to do, for other threads than the device's own. */
 bool cs_cuda_is_busy(const cs_stream *stream);
 
-/* ---- the kernels: the row's signatures ---- */
-void cs_cuda_product(cs_device *device, const cs_product *product);
+/* ---- the kernels ---- */
+#define OPERATION(name, parameters) void cs_cuda_##name parameters;
+#include "device/ops_list.h"
+
 double cs_cuda_roof(cs_device *device, cs_dtype dtype);
-void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x);
-void cs_cuda_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
-                  float epsilon);
-void cs_cuda_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
-                       cs_tensor stats, cs_tensor weight);
-void cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
-                 float epsilon);
-void cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                      cs_tensor weight, int64_t first);
-void cs_cuda_add_norm(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
-                      cs_tensor bias, float epsilon);
-void cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
-                     float epsilon);
-void cs_cuda_norm_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
-                           cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
-void cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
-                          cs_tensor stats, cs_tensor weight, cs_tensor beside);
-void cs_cuda_rope(cs_device *device, const cs_turn *turn);
-void cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cuda_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
-void cs_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
-void cs_cuda_attention(cs_device *device, const cs_attention_args *attention);
-void cs_cuda_attention_grad(cs_device *device, const cs_attention_args *attention);
 /* Forward, or backward where dqkv is there, by cuDNN. False, and nothing is done: it does not run that. Both are absent,
  * so NULL, where this was built without cuDNN's header. */
 bool cs_cudnn_attention(cs_device *device, const cs_attention_args *attention) __attribute__((weak));
 void cs_cudnn_close(cs_device *device) __attribute__((weak));
-void cs_cuda_extend(cs_device *device, const cs_extension *extension);
-void cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                   cs_tensor starts);
-void cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                        cs_tensor starts);
-void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
-                           cs_tensor dloss);
-void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
-void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
-void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
-void cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cuda_fill(cs_device *device, cs_tensor y, float value);
-void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
-void cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
-void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
-void cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #ifdef __cplusplus
 }

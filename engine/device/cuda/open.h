@@ -63,8 +63,6 @@ size_t cs_cuda_room(cs_device *device);
 /* ---- matmul.c: cuBLASLt's one door ---- */
 cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *settings);
 void cs_cuda_products_close(cs_device *device); /* accepts the half-open */
-void cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product);
-void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_tensor pre);
 
 /* ---- trial.cu: *digest, zero before, becomes a number that tells `count` 16-bit words from others; noise ---- */
 #ifdef __cplusplus

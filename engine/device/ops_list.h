@@ -1,0 +1,76 @@
+/* ops_list.h - the list of operations: the name and the parameters of each, once for all devices. The table of a device
+ * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
+ * cuda/cuda.c) are made from it.
+ *
+ * Define OPERATION before including; OPERATION and FUSED are undefined at the end, and FUSED is OPERATION where it is
+ * not defined. OPERATION(name, parameters): every device that computes has it; the function of a device is
+ * cs_<device>_<name>. FUSED(name, parameters): a device may leave it out, and ops.c composes it of others.
+ *
+ * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
+ * cs_stream are those of state.h (and add) and work in that stream. All return void. ops.c and state.c check shapes and
+ * types before they call.
+ *
+ * To add an operation: declare it in cspeed/ops.h, check it in ops.c, add its line here, and write one kernel for each
+ * device. */
+#ifndef FUSED
+#define FUSED OPERATION
+#endif
+
+/* clang-format off */
+/* c (+)= op(a) op(b) + bias. */
+OPERATION(product, (cs_device *device, const cs_product *product))
+/* product->c = the product, y = gelu(product->c). */
+FUSED(product_gelu, (cs_device *device, cs_tensor y, const cs_product *product))
+/* product->c = the product * gelu'(pre). */
+FUSED(product_gelu_grad, (cs_device *device, const cs_product *product, cs_tensor pre))
+/* sums (fp32) += the sum of each column of x. */
+OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
+OPERATION(norm, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+                 float epsilon))
+OPERATION(norm_grad, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                      cs_tensor stats, cs_tensor weight))
+OPERATION(rms, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+                float epsilon))
+OPERATION(rms_grad, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                     cs_tensor weight, int64_t first))
+FUSED(add_norm, (cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                 cs_tensor bias, float epsilon))
+FUSED(add_rms, (cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight, float epsilon))
+FUSED(norm_grad_add, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                      cs_tensor stats, cs_tensor weight, cs_tensor beside))
+FUSED(rms_grad_add, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                     cs_tensor weight, cs_tensor beside))
+OPERATION(rope, (cs_device *device, const cs_turn *turn))
+OPERATION(gelu, (cs_device *device, cs_tensor y, cs_tensor x))
+OPERATION(gelu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x))
+OPERATION(swiglu, (cs_device *device, cs_tensor y, cs_tensor x))
+OPERATION(swiglu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x))
+OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
+/* If a is absent, it counts as 0. */
+OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
+OPERATION(attention, (cs_device *device, const cs_attention_args *attention))
+OPERATION(attention_grad, (cs_device *device, const cs_attention_args *attention))
+OPERATION(extend, (cs_device *device, const cs_extension *extension))
+OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                  cs_tensor starts))
+OPERATION(embed_grad, (cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                       cs_tensor starts))
+OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss))
+OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))
+OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
+OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
+OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))
+OPERATION(fill, (cs_device *device, cs_tensor y, float value))
+
+OPERATION(sum_squares, (cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale))
+OPERATION(sum, (cs_stream *stream, cs_exact *sum, const float *values, int64_t count))
+OPERATION(judge, (cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms))
+OPERATION(seed, (cs_stream *stream, cs_tensor dy, const double *scale, double divisor))
+OPERATION(convert, (cs_stream *stream, cs_tensor to, cs_tensor from, float factor))
+OPERATION(update, (cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows))
+OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count))
+/* clang-format on */
+
+#undef OPERATION
+#undef FUSED
