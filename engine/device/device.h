@@ -91,8 +91,10 @@ cs_device *cs_stream_device(cs_stream *stream);
 void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 cs_event cs_stream_record(cs_stream *stream);           /* done when all given so far is done      */
 void cs_stream_wait(cs_stream *stream, cs_event event); /* the stream goes on after the event      */
-void cs_event_wait(cs_event event);                     /* the caller does; at once if it is zero    */
-void cs_stream_sync(cs_stream *stream);                 /* the caller goes on after all given so far */
+/* Orders two streams: calls given to `later` from now on run after all that `earlier` has been given so far. */
+void cs_stream_follow(cs_stream *later, cs_stream *earlier);
+void cs_event_wait(cs_event event);     /* the caller does; at once if it is zero    */
+void cs_stream_sync(cs_stream *stream); /* the caller goes on after all given so far */
 /* In the stream's order, between memory of the device, of the host, or both. Host memory must stay as it is, and may
  * not be read, until the caller has waited for it. */
 void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
