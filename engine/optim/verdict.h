@@ -15,14 +15,14 @@ typedef struct {
     int64_t saved;    /* ranks whose part of a checkpoint in flight is done          */
 } cs_step_sums;
 
-/* Of the step, as the host knows it. The seed of backward gave each row scale / step_rows, the way between ranks
- * `before`. */
+/* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row, and
+ * gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
-    double step_rows; /* rows of all micro-batches of one rank                    */
-    double before;    /* gradients were multiplied by it before they travelled    */
-    double times;     /* 1: a mean over rows; the world's size: a sum over ranks  */
-    double clipping;  /* the most their norm may be; 0: anything                  */
-    bool checked;     /* gradients that are not finite move nothing               */
+    double step_rows;       /* rows of all micro-batches of one rank */
+    double prescale_factor; /* see above; cs_verdict_judge divides it out again */
+    double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
+    double clipping;        /* maximum of the gradients' norm; 0: no clipping */
+    bool checked;           /* a step whose gradients are not finite is skipped */
     cs_scaler_settings scaler;
 } cs_step_terms;
 
@@ -53,8 +53,8 @@ CS_RULE cs_verdict cs_verdict_judge(const cs_step_sums *sum, const cs_step_terms
 {
     cs_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;
-    double given = scaler.scale * terms->before;
-    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->times;
+    double given = scaler.scale * terms->prescale_factor;
+    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->sum_factor;
     verdict.norm = (double)INFINITY;
     if (!sum->squares.nonfinite)
         verdict.norm = sqrt(cs_exact_value(&sum->squares)) * factor * scaler.scale;

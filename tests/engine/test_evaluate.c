@@ -73,8 +73,8 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
     return loss;
 }
 
-/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. An evaluation of 5 micro-batches
- * ends in the middle of a round. */
+/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. An evaluation of 5
+ * micro-batches ends in the middle of a round. */
 START_TEST(every_world_evaluates_to_the_same_bits)
 {
     enter_with_tokens();
