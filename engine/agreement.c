@@ -1,8 +1,8 @@
-/* agreement.c - whether all ranks were told the same: program, model, data and configuration, compared before training.
+/* agreement.c - comparison of all ranks' version, model and configuration before training starts.
  *
- * Ranks that differ would go on for long: replicas of stage 0 drift apart without a sign. What is compared is what the
- * configuration came to, key by key, so that comments, order and spelling of a file do not matter. Digests travel
- * first, and the values themselves only when digests differ. */
+ * Without it a difference could stay unnoticed for a long time: at stage 0 the ranks' replicas would drift apart
+ * without any message. The resolved values of the configuration are compared key by key, so comments, order and
+ * spelling in the file do not matter. Ranks first exchange digests, and the values only if the digests differ. */
 #include "agreement.h"
 #include "base/log.h"
 #include "base/mac.h"
@@ -16,14 +16,15 @@
 
 enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
 
-/* Keys that may differ: what a rank computes with, and the names by which its host knows the same things. What is
- * behind a name is compared elsewhere: a model's folder by its config.json, here; data by its tokens, in cs_data_open;
- * a checkpoint by its checksums. Where ranks read or write together what is named, all must have a name, or none. */
+/* Keys that may differ between ranks: the device, and names of files and folders, because hosts may keep the same
+ * things in different places. The contents are compared elsewhere: a model's config.json in this file, data by its
+ * tokens in cs_data_open, a checkpoint by its checksums. `together`: ranks use the named thing collectively, so either
+ * all ranks must give a name or none. */
 static const struct {
     const char *path;
     bool together;
 } of_a_rank[] = {
-    { "cspeed.seed", false }, /* rank 0's is taken: share_seed */
+    { "cspeed.seed", false }, /* all ranks take rank 0's: share_seed */
     { "cspeed.device", false },
     { "cspeed.threads", false },
     { "cspeed.model", false },
@@ -41,7 +42,7 @@ static const struct {
 };
 enum { OF_A_RANK = sizeof of_a_rank / sizeof *of_a_rank };
 
-/* ---- what a rank was told ---- */
+/* ---- the facts of one rank ---- */
 
 static void add(void *to, const cs_listing *item)
 {
@@ -51,35 +52,35 @@ static void add(void *to, const cs_listing *item)
                 json_object_set_new(to, item->path, json_is_null(item->value) ? json_null() : json_string("a name"));
             return;
         }
-    if (!item->idle) /* else it has no effect */
+    if (!item->idle) /* an idle key has no effect */
         json_object_set(to, item->path, item->value);
 }
 
-static void add_model(json_t *told, const cs_engine *engine)
+static void add_model(json_t *facts, const cs_engine *engine)
 {
     const char *key;
     json_t *value;
     char path[320];
-    json_object_set_new(told, "parameters of the model", json_integer(engine->model->parameters));
+    json_object_set_new(facts, "parameters of the model", json_integer(engine->model->parameters));
     json_object_foreach (engine->model_json, key, value) {
         snprintf(path, sizeof path, "cspeed.model.%s", key);
-        json_object_set(told, path, value);
+        json_object_set(facts, path, value);
     }
 }
 
-json_t *cs_accord_told(cs_engine *engine)
+json_t *cs_agreement_facts(cs_engine *engine)
 {
-    json_t *told = json_object();
-    CS_ASSERT(told);
-    json_object_set_new(told, "cspeed's version", json_string(CS_VERSION));
-    cs_listing_each(engine->config, add, told);
-    add_model(told, engine);
-    return told;
+    json_t *facts = json_object();
+    CS_ASSERT(facts);
+    json_object_set_new(facts, "cspeed's version", json_string(CS_VERSION));
+    cs_listing_each(engine->config, add, facts);
+    add_model(facts, engine);
+    return facts;
 }
 
-/* ---- the same on all ranks ---- */
+/* ---- comparison ---- */
 
-/* Of rank 0: the keys whose values differ between it and any of the others. */
+/* On rank 0: the keys whose values differ between rank 0 and another rank. */
 typedef struct {
     json_t *own, *named;
     char sentence[SENTENCE_BYTES];
@@ -122,7 +123,7 @@ static cs_status refuse(const difference *found)
                    found->sentence, more);
 }
 
-/* Of the texts of all ranks, one behind another; those that equal rank 0's are empty. */
+/* `texts` holds the JSON texts of all ranks, one after another; a text that equals rank 0's is empty. */
 static cs_status compare_texts(const char *texts, const int64_t *sizes, int count)
 {
     difference found = { .own = json_loadb(texts, (size_t)sizes[0], 0, NULL), .named = json_object() };
@@ -141,7 +142,7 @@ static cs_status compare_texts(const char *texts, const int64_t *sizes, int coun
     return status;
 }
 
-/* Where digests differ: rank 0 says in what, and all fail with its sentence. */
+/* Digests differ: rank 0 finds the keys, and all ranks fail with its message. */
 static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
     int count = cs_comm_size(comm);
@@ -154,12 +155,12 @@ static cs_status exchange(cs_comm *comm, const char *text, bool differs)
     return cs_collective_status(comm, status);
 }
 
-cs_status cs_accord_compare(cs_comm *comm, const json_t *told)
+cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts)
 {
     static const unsigned char key[CS_MAC_BYTES];
     unsigned char mine[CS_MAC_BYTES];
     int count = cs_comm_size(comm), others = 0;
-    char *text = json_dumps(told, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     unsigned char *all = cs_collective_memory((size_t)count * CS_MAC_BYTES);
     CS_ASSERT(text);
     cs_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
@@ -172,7 +173,8 @@ cs_status cs_accord_compare(cs_comm *comm, const json_t *told)
     return status;
 }
 
-/* Rank 0's, as PyTorch's data parallelism takes rank 0's first parameters. Programs may derive seeds from ranks. */
+/* All ranks take rank 0's seed, as PyTorch's data parallelism takes rank 0's initial parameters. Seeds may differ,
+ * because programs may derive them from the rank. */
 static void share_seed(cs_engine *engine)
 {
     cs_settings *settings = &engine->config->settings;
@@ -193,13 +195,13 @@ static void share_seed(cs_engine *engine)
     free(seeds);
 }
 
-cs_status cs_accord_check(cs_engine *engine)
+cs_status cs_agreement_check(cs_engine *engine)
 {
     if (engine->world.size == 1)
         return CS_OK;
-    json_t *told = cs_accord_told(engine);
-    cs_status status = cs_accord_compare(engine->comm, told);
-    json_decref(told);
+    json_t *facts = cs_agreement_facts(engine);
+    cs_status status = cs_agreement_compare(engine->comm, facts);
+    json_decref(facts);
     if (status == CS_OK)
         share_seed(engine);
     return status;

@@ -1,15 +1,15 @@
-/* agreement.h - whether all ranks were told the same: program, model, data and configuration. */
-#ifndef CS_ACCORD_H
-#define CS_ACCORD_H
+/* agreement.h - comparison of all ranks' version, model and configuration before training starts. */
+#ifndef CS_AGREEMENT_H
+#define CS_AGREEMENT_H
 
 #include "engine.h"
 
-/* CS_DISAGREE, on all ranks, with the keys and values that differ. The seed becomes rank 0's. Collective, once the
- * model and the world are open. */
-cs_status cs_accord_check(cs_engine *engine);
+/* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that
+ * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
+cs_status cs_agreement_check(cs_engine *engine);
 
-/* Its two steps: what this rank was told, {"KEY.PATH": value}; and whether all ranks have the same. */
-json_t *cs_accord_told(cs_engine *engine);
-cs_status cs_accord_compare(cs_comm *comm, const json_t *told);
+/* Its two steps, for tests: the facts to compare, {"KEY.PATH": value}, which the caller owns; and their comparison. */
+json_t *cs_agreement_facts(cs_engine *engine);
+cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts);
 
 #endif

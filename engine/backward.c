@@ -1,4 +1,4 @@
-/* backward.c - cs_backward: up the list, reducing on the way. */
+/* backward.c - cs_backward: units in reverse order; each unit's gradient is reduced as soon as it is complete. */
 #include "engine.h"
 
 static cs_micro micro_of(const cs_engine *engine)
@@ -6,16 +6,23 @@ static cs_micro micro_of(const cs_engine *engine)
     return engine->micro == 0 ? CS_FIRST_MICRO_BATCH : CS_LATER_MICRO_BATCH;
 }
 
-static void open_grads(cs_engine *engine, int i)
+static void open_first(cs_shard *shard)
 {
-    cs_unit *unit = engine->model->units[i];
-    cs_gradient_open(engine->shards[i], micro_of(engine));
-    for (int lender = 0; lender < unit->lender_count; lender++)
-        cs_gradient_open(engine->shards[unit->lenders[lender]->index], micro_of(engine));
-    cs_unit_refresh_loans(unit);
+    cs_gradient_open(shard, CS_FIRST_MICRO_BATCH);
 }
 
-/* What forward forgot is made again, from the unit's input and the same random bits. */
+static void open_later(cs_shard *shard)
+{
+    cs_gradient_open(shard, CS_LATER_MICRO_BATCH);
+}
+
+static void open_gradients(cs_engine *engine, int i)
+{
+    cs_walk_each(engine, i, micro_of(engine) == CS_FIRST_MICRO_BATCH ? open_first : open_later);
+    cs_unit_refresh_loans(engine->model->units[i]);
+}
+
+/* Activation recomputation: the unit's forward runs again, from its saved input and with the same random bits. */
 static void recompute(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];
@@ -26,16 +33,23 @@ static void recompute(cs_engine *engine, int i)
     cs_pass_let_go(engine->pass, x);
 }
 
-void cs_backward_ascend(cs_engine *engine)
+static void reduce_gradients(cs_engine *engine, int i)
+{
+    double started = cs_clock_seconds();
+    cs_gradient_reduce(engine->shards[i], micro_of(engine));
+    engine->seconds.reduce += cs_clock_seconds() - started;
+}
+
+void cs_backward_units(cs_engine *engine)
 {
     int last = engine->model->count - 1;
     cs_tensor dy = cs_pass_dloss(engine->pass);
-    engine->ahead = last; /* still gathered since the turn */
-    cs_graphs_up(engine);
+    engine->ahead = last; /* forward left the last unit gathered */
+    cs_graphs_backward(engine);
     for (int i = last; i >= 0; i--) {
         cs_unit *unit = cs_walk_enter(engine, i, CS_UP);
-        open_grads(engine, i);
-        if (i < last && engine->settings->recompute)
+        open_gradients(engine, i);
+        if (i < last && engine->settings->recompute == CS_RECOMPUTE_UNIT)
             recompute(engine, i);
         cs_tensor dx = { 0 };
         if (i > 0) {
@@ -45,9 +59,7 @@ void cs_backward_ascend(cs_engine *engine)
         unit->kind->backward(unit, engine->pass, dy, dx);
         cs_pass_let_go(engine->pass, dy);
         cs_walk_leave(engine, i, true);
-        double started = cs_clock_seconds();
-        cs_gradient_reduce(engine->shards[i], micro_of(engine));
-        engine->seconds.reduce += cs_clock_seconds() - started;
+        reduce_gradients(engine, i);
         dy = dx;
     }
     cs_pass_let_go(engine->pass, engine->loss_rows);
@@ -57,13 +69,7 @@ void cs_backward_ascend(cs_engine *engine)
 
 void cs_backward(cs_engine *engine)
 {
-    cs_forward_expect(engine, CS_EXPECT_BACKWARD, "cs_backward");
-    cs_occupancy_print(engine, "Engine before backward");
-    double started = cs_clock_seconds();
-    cs_device_enter(engine->device, "backward");
-    cs_backward_ascend(engine);
-    cs_device_leave(engine->device);
-    engine->phase = CS_EXPECT_STEP;
-    engine->seconds.backward += cs_walk_clock(engine) - started;
-    cs_occupancy_print(engine, "Engine after backward");
+    cs_phase_begin(engine, CS_BACKWARD);
+    cs_backward_units(engine);
+    cs_phase_end(engine, CS_BACKWARD);
 }

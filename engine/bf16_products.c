@@ -1,16 +1,15 @@
-/* bf16_products.c - cspeed.bf16_products: whether the CPUs of a run multiply bf16 matrices as bf16 or as fp32 copies.
+/* bf16_products.c - cspeed.bf16_products: whether CPUs multiply bf16 matrices natively or as fp32 copies.
  *
- * The two round differently, and replicas of the parameters must have the same bits on every rank. So rank 0 measures,
- * and its choice holds for all, unless some rank's CPU has no such products: then all multiply fp32 copies. */
+ * The two methods round differently, and replicas of the parameters must have the same bits on every rank. Therefore
+ * rank 0 measures both and its choice is used by all ranks; if one rank's CPU has no native bf16 products, all ranks
+ * multiply fp32 copies. */
 #include "engine.h"
 #include "base/log.h"
 
 #include <string.h>
 
-typedef enum { AUTO, NATIVE, FP32 } wish;
-
-/* By less than this native products are not worth another rounding. */
-static const double worth = 1.1;
+/* Native products are chosen only if they are at least this many times as fast, because they round differently. */
+static const double min_gain = 1.1;
 
 static bool is_cpu(const cs_engine *engine)
 {
@@ -36,12 +35,12 @@ static void say(bool native, bool wanted, double gain)
         cs_log(CS_LOG_INFO, "bf16 products: fp32 copies are multiplied, because this CPU has no bf16 products");
 }
 
-/* A collective, so all ranks come here, also one whose device has no choice. */
+/* Collective: all ranks call it, also a rank whose device has no choice. */
 static void choose(cs_engine *engine)
 {
     bool first = engine->world.rank == 0;
     double gain = first ? cs_device_native_gain(engine->device) : 0;
-    bool wanted = first ? gain >= worth : cs_device_has_native(engine->device);
+    bool wanted = first ? gain >= min_gain : cs_device_has_native(engine->device);
     int64_t native = wanted;
     cs_comm_all_reduce(engine->comm, &native, 1, CS_I64, CS_MIN);
     cs_device_set_native(engine->device, native);
@@ -49,16 +48,16 @@ static void choose(cs_engine *engine)
         say(native, wanted, gain);
 }
 
-cs_status cs_products_agree(cs_engine *engine)
+cs_status cs_bf16_products_agree(cs_engine *engine)
 {
-    wish asked = (wish)engine->settings->bf16_products;
-    if (asked != AUTO && !is_cpu(engine))
+    int asked = engine->settings->bf16_products;
+    if (asked != CS_PRODUCTS_AUTO && !is_cpu(engine))
         cs_log(CS_LOG_WARNING, "cspeed.bf16_products is for CPUs: this device multiplies bf16 in its own way");
     if (engine->settings->precision.products != CS_BF16)
         return CS_OK;
-    if (asked == AUTO)
+    if (asked == CS_PRODUCTS_AUTO)
         choose(engine);
-    else if (!cs_device_set_native(engine->device, asked == NATIVE))
+    else if (!cs_device_set_native(engine->device, asked == CS_PRODUCTS_NATIVE))
         return cs_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.bf16_products \"native\", because oneDNN has no bf16 "
                        "products for the CPU of rank %d; leave the key out, or set it to \"fp32\"",

@@ -1,12 +1,12 @@
-/* dry_run.c - walks the list once where nothing is computed, so that all memory can be taken at once.
+/* dry_run.c - measures the memory of a run: forward and backward on a device that computes nothing.
  *
- * The same code runs as in training, on the dry device and without a transport: pools count the rows that are out
- * together, the pass counts its bytes. */
+ * The code is that of training, with the dry device and without a transport: pools count the rows that are borrowed at
+ * the same time, the pass counts its bytes. Afterwards all memory is allocated at once. */
 #include "engine.h"
 
 #include <stdlib.h>
 
-/* No memory is behind these tensors, and the dry device touches none. */
+/* A tensor without memory; the dry device does not access it. */
 static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 {
     return cs_matrix((void *)64, dtype, rows, columns);
@@ -14,19 +14,19 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
 {
-    cs_descent descent = { .mode = CS_PASS_TRAINING, .inputs = inputs, .targets = targets };
-    engine->loss_rows = cs_forward_descend(engine, &descent);
-    cs_backward_ascend(engine);
+    cs_forward_input input = { .mode = CS_PASS_TRAINING, .inputs = inputs, .targets = targets };
+    engine->loss_rows = cs_forward_units(engine, &input);
+    cs_backward_units(engine);
 }
 
-static void look(cs_engine *engine, const cs_descent *descent)
+static void evaluate(cs_engine *engine, const cs_forward_input *input)
 {
-    cs_tensor output = cs_forward_descend(engine, descent);
+    cs_tensor output = cs_forward_units(engine, input);
     cs_pass_let_go(engine->pass, output);
     cs_pass_end(engine->pass);
 }
 
-/* Shorter samples may find other gaps between tensors: the peak is over all lengths. */
+/* The peak is the maximum over all lengths, because the pass packs tensors differently for each length. */
 static void walk_curriculum(cs_engine *engine)
 {
     for (int64_t length = 1; length < engine->length; length++) {
@@ -45,9 +45,9 @@ static void walk(cs_engine *engine)
     cs_tensor targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
-    look(engine, &(cs_descent){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
+    evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
     if (model->units[model->count - 1]->kind->predict)
-        look(engine, &(cs_descent){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
+        evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
 }
 
 static cs_status measure(cs_engine *engine)
@@ -64,12 +64,11 @@ static cs_status measure(cs_engine *engine)
     walk_curriculum(engine);
     size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
     size_t peak = cs_pass_peak(engine->pass);
-    engine->memory.activations =
-        cs_boundary_bytes() + cs_ranges_bytes(engine->model) + (peak > scratch ? peak : scratch);
+    engine->memory.activations = cs_judge_bytes() + cs_ranges_bytes(engine->model) + (peak > scratch ? peak : scratch);
     return CS_OK;
 }
 
-cs_status cs_measure_run(cs_engine *engine)
+cs_status cs_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
     cs_comm *comm = engine->zero.comm;
@@ -96,7 +95,7 @@ cs_status cs_measure_run(cs_engine *engine)
     engine->memory.value_rows = cs_pool_bytes(engine->values);
     engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
     engine->memory.copy = cs_saving_copy(engine);
-    bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == 2;
+    bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
     engine->memory.pinned = gpu ? cs_transfer_bytes() : 0;
     return status;
 }

@@ -1,4 +1,4 @@
-/* engine.h - what an open engine is made of; for the files beside it only. */
+/* engine.h - struct cs_engine and the functions shared by engine/ and its rooms. No other room includes it. */
 #ifndef CS_ENGINE_H
 #define CS_ENGINE_H
 
@@ -10,54 +10,55 @@
 #include "unit/pass.h"
 #include "zero/zero.h"
 
-/* Where in an iteration the program is: the verbs must come in order. */
-typedef enum { CS_EXPECT_FORWARD, CS_EXPECT_BACKWARD, CS_EXPECT_STEP } cs_phase;
+/* The phases of a micro-batch, in the order in which a program must call their verbs, and evaluation, which is allowed
+ * where forward is due. */
+typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } cs_phase;
 
 typedef struct cs_profile cs_profile;
 typedef struct cs_curriculum cs_curriculum;
-typedef struct cs_feed cs_feed;
+typedef struct cs_upload cs_upload;
 typedef struct cs_transfer cs_transfer;
 
-/* The checkpoint in flight, and what became of it. */
+/* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
-    cs_background *work; /* NULL: none was ever in flight */
+    cs_background *work; /* NULL until the first save in the background */
     int64_t step;
-    double stall; /* seconds that training has stood still for it */
+    double stall; /* seconds for which training waited for this save */
     cs_status status;
-    char *why;    /* of a failure that no verb has returned yet; NULL: none */
-    char *sought; /* the folder whose newest checkpoint the program asks for when it starts; NULL: none */
-    char *going;  /* "TAG in DIR" of the save in flight; NULL: the step before it was not finite */
-    char *good;   /* the same of the last that was saved whole, or loaded; NULL: none */
-    bool resumes; /* what is in flight goes there */
+    char *why;         /* message of a failed save that no verb has returned yet; NULL: none */
+    char *resume_dir;  /* the folder whose latest checkpoint the program loads at its start; NULL: none */
+    char *in_progress; /* "TAG in DIR" of the save in progress; NULL: its step was not finite */
+    char *good;        /* "TAG in DIR" of the last checkpoint that was saved completely or loaded; NULL: none */
+    bool resumes;      /* the save in progress goes to resume_dir */
 } cs_saving;
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
-    bool untold;  /* the first of metrics.not_finite has not been reported yet */
-    int64_t step; /* that first one, and what it came to                       */
+    bool unreported; /* the first step of the current series has not been reported yet */
+    int64_t step;    /* that first step, its loss and its gradient norm */
     double loss, norm;
-    char *gave_up; /* why no loss scale is left that fits; NULL: one is */
+    char *gave_up; /* why no loss scale remains that fits; NULL: one remains */
 } cs_finite;
 
-/* What the state comes from; a key stands for a folder of checkpoints. */
+/* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
 typedef struct {
-    json_t *lines;   /* key to list, newest first (checkpoint/line.h); complete on rank 0 */
-    json_t *parent;  /* what the state was last saved or loaded as; NULL: nothing */
-    json_t *damaged; /* key to names of folders in it that loading passed over  */
-    char saving[64]; /* the key of the save in flight */
+    json_t *lines;   /* key to list of ancestors, newest first (checkpoint/line.h); complete on rank 0 */
+    json_t *parent;  /* the checkpoint that the state was last saved to or loaded from; NULL: none */
+    json_t *damaged; /* key to the names of damaged checkpoints that loading skipped */
+    char saving[64]; /* the key of the save in progress */
 } cs_ancestry;
 
-/* A step's verdict, on its way from the device to the host. */
+/* Judgement of a step: sums over ranks, and the verdict computed from them. The host reads a copy. */
 typedef struct {
-    cs_step_sums words;
+    cs_step_sums sums;
     cs_verdict verdict;
-} cs_board;
+} cs_judge_record;
 typedef struct {
-    cs_board *there, *here; /* in the device's memory, and where the host reads it: the same where it can */
+    cs_judge_record *device, *host; /* in device memory, and a copy that the host reads; the same pointer on a CPU */
     cs_step_terms terms;
-    cs_event copied; /* `here` is as `there`      */
-    bool pending;    /* a verdict nobody has read */
-} cs_boundary;
+    cs_event copied; /* done when *host equals *device */
+    bool pending;    /* no one has read the verdict yet */
+} cs_step_judge;
 
 struct cs_engine {
     cs_config *config;
@@ -67,203 +68,227 @@ struct cs_engine {
     cs_comm *comm;
     cs_model *model;
     cs_model_facts facts;
-    json_t *model_json; /* the config.json of a model the configuration names; NULL: a program's own */
-    int64_t length;     /* T: positions of a sample; 1 without a sequence */
+    json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
+    int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
 
     cs_zero zero;
     cs_pool *values, *grads;
-    cs_shard **shards;
-    cs_update *update; /* borrows block: nothing of a pass lives while parameters move */
-    void *block;       /* the boundary's memory, then the pass's */
+    cs_shard **shards; /* one for each unit */
+    cs_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
+    void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
     cs_memory memory;
 
-    /* one micro-batch going down and up */
-    cs_phase phase;
-    int ahead;           /* the last unit whose gathering was started */
-    cs_tensor *inputs;   /* of each unit, held while recomputing wants them */
+    /* one micro-batch */
+    cs_phase phase;      /* the phase that is due */
+    int ahead;           /* index of the last unit whose gathering was started */
+    cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
     cs_tensor loss_rows; /* (rows, 1) */
     cs_tensor prediction;
-    uint64_t *keys; /* of the batch's samples */
-    cs_feed *feed;  /* NULL: the device reads the host's memory */
+    uint64_t *keys;    /* dropout key of each sample */
+    cs_upload *upload; /* NULL: the device reads host memory */
     int64_t *samples;
-    bool graphs;        /* forward and backward are replayed where the device can */
-    uint64_t graph_key; /* of the last forward                                    */
+    bool graphs;        /* forward and backward are CUDA graphs */
+    uint64_t graph_key; /* of the last forward */
 
     /* one optimizer step */
     int64_t micro; /* micro-batches since the last boundary */
     int64_t loss_rows_counted;
-    cs_boundary boundary;
-    int64_t parts_saved; /* of a checkpoint in flight, as the last verdict that was read says, once */
-    double started;      /* wall clock */
+    cs_step_judge judge;
+    int64_t parts_saved; /* ranks that have written their part of the save in progress, from the last verdict; or 0 */
+    double started;      /* time at which the step began */
     double flops_before;
-    cs_phase_seconds seconds, last_seconds; /* so far; of the last whole step */
+    double phase_started, phase_flops;      /* the same of the current phase */
+    cs_phase_seconds seconds, last_seconds; /* of this step so far; of the last complete step */
 
     /* the training so far */
     int64_t updates;                              /* applied optimizer steps: Adam's t */
-    int64_t scheduled;                            /* the same, as the schedule counts    */
-    double (*rate)(int64_t step, void *argument); /* of cs_set_schedule; NULL: the configuration's */
+    int64_t scheduled;                            /* the same, counted for the learning rate schedule */
+    double (*rate)(int64_t step, void *argument); /* from cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
     cs_scaler scaler;
     cs_metrics metrics;
     int64_t windows; /* of the training data, once it is open */
-    uint64_t mark;   /* cs_windows_mark of it */
+    uint64_t mark;   /* cs_windows_mark of the training data */
     cs_saving saving;
     cs_finite finite;
     cs_ancestry ancestry;
-    cs_transfer *transfer; /* NULL: never needed, or the device reads the host's memory */
+    cs_transfer *transfer; /* NULL: not used yet, or the device reads host memory */
 
-    /* what people see */
-    cs_phase_seconds micro_before;     /* engine->seconds when the last micro-batch was over  */
-    int64_t timed_steps, timed_micros; /* of this process                        */
-    double timed_seconds;              /* of its steps but the first two         */
-    cs_monitor *monitor;               /* NULL: none, and on other ranks than 0  */
-    cs_profile *profile;               /* the same                               */
-    cs_curriculum *curriculum;         /* NULL: samples are always of `length`   */
+    /* reporting */
+    cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
+    int64_t timed_steps, timed_micros; /* by this process */
+    double timed_seconds;              /* of its steps except the first two */
+    cs_monitor *monitor;               /* NULL: not enabled, or this is not rank 0 */
+    cs_profile *profile;               /* NULL: not enabled, or this is not rank 0 */
+    cs_curriculum *curriculum;         /* NULL: samples always have the full length */
 };
 
-/* async_save.c: checkpoints, at once or in the background */
+/* ---- phase.c: begin and end of a phase ----
+ * Between begin and end the phase is timed (cs_phases), profiled and a named range of the device's profiler. End also
+ * sets the phase that is due next, prints memory_breakdown's lines, and reports a step. */
+void cs_phase_begin(cs_engine *engine, cs_phase phase); /* ends the program if another verb is due */
+void cs_phase_end(cs_engine *engine, cs_phase phase);
+/* In CS_STEP: the time since its begin was reduction of gradients, and counts as backward's. */
+void cs_phase_reduced(cs_engine *engine);
+/* Ends the program with a message that names the verb, unless the phase `due` is due. */
+void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb);
+/* The current time in seconds. With wall_clock_breakdown it waits for a GPU first, so that a phase's time is that of
+ * its operations and not that of their launches. */
+double cs_phase_clock(cs_engine *engine);
+
+/* ---- walk.c: entering and leaving unit i ---- */
+typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
+/* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
+ * stream wait for unit i's. */
+cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction);
+void cs_walk_leave(cs_engine *engine, int i, bool release);
+/* Calls verb for the shard of unit i, then for the shard of each unit that lends parameters to it. */
+void cs_walk_each(cs_engine *engine, int i, void (*verb)(cs_shard *shard));
+/* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */
+void cs_walk_settle(cs_engine *engine);
+
+/* ---- forward.c ---- */
+typedef struct {
+    cs_pass_mode mode;
+    cs_tensor inputs, targets;
+    bool predict;         /* compute the last unit's prediction instead of its loss */
+    int64_t start;        /* position of the first row */
+    cs_tensor starts;     /* cs_batch.starts, or absent */
+    cs_cache *cache;      /* keys and values of the earlier positions; NULL: none */
+    cs_tensor hits;       /* (rows, 1), or absent */
+    const uint64_t *keys; /* set by cs_upload_batch */
+} cs_forward_input;
+/* Runs the forward of all units; returns the last unit's output, which the caller lets go (cs_pass_let_go). In training
+ * the last unit stays gathered for backward. */
+cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *input);
+void cs_forward_drop_prediction(cs_engine *engine); /* ends the life of the last cs_predict's output */
+
+/* ---- backward.c ---- */
+void cs_backward_units(cs_engine *engine);
+
+/* ---- step.c ---- */
+/* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints
+ * the messages about the step. May wait for the device, never communicates. Returns true if a verdict was read and its
+ * step updates parameters. */
+bool cs_step_settle(cs_engine *engine);
+
+/* ---- step_judge.c: judgement of a step on the device ---- */
+size_t cs_judge_bytes(void); /* bytes of device memory for cs_judge_open */
+void cs_judge_open(cs_engine *engine, void *memory);
+void cs_judge_close(cs_engine *engine);
+void cs_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
+void cs_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
+void cs_judge_add(cs_engine *engine, cs_tensor losses);
+void cs_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
+void cs_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
+const cs_gate *cs_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
+const cs_verdict *cs_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
+
+/* ---- finite.c: steps whose loss or gradients are not finite ---- */
+void cs_finite_count(cs_engine *engine, const cs_verdict *verdict); /* of step metrics.step */
+void cs_finite_give_up(cs_engine *engine, const char *why);         /* the next cs_finite_report ends the run */
+/* Reports the first step of a series that is not finite, and ends the run after nan_patience such steps. Collective;
+ * does not communicate while steps are finite. */
+void cs_finite_report(cs_engine *engine);
+void cs_finite_close(cs_engine *engine);
+
+/* ---- evaluate.c ---- */
+/* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
+cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forward_input *input, cs_tensor *output);
+
+/* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ----
+ * _forward and _backward begin a capture or a replay, _end ends it. */
+void cs_graphs_open(cs_engine *engine);
+void cs_graphs_forward(cs_engine *engine, const cs_forward_input *input);
+void cs_graphs_backward(cs_engine *engine);
+void cs_graphs_end(cs_engine *engine);
+
+/* ---- what cs_initialize calls ---- */
+/* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
+cs_status cs_dry_run(cs_engine *engine);
+/* memory_fit.c: CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than that */
+cs_status cs_memory_fit_check(const cs_engine *engine);
+/* bf16_products.c: makes all ranks multiply bf16 matrices in the same way. Collective. */
+cs_status cs_bf16_products_agree(cs_engine *engine);
+
+/* ---- input/ ---- */
+/* upload.c: copies a micro-batch to a device with its own memory, and an output back */
+cs_status cs_upload_open(cs_engine *engine);
+void cs_upload_close(cs_upload *upload); /* accepts NULL */
+/* Returns the input with tensors that the device can read, and with keys. */
+cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *input);
+/* Waits for the output and makes it readable by the host, until the next call. */
+cs_status cs_upload_fetch_output(cs_engine *engine, cs_tensor *output);
+
+/* curriculum.c: shorter samples in the first steps */
+cs_status cs_curriculum_open(cs_engine *engine);
+void cs_curriculum_close(cs_engine *engine);
+/* Returns the batch itself, or prefixes of its samples; these are valid until the next call. */
+cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
+bool cs_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
+
+int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b of this micro-batch */
+
+/* ---- persistence/ ---- */
+/* async_save.c: saves checkpoints, in the foreground or in the background */
 cs_status cs_saving_open(cs_engine *engine);
 void cs_saving_close(cs_engine *engine);
+/* begun: the time at which training stopped for this save. */
 cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
-cs_status cs_saving_finish(
-    cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
-size_t cs_saving_copy(const cs_engine *engine); /* bytes that cspeed.async_save will keep; 0 without it */
-void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag); /* a checkpoint that was loaded is good */
-void cs_saving_hold(cs_engine *engine); /* due before parameters and optimizer states change */
-int64_t cs_saving_ready(const cs_engine *engine);
-void cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
+/* Waits for the save in progress; returns its status, or an earlier failure that no verb has returned. Collective. */
+cs_status cs_saving_finish(cs_engine *engine);
+size_t cs_saving_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
+void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
+void cs_saving_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
+int64_t cs_saving_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
+/* Continues the save in progress once all ranks' parts are written. `ready`: cs_saving_ready summed over ranks.
+ * Collective. */
+void cs_saving_continue(cs_engine *engine, int64_t ready);
 
-/* ancestry.c: what the state comes from. `loaded` and `saved` are due when that is done; `offer` before a save */
+/* ancestry.c: which checkpoints the state descends from. Call _offer before a save, _saved and _loaded after. */
 void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only);
 void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content);
 void cs_ancestry_saved(cs_engine *engine);
 void cs_ancestry_close(cs_engine *engine);
-/* Makes the checkpoint that was loaded the latest of dir, and names those that are left aside. Collective. */
+/* Makes the loaded checkpoint the latest of dir, and logs the newer checkpoints that this abandons. Collective. */
 cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader);
 
-/* walk.c: entering and leaving unit i */
-typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
-cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction);
-void cs_walk_leave(cs_engine *engine, int i, bool release);
-/* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing.
- */
-void cs_walk_settle(cs_engine *engine);
-/* Now, in seconds. With wall_clock_breakdown after a far device has done what it was given: else a phase would count
- * what it took to ask. */
-double cs_walk_clock(cs_engine *engine);
-
-/* forward.c */
-typedef struct {
-    cs_pass_mode mode;
-    cs_tensor inputs, targets;
-    bool predict;         /* the last unit's prediction instead of its loss */
-    int64_t start;        /* position of the first row */
-    cs_tensor starts;     /* of the batch, or absent   */
-    cs_cache *cache;      /* of the positions before   */
-    cs_tensor hits;       /* (rows, 1), or absent      */
-    const uint64_t *keys; /* cs_feed_take sets them    */
-} cs_descent;
-/* Runs the list; returns the last unit's output, held. In training the last unit stays gathered for the turn. */
-cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent);
-void cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb);
-void cs_forward_settle(cs_engine *engine); /* lets go of a borrowed prediction */
-
-/* upload.c: a micro-batch's way to a far device, and an output's way back */
-cs_status cs_feed_open(cs_engine *engine);
-void cs_feed_close(cs_feed *feed);                                     /* accepts NULL */
-cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent); /* the same, where the device reads it */
-cs_status cs_feed_return(cs_engine *engine, cs_tensor *output);        /* waits; the host reads it until next time  */
-
-/* graphs.c: forward and backward of a micro-batch, each a graph of the device from down or up to end */
-void cs_graphs_open(cs_engine *engine);
-void cs_graphs_down(cs_engine *engine, const cs_descent *descent);
-void cs_graphs_up(cs_engine *engine);
-void cs_graphs_end(cs_engine *engine);
-
-/* memory_fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
-cs_status cs_fit_check(const cs_engine *engine);
-
-/* bf16_products.c: all ranks multiply bf16 matrices the same way. Collective */
-cs_status cs_products_agree(cs_engine *engine);
-
-/* transfer.c: a far device's state on its way to checkpoints and back. */
-/* Before the state is saved or loaded: *far is how, NULL where the device's memory is the host's. Whoever is given it
- * sees all that the device has been given by now. */
+/* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
+/* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host memory. They
+ * copy the state as it is after all operations that both streams have been given so far. */
 cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy);
-void cs_transfer_end(cs_engine *engine);       /* what was sent is on the device           */
-size_t cs_transfer_bytes(void);                /* of pinned memory, from the first one on  */
-void cs_transfer_close(cs_transfer *transfer); /* accepts NULL                             */
+void cs_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
+size_t cs_transfer_bytes(void);                /* pinned memory, allocated at the first cs_transfer_begin */
+void cs_transfer_close(cs_transfer *transfer); /* accepts NULL */
 
-/* evaluate.c */
-cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output);
+/* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
+cs_status cs_pretrained_load(cs_engine *engine);
+/* The error for a folder without config.json: what the folder is, and how to use it. */
+cs_status cs_pretrained_refuse(const char *folder);
 
-/* backward.c */
-void cs_backward_ascend(cs_engine *engine);
-
-/* step_judge.c: the end of a step, judged on the device and read late */
-size_t cs_boundary_bytes(void); /* of the device's memory, which cs_boundary_open borrows */
-void cs_boundary_open(cs_engine *engine, void *memory);
-void cs_boundary_close(cs_engine *engine);
-void cs_boundary_place(cs_engine *engine); /* engine->scaler was set: the device's follows */
-void cs_boundary_begin(cs_engine *engine); /* the first micro-batch of a step */
-void cs_boundary_add(cs_engine *engine, cs_tensor losses);
-void cs_boundary_seed(cs_engine *engine, cs_tensor dy);
-void cs_boundary_judge(cs_engine *engine);
-const cs_gate *cs_boundary_gate(const cs_engine *engine); /* in the device's memory: of the last judged step */
-const cs_verdict *cs_boundary_read(cs_engine *engine);    /* waits for it; NULL: it was read */
-
-/* finite.c: steps that are not finite */
-void cs_finite_count(cs_engine *engine, const cs_verdict *verdict); /* of the step that metrics.step names */
-void cs_finite_give_up(cs_engine *engine, const char *why);         /* the run ends at the next cs_finite_tell */
-/* Reports the first step of a row, and ends the run where nan_patience says so. Collective, and free of cost while
- * steps are finite. */
-void cs_finite_tell(cs_engine *engine);
-void cs_finite_close(cs_engine *engine);
-
-/* step.c */
-/* The verdict that nobody has read, if there is one, is read: metrics, updates, scheduled and scaler are what they are
- * after the last step, and what there is to say of it is said. Waits for it, never communicates. Whether it was read
- * now, and parameters moved. */
-bool cs_step_settle(cs_engine *engine);
-
-/* dry_run.c: walks the list on the dry device, so that all memory can be taken at once */
-cs_status cs_measure_run(cs_engine *engine);
-
-/* report.c: what a step took, and the lines DeepSpeed's users know */
+/* ---- reporting/ ---- */
+/* report.c: DeepSpeed's log lines and monitor events */
 cs_status cs_report_open(cs_engine *engine);
 void cs_report_close(cs_engine *engine);
-void cs_report_micro(cs_engine *engine); /* after each micro-batch but the last of a step */
+void cs_report_micro(cs_engine *engine); /* after each micro-batch except the last one of a step */
 void cs_report_step(cs_engine *engine);
 
-/* memory_report.c: memory_breakdown's lines, and the bytes this rank's engine holds */
-void cs_occupancy_print(const cs_engine *engine, const char *moment);
-double cs_occupancy_held(const cs_engine *engine);
+/* memory_report.c: memory_breakdown's lines, and the bytes that this rank's engine holds */
+void cs_memory_report_print(const cs_engine *engine, const char *moment);
+double cs_memory_report_held(const cs_engine *engine);
 
-/* pretrained.c: first values from the weights of cspeed.model's folder, where it has any. Collective. */
-cs_status cs_pretrained_load(cs_engine *engine);
-cs_status cs_pretrained_refuse(const char *folder); /* which has no config.json: what it is, and the way through */
-
-/* dump.c: the configuration and the engine as they are, once */
+/* dump.c: prints the configuration and the engine's sizes, for dump_state */
 void cs_dump_engine(const cs_engine *engine);
 
-/* profile.c: one forward pass, unit by unit. Without a profile each of these returns at once. */
+/* profile.c: profile of one forward pass, unit by unit. Each function returns at once if there is no profile. */
 cs_status cs_profile_open(cs_engine *engine);
 void cs_profile_close(cs_engine *engine);
 void cs_profile_start(cs_engine *engine);
 void cs_profile_enter(cs_engine *engine);
 void cs_profile_leave(cs_engine *engine, int i);
 void cs_profile_stop(cs_engine *engine);
-bool cs_profile_is_due(const cs_engine *engine); /* in this step; all ranks say the same */
+bool cs_profile_is_due(const cs_engine *engine); /* true in the step to profile; the same on all ranks */
 void cs_profile_print(cs_engine *engine);        /* after the step that was profiled */
-
-/* curriculum.c: shorter samples at first */
-cs_status cs_curriculum_open(cs_engine *engine);
-void cs_curriculum_close(cs_engine *engine);
-cs_batch cs_curriculum_shorten(cs_engine *engine,
-                               const cs_batch *batch);              /* the batch as it is, or its samples' prefixes */
-bool cs_curriculum_may_be(const cs_engine *engine, int64_t length); /* whether a step may have this length */
-
-int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of this micro-batch's sample b */
 
 #endif

@@ -1,5 +1,5 @@
-/* evaluate.c - cs_evaluate, cs_score: down the list, keeping nothing; sums and counts, then one division. cs_predict
- * beside them. */
+/* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is one
+ * division of exact sums, so its bits do not depend on the number of ranks. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -9,25 +9,25 @@
 
 #include <math.h>
 
-/* Over this rank's batches, in the device's memory, then over all ranks'. */
+/* Sums over this rank's batches, in device memory; then over all ranks. */
 typedef struct {
     cs_exact loss, hits;
     int64_t rows;
 } sums;
 
-/* Returns how many rows have a target. */
+/* Evaluates one batch and adds to *all. Returns the number of rows that have a target. */
 static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, sums *all)
 {
     const int32_t *target = batch->targets.data;
     int64_t rows = 0;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
-        cs_op_fill(stream, hits, -1); /* which a last unit that knows of hits writes over */
-    cs_tensor loss = cs_forward_descend(engine, &(cs_descent){ .mode = CS_PASS_EVALUATION,
-                                                               .inputs = batch->inputs,
-                                                               .targets = batch->targets,
-                                                               .starts = batch->starts,
-                                                               .hits = hits });
+        cs_op_fill(stream, hits, -1); /* stays where the last unit does not count hits */
+    cs_tensor loss = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
+                                                                   .inputs = batch->inputs,
+                                                                   .targets = batch->targets,
+                                                                   .starts = batch->starts,
+                                                                   .hits = hits });
     cs_state_sum(stream, &all->loss, loss.data, cs_count(loss));
     if (hits.data)
         cs_state_sum(stream, &all->hits, hits.data, cs_count(hits));
@@ -38,19 +38,19 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     return rows;
 }
 
-/* To whoever watches; and to the launcher, which else may take a long evaluation for a standstill. */
-static void tell(double *told, int64_t done, int64_t rounds)
+/* Logs the progress every 10 seconds, and tells the launcher's watchdog that a long evaluation is not a hang. */
+static void report_progress(double *reported, int64_t done, int64_t rounds)
 {
     enum { SECONDS = 10 };
     double now = cs_clock_seconds();
-    if (now - *told < SECONDS)
+    if (now - *reported < SECONDS)
         return;
-    *told = now;
-    cs_beat_step(atomic_load(&cs_beat_own()->step));
+    *reported = now;
+    cs_beat_touch();
     cs_log(CS_LOG_INFO, "evaluated %lld %%", (long long)(100 * done / rounds));
 }
 
-/* hits: (rows, 1) of scratch, or absent. */
+/* hits: scratch of shape (rows, 1), or absent if only the loss is wanted. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
     sums all, *there = cs_device_alloc(engine->device, sizeof all);
@@ -59,21 +59,21 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
     int64_t whole = (cs_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
-    double started = cs_clock_seconds(), told = started, flops = cs_device_flops(engine->device);
-    cs_step_settle(engine); /* what is to be said of the step before comes first */
+    double reported = cs_clock_seconds();
+    cs_phase_begin(engine, CS_EVALUATE);
+    cs_step_settle(engine); /* prints the messages about the previous step first */
     for (int64_t round = 0; round < rounds; round++) {
         int64_t lane = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
-        tell(&told, round + 1, rounds);
+        report_progress(&reported, round + 1, rounds);
     }
     cs_walk_settle(engine);
     cs_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
     cs_device_free(engine->device, there);
     all.rows = rows;
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
-    engine->started += cs_clock_seconds() - started; /* not the step's time */
-    engine->flops_before += cs_device_flops(engine->device) - flops;
+    cs_phase_end(engine, CS_EVALUATE);
     double correct = cs_exact_value(&all.hits);
     return (cs_scores){ all.rows ? cs_exact_value(&all.loss) / (double)all.rows : (double)NAN, all.rows,
                         correct < 0 ? -1 : (int64_t)correct };
@@ -81,8 +81,8 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
 
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
 {
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_evaluate");
-    cs_forward_settle(engine);
+    cs_phase_expect(engine, CS_FORWARD, "cs_evaluate");
+    cs_forward_drop_prediction(engine);
     *loss = evaluate(engine, data, batches, (cs_tensor){ 0 }).loss;
     return CS_OK;
 }
@@ -90,40 +90,40 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
 {
     int64_t rows = engine->settings->micro_batch * engine->length;
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_score");
-    cs_forward_settle(engine);
-    cs_log_open(CS_LOG_INFO, engine->world.rank); /* how far it is, also of a model that is only read */
+    cs_phase_expect(engine, CS_FORWARD, "cs_score");
+    cs_forward_drop_prediction(engine);
+    cs_log_open(CS_LOG_INFO, engine->world.rank); /* progress is logged also for a model opened by cs_reopen */
     float *hits = cs_device_alloc(engine->device, (size_t)rows * sizeof *hits);
     *scores = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
     cs_device_free(engine->device, hits);
     return CS_OK;
 }
 
-/* Leaves the output borrowed until the next verb. */
-cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output)
+/* The output stays valid until the next call of a verb. */
+cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forward_input *input, cs_tensor *output)
 {
     cs_unit *last = engine->model->units[engine->model->count - 1];
     int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, verb);
-    cs_forward_settle(engine);
+    cs_phase_expect(engine, CS_FORWARD, verb);
+    cs_forward_drop_prediction(engine);
     if (!last->kind->predict)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);
-    if (descent->inputs.shape[0] > engine->settings->micro_batch || descent->inputs.shape[1] > longest)
+    if (input->inputs.shape[0] > engine->settings->micro_batch || input->inputs.shape[1] > longest)
         return cs_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
-                       (long long)descent->inputs.shape[0], (long long)descent->inputs.shape[1],
+                       (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
-    engine->prediction = cs_forward_descend(engine, descent);
+    engine->prediction = cs_forward_units(engine, input);
     *output = engine->prediction;
-    return cs_feed_return(engine, output);
+    return cs_upload_fetch_output(engine, output);
 }
 
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
 {
     return cs_evaluate_output(engine, "cs_predict",
-                              &(cs_descent){ .mode = CS_PASS_EVALUATION,
-                                             .inputs = batch->inputs,
-                                             .starts = batch->starts,
-                                             .predict = true },
+                              &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
+                                                   .inputs = batch->inputs,
+                                                   .starts = batch->starts,
+                                                   .predict = true },
                               output);
 }

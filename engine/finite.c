@@ -1,9 +1,9 @@
-/* finite.c - steps whose loss or gradient norm is not finite: they are counted, reported at once with the first
- * parameter concerned, and too many of them in a row end the run.
+/* finite.c - detection of NaN and infinity: steps whose loss or gradient norm is not finite are counted and reported
+ * with the first affected parameter, and nan_patience such steps in a row end the run.
  *
- * Every rank reads the same verdict, so every rank counts the same steps. Looking for the parameter is collective and
- * costs a pass over values and gradients; it happens once for each row of such steps, never in a finite step. A far
- * device's verdict is read a step later: the step is named right, and what is looked at is what the step has left. */
+ * Every rank reads the same verdict, so every rank counts the same steps. The search for the parameter is collective
+ * and reads all values and gradients; it runs once for each series of such steps, never after a finite step. A GPU's
+ * verdict is read one step later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/say.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dynamic loss scale finds its level by overflowing: steps that it skips are not counted. But no scale changes a
- * loss, which is computed before it. */
+/* True for a step that a dynamic loss scale skips because gradients overflowed. That is how the scale finds its value,
+ * so such a step is not counted. A loss that is not finite is always counted: the scale does not affect it. */
 static bool is_search(const cs_engine *engine, const cs_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
@@ -32,7 +32,7 @@ void cs_finite_count(cs_engine *engine, const cs_verdict *verdict)
     }
     if (engine->metrics.not_finite++ > 0)
         return;
-    finite->untold = true;
+    finite->unreported = true;
     finite->step = engine->metrics.step;
     finite->loss = verdict->loss;
     finite->norm = verdict->norm;
@@ -44,15 +44,15 @@ void cs_finite_give_up(cs_engine *engine, const char *why)
         engine->finite.gave_up = strdup(why);
 }
 
-/* ---- the first parameter concerned ---- */
+/* ---- the first affected parameter ---- */
 
 typedef enum { IN_VALUE, IN_GRADIENT } place;
 
-/* Counts what is not finite with the operation of the gradient norm, which every device has. */
+/* Counts elements that are not finite with the operation for the gradient norm, which every device has. */
 typedef struct {
     cs_stream *stream;
-    cs_exact *sum; /* in the device's memory       */
-    int64_t seen;  /* sum->nonfinite, as last read */
+    cs_exact *sum; /* in device memory */
+    int64_t seen;  /* sum->nonfinite when it was last read */
 } search;
 
 static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
@@ -67,7 +67,7 @@ static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
 
 static const int64_t nowhere = INT64_MAX;
 
-/* The number within the unit of the first parameter of which this rank's part is not finite. */
+/* Number in the unit of the first parameter whose part on this rank is not finite; `nowhere` if there is none. */
 static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
@@ -86,7 +86,7 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
     return found;
 }
 
-/* The first over all ranks, in the order in which the model lists its parameters. NULL: none. Collective. */
+/* Name of the first such parameter over all ranks, in the model's order; NULL: none. Collective. */
 static const char *find_first(cs_engine *engine, place where)
 {
     search s = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
@@ -107,7 +107,7 @@ static const char *find_first(cs_engine *engine, place where)
     return engine->model->units[unit]->entries[found]->full_name;
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static const char *advice(const cs_engine *engine)
 {
@@ -119,7 +119,7 @@ static const char *advice(const cs_engine *engine)
     return "a lower learning rate, a longer warm-up or gradient_clipping may prevent it";
 }
 
-/* A value that is not finite is nearer to the cause than a gradient, which all values behind it spoil. */
+/* Values are searched before gradients: one value that is not finite makes the gradients of many parameters so. */
 static void report(cs_engine *engine)
 {
     const cs_finite *finite = &engine->finite;
@@ -138,7 +138,7 @@ static void report(cs_engine *engine)
            advice(engine), limit);
 }
 
-/* Ends every rank with exit code 1, which the launcher does not try again. A save in flight is finished before. */
+/* Ends every rank with exit code 1, after which the launcher does not restart. Completes a save in progress first. */
 static void end_run(cs_engine *engine, const char *why)
 {
     if (cs_saving_finish(engine) != CS_OK)
@@ -149,13 +149,13 @@ static void end_run(cs_engine *engine, const char *why)
     cs_must(CS_NOT_FINITE, "");
 }
 
-void cs_finite_tell(cs_engine *engine)
+void cs_finite_report(cs_engine *engine)
 {
     cs_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
-    if (finite->untold) {
-        finite->untold = false;
+    if (finite->unreported) {
+        finite->unreported = false;
         report(engine);
     }
     if (finite->gave_up) {
@@ -177,7 +177,7 @@ void cs_finite_tell(cs_engine *engine)
 void cs_finite_close(cs_engine *engine)
 {
     const cs_finite *finite = &engine->finite;
-    if (finite->untold)
+    if (finite->unreported)
         cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
                cs_say_number(finite->loss).text, cs_say_number(finite->norm).text);
     free(finite->gave_up);

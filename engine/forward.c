@@ -1,17 +1,9 @@
-/* forward.c - cs_forward: down the list. */
+/* forward.c - cs_forward: the forward pass of one micro-batch, unit by unit. */
 #include "engine.h"
 #include "base/must.h"
 #include "base/rng.h"
 
-void cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb)
-{
-    static const char *const names[] = { "cs_forward", "cs_backward", "cs_step" };
-    if (engine->phase != phase)
-        cs_fatal(CS_UNSUPPORTED, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
-                 names[engine->phase]);
-}
-
-void cs_forward_settle(cs_engine *engine)
+void cs_forward_drop_prediction(cs_engine *engine)
 {
     if (!engine->prediction.data)
         return;
@@ -20,33 +12,34 @@ void cs_forward_settle(cs_engine *engine)
     cs_pass_end(engine->pass);
 }
 
-static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *descent)
+static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_input *input)
 {
     bool tokens = engine->model->inputs == 0;
     return (cs_pass_batch_info){
-        .mode = descent->mode,
-        .batch = descent->inputs.shape[0],
-        .length = tokens ? cs_columns(descent->inputs) : 1,
-        .targets = descent->targets,
-        .keys = descent->keys,
-        .start = descent->start,
-        .starts = descent->starts,
-        .cache = descent->cache,
-        .hits = descent->hits,
+        .mode = input->mode,
+        .batch = input->inputs.shape[0],
+        .length = tokens ? cs_columns(input->inputs) : 1,
+        .targets = input->targets,
+        .keys = input->keys,
+        .start = input->start,
+        .starts = input->starts,
+        .cache = input->cache,
+        .hits = input->hits,
     };
 }
 
-/* dy of the last unit, before its forward: every row weighs the same here, and cs_step divides by the rows that
- * counted. The loss scale of the step is known since the step before. */
+/* Makes the gradient of the loss before the last unit's forward runs, so that a unit may compute its gradients within
+ * forward. All rows have the same weight here; cs_step divides by the number of rows that have a target. The loss scale
+ * of this step is known since the previous step was judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
-    cs_boundary_seed(engine, dloss);
+    cs_judge_seed(engine, dloss);
     cs_pass_hold(engine->pass, dloss);
     cs_pass_weigh(engine->pass, dloss);
 }
 
-/* The last unit's output is a loss a row, or what it predicts; the others' is the residual's width. */
+/* The last unit returns one loss for each row, or its prediction; every other unit returns rows x width. */
 static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
 {
     cs_unit *unit = engine->model->units[i];
@@ -62,23 +55,21 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
     return y;
 }
 
-cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
+cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *given)
 {
-    cs_descent fed = cs_feed_take(engine, given), *descent = &fed;
-    cs_pass_batch_info info = batch_info(engine, descent);
-    bool training = descent->mode == CS_PASS_TRAINING;
-    bool recompute = training && engine->settings->recompute;
+    cs_forward_input input = cs_upload_batch(engine, given);
+    cs_pass_batch_info info = batch_info(engine, &input);
+    bool training = input.mode == CS_PASS_TRAINING;
+    bool recompute = training && engine->settings->recompute == CS_RECOMPUTE_UNIT;
     int last = engine->model->count - 1;
-    cs_tensor x = descent->inputs;
-    cs_graphs_down(engine, descent);
+    cs_tensor x = input.inputs;
+    cs_graphs_forward(engine, &input);
     cs_pass_begin(engine->pass, &info);
     engine->ahead = -1;
     for (int i = 0; i <= last; i++) {
         cs_walk_enter(engine, i, CS_DOWN);
         int mark = cs_pass_mark(engine->pass);
-        cs_profile_enter(engine);
-        cs_tensor y = run_unit(engine, i, x, descent->predict);
-        cs_profile_leave(engine, i);
+        cs_tensor y = run_unit(engine, i, x, input.predict);
         cs_pass_hold(engine->pass, y);
         if (recompute && i < last) {
             cs_pass_rewind(engine->pass, mark);
@@ -93,7 +84,7 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
     return x;
 }
 
-/* Rows that count: for tokens those with a target, else every sample is one. */
+/* Number of target rows: for tokens the rows that have a target, else one row for each sample. */
 static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)
@@ -105,7 +96,7 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
     return counted;
 }
 
-/* Full micro-batches only: the pass's memory and the kernels' shapes are fixed. */
+/* Ends the program unless the micro-batch is full: the sizes of the pass's memory are fixed. */
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;
@@ -124,36 +115,32 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  (long long)samples);
 }
 
-void cs_forward(cs_engine *engine, const cs_batch *batch)
+/* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */
+static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
 {
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_forward");
-    if (engine->config->reads)
-        cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                                 "configuration of its own and cspeed.load");
-    cs_forward_settle(engine);
-    check_batch(engine, batch);
-    cs_occupancy_print(engine, "Engine before forward");
-    double started = cs_clock_seconds();
-    cs_batch lesson = cs_curriculum_shorten(engine, batch);
     uint64_t seed = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
-    if (engine->micro == 0) {
-        engine->seconds = (cs_phase_seconds){ 0 };
-        cs_boundary_begin(engine);
-    }
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
             cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
-    cs_profile_start(engine);
-    cs_device_enter(engine->device, "forward");
-    engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode = CS_PASS_TRAINING,
-                                                                  .inputs = lesson.inputs,
-                                                                  .targets = lesson.targets,
-                                                                  .starts = lesson.starts });
-    cs_boundary_add(engine, engine->loss_rows);
-    cs_device_leave(engine->device);
-    engine->loss_rows_counted += count_targets(engine, lesson.targets);
-    engine->phase = CS_EXPECT_BACKWARD;
-    engine->seconds.forward += cs_walk_clock(engine) - started;
-    cs_profile_stop(engine);
-    cs_occupancy_print(engine, "Engine after forward");
+}
+
+void cs_forward(cs_engine *engine, const cs_batch *whole)
+{
+    cs_phase_begin(engine, CS_FORWARD);
+    if (engine->config->reads)
+        cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+                                 "configuration of its own and cspeed.load");
+    cs_forward_drop_prediction(engine);
+    check_batch(engine, whole);
+    cs_batch batch = cs_curriculum_shorten(engine, whole);
+    if (engine->micro == 0)
+        cs_judge_begin(engine);
+    derive_dropout_keys(engine, whole);
+    engine->loss_rows = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_TRAINING,
+                                                                      .inputs = batch.inputs,
+                                                                      .targets = batch.targets,
+                                                                      .starts = batch.starts });
+    cs_judge_add(engine, engine->loss_rows);
+    engine->loss_rows_counted += count_targets(engine, batch.targets);
+    cs_phase_end(engine, CS_FORWARD);
 }

@@ -1,4 +1,4 @@
-/* gather.c - cs_gather: texts of all ranks on rank 0. */
+/* gather.c - cs_gather: collects the ranks' texts on rank 0. */
 #include "engine.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"

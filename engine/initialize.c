@@ -1,4 +1,4 @@
-/* initialize.c - cs_initialize, cs_destroy: config, world, device, comm, model, shards; and back. */
+/* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
 #include "agreement.h"
 #include "engine.h"
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Builds the model that config.json's object describes, and keeps the object, complete enough for transformers. */
+/* Builds the model that a config.json object describes, and keeps a copy with the keys that transformers needs. */
 static cs_status open_described_model(cs_engine *engine, cs_json *doc, json_t *config, const char *path)
 {
     CS_TRY(cs_models_open(&engine->model, &engine->facts, doc, config, path));
@@ -19,7 +19,7 @@ static cs_status open_described_model(cs_engine *engine, cs_json *doc, json_t *c
     return CS_OK;
 }
 
-/* The configuration's own object, or a folder's config.json. */
+/* Opens the model described by cspeed.model: an object, or a folder that contains config.json. */
 static cs_status open_named_model(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
@@ -56,12 +56,14 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
     return CS_OK;
 }
 
-static const char *const kinds[] = { "auto", "cpu", "cuda" }; /* by settings->device */
+static const char *const kinds[] = {
+    [CS_CHOOSE_AUTO_DEVICE] = "auto", [CS_CHOOSE_CPU] = "cpu", [CS_CHOOSE_CUDA] = "cuda"
+};
 
 static cs_status open_world(cs_engine *engine)
 {
     engine->world = engine->config->world;
-    int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
+    int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* OMP_NUM_THREADS has priority */
     cs_device_settings wanted = {
         .kind = kinds[engine->settings->device],
         .threads = threads,
@@ -79,8 +81,7 @@ static cs_status open_world(cs_engine *engine)
     return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
 
-/* All ranks take the largest multiple, so that a unit's row has one length also where their devices are not of a kind.
- */
+/* All ranks use the largest multiple, so that a unit's row has one length even if ranks have different devices. */
 static void lay_out(cs_engine *engine)
 {
     int64_t multiple = cs_device_row_multiple(cs_device_kind(engine->device));
@@ -98,14 +99,14 @@ static void say_padding(const cs_memory *memory)
                (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
 }
 
-/* What holds the run together, and how much memory it wants. */
+/* Sets engine->zero, opens the pools and measures the memory needed. */
 static cs_status measure(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     engine->zero = (cs_zero){
         .stage = cs_stages[settings->stage],
         .precision = settings->precision,
-        .before = settings->before,
+        .prescale_factor = settings->prescale_factor,
         .optimizer = cs_optim_find(&settings->optim),
         .groups = &settings->groups,
         .comm = engine->comm,
@@ -120,7 +121,7 @@ static cs_status measure(cs_engine *engine)
     cs_assign_print(&settings->groups, engine->model);
     CS_TRY(cs_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(cs_pool_open(&engine->grads, sizeof(float)));
-    return cs_measure_run(engine);
+    return cs_dry_run(engine);
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -128,12 +129,12 @@ static cs_status open_shards(cs_engine *engine)
     const cs_settings *settings = engine->settings;
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
-    CS_TRY(cs_fit_check(engine));
+    CS_TRY(cs_memory_fit_check(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    cs_boundary_open(engine, engine->block);
-    size_t table = cs_boundary_bytes(), rest = table + cs_ranges_bytes(engine->model);
+    cs_judge_open(engine, engine->block);
+    size_t table = cs_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);
     cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
                             (char *)engine->block + rest, engine->memory.activations - rest };
     CS_TRY(cs_pass_open(&engine->pass, &shape));
@@ -142,13 +143,13 @@ static cs_status open_shards(cs_engine *engine)
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
-    CS_TRY(cs_feed_open(engine));
+    CS_TRY(cs_upload_open(engine));
     CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
     return cs_pretrained_load(engine);
 }
 
-/* What no one should have to guess: the types, and what bounds the gradients. The table where types are mixed. */
+/* Logs the data types and the clipping limit; with mixed precision, the types of each kind of operation. */
 static void say_precision(const cs_settings *settings)
 {
     const cs_precision *types = &settings->precision;
@@ -186,8 +187,8 @@ static cs_status build(cs_engine *engine, cs_model *own)
     say_precision(engine->settings);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
-    CS_TRY(cs_accord_check(engine));
-    CS_TRY(cs_products_agree(engine));
+    CS_TRY(cs_agreement_check(engine));
+    CS_TRY(cs_bf16_products_agree(engine));
     lay_out(engine);
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
@@ -224,7 +225,7 @@ void cs_destroy(cs_engine *engine)
     if (!engine)
         return;
     if (engine->device && engine->comm)
-        cs_walk_settle(engine); /* a loop may end in the middle of a step */
+        cs_walk_settle(engine); /* a program may close the engine in the middle of a step */
     cs_step_settle(engine);
     cs_finite_close(engine);
     cs_saving_close(engine);
@@ -234,10 +235,10 @@ void cs_destroy(cs_engine *engine)
         cs_shard_close(engine->shards[i]);
     cs_update_close(engine->update);
     cs_pass_close(engine->pass);
-    cs_boundary_close(engine);
+    cs_judge_close(engine);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
-    cs_feed_close(engine->feed);
+    cs_upload_close(engine->upload);
     cs_transfer_close(engine->transfer);
     cs_pool_close(engine->values);
     cs_pool_close(engine->grads);
@@ -252,7 +253,7 @@ void cs_destroy(cs_engine *engine)
     free(engine);
 }
 
-/* No world, device or transport is opened: the dry walk is all there is. */
+/* Measures memory by a dry run only: no device or transport is opened. */
 static cs_status estimate(cs_engine *engine, cs_memory *memory)
 {
     CS_TRY(cs_config_finish(engine->config));

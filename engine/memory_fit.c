@@ -1,4 +1,4 @@
-/* memory_fit.c - whether a run fits its device: asked before memory is taken, so that the answer can say what it is for. */
+/* memory_fit.c - checks before allocation that a run fits into device memory; the error lists the sizes. */
 #include "engine.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static size_t add_line(char *text, size_t room, size_t used, const char *what, s
     return used + (size_t)snprintf(text + used, room - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
 }
 
-/* Of what this run does not do yet. */
+/* Lists settings that would reduce memory and are not used yet. */
 static void advise(const cs_engine *engine, char *text, size_t room)
 {
     const cs_settings *settings = engine->settings;
@@ -22,12 +22,12 @@ static void advise(const cs_engine *engine, char *text, size_t room)
                                                 : "more ranks, ";
     snprintf(text, room, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
-             settings->recompute ? "" : "cspeed.recompute \"unit\", ",
+             settings->recompute == CS_RECOMPUTE_UNIT ? "" : "cspeed.recompute \"unit\", ",
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
-/* Bytes that this rank may take of its device's memory; 0: not known. On CPUs the ranks of a host share it: none takes
- * any before all have looked. */
+/* Bytes of device memory that this rank may allocate; 0: not known. CPU ranks of one host share its memory; the barrier
+ * ensures that none allocates before all have read the free size. */
 static size_t find_room(const cs_engine *engine, int *sharers)
 {
     bool cpu = strcmp(cs_device_kind(engine->device), "cpu") == 0;
@@ -38,7 +38,7 @@ static size_t find_room(const cs_engine *engine, int *sharers)
     return room / (size_t)*sharers;
 }
 
-cs_status cs_fit_check(const cs_engine *engine)
+cs_status cs_memory_fit_check(const cs_engine *engine)
 {
     const cs_memory *m = &engine->memory;
     const struct {

@@ -1,7 +1,7 @@
-/* spawn.c - cs_spawn: ranks as children of this process, one world, all waited for.
+/* spawn.c - cs_spawn: runs a world of ranks as child processes of this process, and waits for all of them.
  *
- * A rank that fails leaves its sentence in a page it shares with the parent. The children die with the parent, and with
- * the first of them that fails. */
+ * A rank that fails writes its message to memory that it shares with the parent. The children are killed when the
+ * parent ends, and when one of them fails. */
 #include "cspeed/cspeed.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -23,11 +23,11 @@ enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
     pid_t pid;                     /* 0: not running */
-    int status;                    /* as waitpid gives it */
+    int status;                    /* from waitpid */
     char sentence[SENTENCE_BYTES]; /* written by the child */
 } child;
 
-/* Rank 0 inherits the socket, so that nobody takes the port between finding it and meeting at it. */
+/* Listens on a free port. Rank 0 inherits the socket, so no other process can take the port before the rendezvous. */
 static cs_status listen_somewhere(int *listener, int *port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -61,8 +61,8 @@ static void set_world(int rank, int ranks, int listener, int port, const char *j
         set_number("CSPEED_MASTER_FD", listener);
     else
         close(listener);
-    unsetenv("CSPEED_BEAT_FD"); /* the parent's own record */
-    unsetenv("CSPEED_BOUND");   /* the ranks share what this process may use */
+    unsetenv("CSPEED_BEAT_FD"); /* it belongs to the parent */
+    unsetenv("CSPEED_BOUND");   /* the ranks share this process's cores */
 }
 
 static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)
@@ -81,7 +81,7 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
     pid_t parent = getpid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
-    fflush(NULL); /* or each child would write it again */
+    fflush(NULL); /* else each child would write the buffered output again */
     for (int i = 0; i < ranks; i++) {
         pid_t pid = fork();
         if (pid < 0)
@@ -89,7 +89,7 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
-                _exit(1); /* the parent died before we asked to be told */
+                _exit(1); /* the parent died before prctl */
             cs_clear_error();
             cs_log_open(CS_LOG_INFO, i);
             set_world(i, ranks, listener, port, job);
@@ -112,8 +112,8 @@ static void end_all(child *children, int ranks)
     }
 }
 
-/* Takes those that have ended. Of several failures since the last look, one that is not "a peer was lost" came first.
- */
+/* Collects children that have ended; returns a failed one or -1. Of several failures, one that is not CS_NO_PEER is
+ * taken as the cause of the others. */
 static int reap(child *children, int ranks, int *running)
 {
     int first = -1;
@@ -122,7 +122,7 @@ static int reap(child *children, int ranks, int *running)
         pid_t ended = children[i].pid ? waitpid(children[i].pid, &children[i].status, WNOHANG) : 0;
         if (ended == 0)
             continue;
-        if (ended < 0) /* somebody else reaped it: how it ended is not known, so it did not end well */
+        if (ended < 0) /* other code has reaped it; its exit status is unknown and counts as a failure */
             children[i].status = 1 << 8;
         children[i].pid = 0;
         (*running)--;

@@ -1,16 +1,15 @@
-/* step.c - cs_step: boundary, overflow, clip, update, publish. */
+/* step.c - cs_step: at the gradient accumulation boundary gradients are reduced, judged and clipped, and parameters
+ * are updated and published. */
 #include "engine.h"
-#include "base/beat.h"
 #include "base/must.h"
 #include "base/say.h"
 
 #include <math.h>
 
-/* What is computed from here on sees what collectives brought. */
+/* Operations from here on see the results of the collectives that were started. */
 static void follow_comm(cs_engine *engine)
 {
-    cs_stream_wait(cs_device_stream(engine->device, CS_COMPUTE),
-                   cs_stream_record(cs_device_stream(engine->device, CS_COMM)));
+    cs_stream_follow(cs_device_stream(engine->device, CS_COMPUTE), cs_device_stream(engine->device, CS_COMM));
 }
 
 static double next_rate(const cs_engine *engine)
@@ -24,19 +23,19 @@ static double next_rate(const cs_engine *engine)
     return rate;
 }
 
-static cs_move next_move(cs_engine *engine)
+static cs_update_terms next_update(cs_engine *engine)
 {
-    cs_move move = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_boundary_gate(engine) };
-    move.cycles = !engine->rate &&
-                  cs_schedule_momentum(&engine->settings->schedule, engine->scheduled, &move.betas[0], &move.betas[1]);
-    return move;
+    cs_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_judge_gate(engine) };
+    terms.cycles = !engine->rate && cs_schedule_momentum(&engine->settings->schedule, engine->scheduled,
+                                                         &terms.betas[0], &terms.betas[1]);
+    return terms;
 }
 
-static void update(cs_engine *engine, const cs_move *move)
+static void update(cs_engine *engine, const cs_update_terms *terms)
 {
     cs_saving_hold(engine);
     double begun = cs_clock_seconds();
-    cs_update_begin(engine->update, move);
+    cs_update_begin(engine->update, terms);
     double moving = cs_clock_seconds() - begun;
     for (int i = 0; i < engine->model->count; i++) {
         double started = cs_clock_seconds();
@@ -46,10 +45,11 @@ static void update(cs_engine *engine, const cs_move *move)
     }
     follow_comm(engine);
     engine->seconds.update += moving;
-    engine->seconds.publish += cs_walk_clock(engine) - begun - moving;
+    engine->seconds.publish += cs_phase_clock(engine) - begun - moving;
 }
 
-/* A direction's step needs numbers of the host's (zero/update.c): its verdict is read at once, on any device. */
+/* Whether the verdict on this step is read one step later. LAMB and Muon need it on the host before their update
+ * (zero/update.c), and on a CPU it costs nothing to read it at once. */
 static bool reads_late(const cs_engine *engine)
 {
     const cs_groups *groups = &engine->settings->groups;
@@ -59,10 +59,10 @@ static bool reads_late(const cs_engine *engine)
     return late;
 }
 
-/* ---- the verdict, read ---- */
+/* ---- reading the verdict ---- */
 
-/* Moves the loss scale; says what DeepSpeed says. A step without a target tells nothing of the scale. */
-static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
+/* Updates the loss scale and prints DeepSpeed's lines about it. A step without a target leaves the scale as it is. */
+static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 {
     const char *said = "";
     if (rows == 0) {
@@ -79,7 +79,7 @@ static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
 bool cs_step_settle(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    const cs_verdict *verdict = cs_boundary_read(engine);
+    const cs_verdict *verdict = cs_judge_read(engine);
     if (!verdict)
         return false;
     bool moved = verdict->gate.open;
@@ -90,72 +90,65 @@ bool cs_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
-    cs_finite_count(engine, verdict); /* with the scaler as it was in this step */
-    judge_scale(engine, verdict->rows, !moved);
+    cs_finite_count(engine, verdict); /* before update_scale: it needs the scale of this step */
+    update_scale(engine, verdict->rows, !moved);
     return moved;
 }
 
-/* Collective: all ranks have read the same verdict last when they come here, whoever asked for numbers before. */
-static void turn_saving(cs_engine *engine)
+/* Collective. All ranks have read the same verdict by now, even if some of them asked for its numbers earlier. */
+static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
     engine->parts_saved = 0;
-    cs_saving_turn(engine, ready);
+    cs_saving_continue(engine, ready);
 }
 
 /* ---- the step ---- */
 
-/* The step before is settled by now, so that its numbers are true before this one's. */
-static void judge_and_move(cs_engine *engine)
+/* Completes the reduction of the gradients of all micro-batches. Its time belongs to backward. */
+static void finish_gradients(cs_engine *engine)
+{
+    for (int i = engine->model->count - 1; i >= 0; i--)
+        cs_gradient_finish(engine->shards[i]);
+    follow_comm(engine);
+    cs_phase_reduced(engine);
+}
+
+/* Call after the previous step is settled, so that its metrics are final before this step changes them. */
+static void judge_and_update(cs_engine *engine)
 {
     double started = cs_clock_seconds();
-    cs_move move = next_move(engine);
-    cs_boundary_judge(engine);
-    engine->seconds.gradients += cs_walk_clock(engine) - started;
+    cs_update_terms terms = next_update(engine);
+    cs_judge_step(engine);
+    engine->seconds.gradients += cs_phase_clock(engine) - started;
     cs_metrics *metrics = &engine->metrics;
-    metrics->learning_rate = move.rate;
+    metrics->learning_rate = terms.rate;
     metrics->loss_scale = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
     bool late = reads_late(engine);
-    bool moves = late || cs_step_settle(engine);
+    bool updates = late || cs_step_settle(engine);
     if (!late)
-        cs_finite_tell(engine); /* the gradients are still those of this step */
-    if (moves)
-        update(engine, &move);
+        cs_finite_report(engine); /* while the gradients are still those of this step */
+    if (updates)
+        update(engine, &terms);
 }
 
 bool cs_step(cs_engine *engine)
 {
-    cs_forward_expect(engine, CS_EXPECT_STEP, "cs_step");
-    cs_occupancy_print(engine, "Engine before step");
-    double started = cs_clock_seconds();
-    engine->phase = CS_EXPECT_FORWARD;
-    if (++engine->micro < engine->settings->accumulation) {
-        engine->seconds.step += cs_clock_seconds() - started;
-        cs_report_micro(engine);
-        return false;
+    cs_phase_begin(engine, CS_STEP);
+    engine->micro = (engine->micro + 1) % engine->settings->accumulation;
+    bool boundary = engine->micro == 0;
+    if (boundary) {
+        finish_gradients(engine);
+        cs_step_settle(engine);
+        cs_finite_report(engine);
+        continue_saving(engine); /* before cs_judge_step counts the ranks that have written their part */
+        judge_and_update(engine);
+        continue_saving(engine);
     }
-    engine->micro = 0;
-    for (int i = engine->model->count - 1; i >= 0; i--)
-        cs_gradient_finish(engine->shards[i]);
-    follow_comm(engine);
-    double reduced = cs_walk_clock(engine); /* what was not reduced yet belongs to backward */
-    engine->seconds.backward += reduced - started;
-    engine->seconds.reduce += reduced - started;
-
-    cs_device_enter(engine->device, "step");
-    cs_step_settle(engine);
-    cs_finite_tell(engine);
-    turn_saving(engine); /* before the parts are counted that are done now */
-    judge_and_move(engine);
-    cs_device_leave(engine->device);
-    turn_saving(engine);
-    engine->seconds.step += cs_clock_seconds() - reduced;
-    engine->last_seconds = engine->seconds;
-    cs_report_step(engine);
-    cs_beat_step(engine->metrics.step);
-    return true;
+    cs_phase_end(engine, CS_STEP);
+    return boundary;
 }
 
 float cs_loss(cs_engine *engine)
@@ -164,9 +157,8 @@ float cs_loss(cs_engine *engine)
     return (float)engine->metrics.loss;
 }
 
-/* What is known of the engine changes by asking, the engine does not. */
-cs_metrics cs_last_step(const cs_engine *engine)
+cs_metrics cs_last_step(cs_engine *engine)
 {
-    cs_step_settle((cs_engine *)(uintptr_t)engine);
+    cs_step_settle(engine);
     return engine->metrics;
 }

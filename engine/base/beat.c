@@ -67,6 +67,11 @@ void cs_beat_step(int64_t step)
     touch(beat);
 }
 
+void cs_beat_touch(void)
+{
+    touch(cs_beat_own());
+}
+
 void cs_beat_keep(int64_t step)
 {
     atomic_store_explicit(&cs_beat_own()->kept, step + 1, memory_order_relaxed);

@@ -36,6 +36,7 @@ enum {
 
 cs_beat *cs_beat_own(void); /* never NULL */
 void cs_beat_step(int64_t step);
+void cs_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
 void cs_beat_keep(int64_t step); /* of a checkpoint: see kept */
 void cs_beat_give_up(void);
 void cs_beat_enter(int collective);

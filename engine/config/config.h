@@ -20,6 +20,19 @@
 
 enum { CS_CONFIG_FILES = 256 };
 
+/* Values of the keys that choose one of several words. A field of type int holds one of them, because the key tables
+ * write ints: each enum has the order of the words in its key's row ("a|b|c"). verify_on_load holds a CS_VERIFY_*. */
+enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };              /* device */
+enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                                /* packing */
+enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 };    /* export_dtype */
+enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_NATIVE, CS_PRODUCTS_FP32 };            /* bf16_products */
+enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
+enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
+enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };                           /* checkpoint.tag_validation */
+enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* gradient_allreduce_op */
+enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
+enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
+
 /* A curriculum as the file says it. */
 typedef struct {
     bool enabled;
@@ -39,7 +52,7 @@ typedef struct {
     cs_scaler_settings scaler;
     cs_precision precision;   /* the whole row of types; dtype is its values                */
     bool mixed;               /* by amp or torch_autocast                                   */
-    float before;             /* what gradients are multiplied by before they travel        */
+    float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
     bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
     cs_optim_settings optim;
     cs_groups groups; /* of parameters; the last follows optim */
@@ -68,7 +81,7 @@ typedef struct {
     bool weighted;                   /* they are given        */
     int64_t seq_len;
     bool shuffle;
-    int packing;                                      /* 0 windows, 1 documents */
+    int packing;                                      /* CS_PACK_* */
     const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
     int64_t skip_bad;                                 /* lines of JSON that may be left out */
     int64_t steps, epochs;                            /* one of the two is 0 */
@@ -76,37 +89,38 @@ typedef struct {
     int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: none */
-    int export_dtype;          /* 0 auto, 1 fp32, 2 bf16, 3 fp16 */
+    int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
-    int device;        /* 0 auto, 1 cpu, 2 cuda       */
-    int64_t threads;   /* 0: auto                     */
-    int bf16_products; /* 0 auto, 1 native, 2 fp32 */
+    int device;        /* CS_CHOOSE_* */
+    int64_t threads;   /* 0: auto */
+    int bf16_products; /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
     const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
-    int recompute;    /* 0 none, 1 unit              */
+    int recompute;    /* CS_RECOMPUTE_* */
     int64_t prefetch;
 
     /* checkpoints */
     bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
-    int on_bad_latest;  /* 0 fallback, 1 fail        */
-    int verify_on_load; /* 0 touched, 1 full, 2 off  */
+    int on_bad_latest;  /* CS_BAD_LATEST_* */
+    int verify_on_load; /* CS_VERIFY_* of checkpoint.h */
 
-    int tag_validation; /* checkpoint.tag_validation: 0 ignore, 1 warn, 2 fail */
+    int tag_validation; /* CS_TAG_*; checkpoint.tag_validation */
 
     /* As the file says it; the fields above are what became of it. */
     struct {
         bool fp16, bf16;
         int64_t stage;
-        int allreduce_op, comm;
+        int allreduce_op; /* CS_GRADIENTS_* */
+        int comm;         /* number of the word in cspeed.comm's row */
         bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
         bool prescale;
         double predivide;
         struct {
             bool enabled;
-            int level; /* 0 to 3: O0 to O3 */
+            int level; /* CS_AMP_O* */
             json_t *loss_scale, *keep_norms, *masters;
             double min_scale, max_scale;
         } amp;
@@ -115,7 +129,7 @@ typedef struct {
             const char *dtype;
             json_t *modules;
         } autocast;
-        int offload_param, offload_optimizer; /* 0 none, 1 cpu, 2 nvme */
+        int offload_param, offload_optimizer; /* CS_OFFLOAD_* */
         bool node_storage;
         json_t *model, *train, *valid, *weights, *param_groups;
         json_t *prof_ops;

@@ -91,7 +91,7 @@ static void scale_amp(cs_config *config)
     cs_settings *s = &config->settings;
     const json_t *given = s->written.amp.loss_scale;
     const char *text = json_string_value(given);
-    bool mixed = s->written.amp.level == 1 || s->written.amp.level == 2;
+    bool mixed = s->written.amp.level == CS_AMP_O1 || s->written.amp.level == CS_AMP_O2;
     bool dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
     double scale = json_is_number(given) ? json_number_value(given) : 1;
     double min = s->written.amp.min_scale;
@@ -111,7 +111,7 @@ static void resolve_amp(cs_config *config)
 {
     cs_settings *s = &config->settings;
     int level = s->written.amp.level;
-    bool half = level >= 2, whole = level == 3;
+    bool half = level >= CS_AMP_O2, whole = level == CS_AMP_O3;
     if (!half && s->written.amp.keep_norms)
         cs_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
     if (!half && s->written.amp.masters)
@@ -120,7 +120,7 @@ static void resolve_amp(cs_config *config)
     bool masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
     cs_dtype state = half && !masters ? CS_F16 : CS_F32;
     s->precision = (cs_precision){ .values = half ? CS_F16 : CS_F32,
-                                   .products = level >= 1 ? CS_F16 : CS_F32,
+                                   .products = level >= CS_AMP_O1 ? CS_F16 : CS_F32,
                                    .masters = state,
                                    .slots = state,
                                    .sums = state,
@@ -188,7 +188,7 @@ static void resolve_division(cs_config *config)
     bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
         cs_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
-    s->before = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
+    s->prescale_factor = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
 }
 
 static void check_optimizer(cs_config *config)

@@ -50,12 +50,12 @@ void cs_resolve_precision(cs_config *config)
 /* On a CPU rank all state is in host memory, which is what offloading to the CPU asks for. */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
-    if (device == 2)
+    if (device == CS_OFFLOAD_NVME)
         cs_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
-    else if (device == 1 && config->settings.device == 2)
+    else if (device == CS_OFFLOAD_CPU && config->settings.device == CS_CHOOSE_CUDA)
         cs_json_fault(config->doc, path,
                       "not supported: \"cpu\" on a GPU, because state stays on the device that computes");
-    else if (device == 1)
+    else if (device == CS_OFFLOAD_CPU)
         cs_json_note(config->doc, path, "\"cpu\": already so, as a CPU rank has all its state in host memory");
 }
 
@@ -193,7 +193,7 @@ void cs_resolve_run(cs_config *config)
     read_weights(config);
     s->comm = transports[s->written.comm];
     s->stage = (int)s->written.stage;
-    s->gradient_sum = s->written.allreduce_op == 1;
+    s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);
     if (strcmp(s->comm, "mpi") == 0)
         cs_json_fault(config->doc, "cspeed.comm",

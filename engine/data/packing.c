@@ -131,7 +131,7 @@ static void report_progress(packer *self)
     if (now - self->last_report < 2)
         return;
     self->last_report = now;
-    cs_beat_step(atomic_load(&cs_beat_own()->step));
+    cs_beat_touch();
     cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
            1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
 }

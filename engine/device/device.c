@@ -276,6 +276,11 @@ void cs_stream_wait(cs_stream *stream, cs_event event)
         stream->device->table->wait(stream, event);
 }
 
+void cs_stream_follow(cs_stream *later, cs_stream *earlier)
+{
+    cs_stream_wait(later, cs_stream_record(earlier));
+}
+
 void cs_event_wait(cs_event event)
 {
     if (event.stream && event.stream->device->table->wait)

@@ -94,6 +94,8 @@ cs_device *cs_stream_device(cs_stream *stream);
 void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 cs_event cs_stream_record(cs_stream *stream); /* complete when everything given to the stream so far is complete */
 void cs_stream_wait(cs_stream *stream, cs_event event); /* later work of the stream runs after the event */
+/* Orders two streams: work given to `later` from now on runs after everything that `earlier` has been given so far. */
+void cs_stream_follow(cs_stream *later, cs_stream *earlier);
 void cs_event_wait(cs_event event);     /* blocks the caller until the event; returns at once if the event is zero */
 void cs_stream_sync(cs_stream *stream); /* blocks the caller until everything given so far is complete */
 /* Copies in the stream's order, between device memory, host memory, or both. The caller must not change or read the

@@ -1,4 +1,4 @@
-/* context.c - cs_context: a text read token by token, each of which costs one position. */
+/* context.c - cs_context: incremental inference with a key-value cache; each token is computed once. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 struct cs_context {
     cs_engine *engine;
     cs_cache *cache;
-    int64_t length, count; /* positions there is room for; tokens read */
+    int64_t length, count; /* maximum number of positions; tokens read so far */
 };
 
 static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
@@ -45,7 +45,7 @@ void cs_context_close(cs_context *context)
     free(context);
 }
 
-/* All of it is looked at before any of it is read. */
+/* Checks all tokens before the first is read. */
 static cs_status check(const cs_context *context, const int32_t *tokens, int64_t count)
 {
     int64_t vocabulary = context->engine->facts.vocabulary;
@@ -65,14 +65,14 @@ cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t co
     for (int64_t from = 0, rows; from < count; from += rows) {
         int64_t max = context->engine->length;
         rows = count - from < max ? count - from : max;
-        cs_descent descent = {
+        cs_forward_input input = {
             .mode = CS_PASS_EVALUATION,
             .inputs = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),
             .predict = true,
             .start = context->count,
             .cache = context->cache,
         };
-        CS_TRY(cs_evaluate_output(context->engine, "cs_context_read", &descent, logits));
+        CS_TRY(cs_evaluate_output(context->engine, "cs_context_read", &input, logits));
         context->count += rows;
     }
     return CS_OK;

@@ -1,7 +1,7 @@
-/* sample.c - cs_sample: the next token, drawn from the last row of logits.
+/* sample.c - cs_sample: sampling of the next token from the last row of logits.
  *
- * The order is Hugging Face's: temperature, the top_k likeliest, of those the fewest whose probabilities sum to top_p.
- * Of equal logits the lower token comes first. */
+ * Steps are applied in Hugging Face's order: temperature, then the top_k likeliest tokens, then the smallest set of
+ * those whose probabilities sum to top_p. Among equal logits the lower token comes first. */
 #include "cspeed/cspeed.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    double weight; /* not yet divided by the sum */
+    double weight; /* probability times the sum of all weights */
     int32_t token;
 } candidate;
 
@@ -31,7 +31,7 @@ static int by_weight(const void *one, const void *other)
     return a->token < b->token ? -1 : 1;
 }
 
-/* How many of the sorted candidates stay. */
+/* Number of the sorted candidates that top_k and top_p keep. */
 static int64_t cut(const candidate *all, int64_t count, const cs_sampling *how)
 {
     double total = 0, sum = 0;

@@ -1,7 +1,7 @@
-/* curriculum.c - shorter samples at first: each step's batches are cut to the length that the schedule says.
+/* curriculum.c - curriculum learning by sequence length: each step's samples are truncated to the schedule's length.
  *
- * DeepSpeed's truncation: a sample's first tokens are trained on, the rest of it is not. Which samples come next does
- * not depend on it, and the length is a function of the step alone, so that a resume needs no state. */
+ * As in DeepSpeed, only the first tokens of a sample are trained on. The order of the samples does not depend on the
+ * length, and the length depends only on the step, so resuming needs no saved state. */
 #include "engine.h"
 
 #include <stdlib.h>

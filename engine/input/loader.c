@@ -1,18 +1,18 @@
-/* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
+/* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
 #include "checkpoint/collective_status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The interleaved deal: micro-step m of rank r takes lane m * world + r of the step's lanes. */
+/* Interleaved distribution: micro-batch m of rank r takes lane m * world size + r of the step's lanes. */
 int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
 {
     int64_t lane = engine->micro * engine->world.size + engine->world.rank;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
 }
 
-/* "epochs" instead of "steps" is known once the data is. */
+/* Derives the number of steps from "epochs", now that the size of the data is known. */
 static void count_steps(cs_engine *engine, const cs_windows *data)
 {
     cs_settings *settings = &engine->config->settings;
@@ -25,7 +25,7 @@ static void count_steps(cs_engine *engine, const cs_windows *data)
     cs_set_total_steps(engine, settings->steps);
 }
 
-/* What every rank finds wrong alike. */
+/* Checks whose result is the same on every rank. */
 static cs_status check(const cs_engine *engine, const char *split)
 {
     bool train = strcmp(split, "train") == 0;
@@ -49,7 +49,7 @@ static cs_status build(cs_data *data, bool train)
         .seed = (uint64_t)settings->seed,
         .vocab_size = data->engine->facts.vocabulary,
         .weights = train && settings->weighted ? settings->weights : NULL,
-        .documents = settings->packing == 1,
+        .documents = settings->packing == CS_PACK_DOCUMENTS,
     };
     CS_TRY(cs_windows_open(&data->windows, &wanted));
     size_t rows = (size_t)(settings->micro_batch * data->engine->length);
@@ -65,7 +65,7 @@ static cs_status build(cs_data *data, bool train)
     return CS_OK;
 }
 
-/* Hosts that made tokens of texts of their own, or hold shards of their own, may have others. */
+/* Compares the tokens of all ranks: hosts may have tokenized, or may store, different files. */
 static cs_status compare_ranks(const cs_data *data, const char *split)
 {
     cs_comm *comm = data->engine->comm;
@@ -98,7 +98,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     *data = cs_collective_memory(sizeof **data);
     (*data)->engine = engine;
     (*data)->texts = texts;
-    cs_status status = cs_collective_status(engine->comm, build(*data, train)); /* one rank may lack a file */
+    cs_status status =
+        cs_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status != CS_OK) {
@@ -135,7 +136,7 @@ static cs_batch batch_of(cs_data *data)
                        .starts = cs_matrix(data->starts, CS_I32, batch, length) };
 }
 
-/* Row b of the batch. */
+/* Sample b of the batch. */
 static cs_window window_of(const cs_data *data, int64_t b)
 {
     int64_t at = b * data->engine->length;

@@ -1,4 +1,4 @@
-/* loader.h - a split of the data, dealt to ranks. */
+/* loader.h - struct cs_data: one split of the data, distributed over ranks. */
 #ifndef CS_LOADER_H
 #define CS_LOADER_H
 
@@ -8,12 +8,12 @@
 struct cs_data {
     cs_engine *engine;
     cs_windows *windows;
-    int32_t *inputs, *targets, *starts; /* (B, T); starts NULL: documents are not kept apart */
+    int32_t *inputs, *targets, *starts; /* (B, T); starts is NULL unless documents are packed */
     int64_t *samples;
-    cs_texts texts; /* whose shards the windows map */
+    cs_texts texts; /* keeps the token shards alive that the windows map */
 };
 
-/* Micro-batch `lane` of the windows in file order; lanes and rows past the end are masked out. */
+/* Micro-batch number `lane` of the windows in file order. Rows past the end have no target; lane -1 has none at all. */
 cs_batch cs_loader_lane(cs_data *data, int64_t lane);
 
 #endif

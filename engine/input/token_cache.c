@@ -1,7 +1,7 @@
-/* token_cache.c - texts that cspeed.data names, as token shards: made once on each host, and found again by later runs.
+/* token_cache.c - cache of tokenized texts: each host tokenizes a text once, and later runs reuse the token shards.
  *
- * Shards are made in a folder beside their place, under a lock, and moved there when they are whole: a run that dies
- * leaves nothing that is taken for more, and of several runs on one cache one makes them and the others wait. */
+ * Shards are written to a temporary folder under a lock and renamed when they are complete. A run that dies therefore
+ * leaves no incomplete shards behind, and of several runs that share a cache one tokenizes while the others wait. */
 #include "input/token_cache.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -23,9 +23,9 @@
 
 enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 
-/* ---- making ---- */
+/* ---- tokenizing ---- */
 
-static void tell(const cs_recipe *self, const cs_packing_counts *counts)
+static void report(const cs_recipe *self, const cs_packing_counts *counts)
 {
     cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
            self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
@@ -39,7 +39,7 @@ static void tell(const cs_recipe *self, const cs_packing_counts *counts)
                counts->repaired);
 }
 
-/* A lock on a folder of shards, shared with all who read it. -1: another has it, or there is no such folder. */
+/* Locks a folder of shards (readers hold LOCK_SH). Returns a descriptor; -1: locked by another, or missing. */
 static int hold(const char *folder, int lock)
 {
     int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -54,7 +54,7 @@ static void drop(const cs_recipe *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
-    if (held < 0) /* some run reads it; the next one to make tokens comes by here again */
+    if (held < 0) /* a run reads it; the next run that tokenizes this text tries again */
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (cs_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
@@ -62,7 +62,7 @@ static void drop(const cs_recipe *self, const char *folder)
     close(held);
 }
 
-/* Shards that nobody can ask for again: of the same texts, as they were before. */
+/* Deletes shards of earlier states of the same texts: no run can need them again. */
 static void drop_older(const cs_recipe *self)
 {
     DIR *listing = opendir(self->settings->cache);
@@ -91,18 +91,19 @@ static cs_status fill(const cs_recipe *self, const char *part)
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
     cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
-           self->tokenizer ? self->tokenizer : "a token a byte");
+           self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(cs_packing_run(&how, &counts));
     CS_TRY(cs_recipe_sign(self, part));
     CS_TRY(cs_files_sync_directory(part));
-    CS_TRY(cs_files_remove_tree(self->folder)); /* of another program, or damaged */
+    CS_TRY(cs_files_remove_tree(self->folder)); /* leftovers of another program, or damaged shards */
     CS_TRY(cs_files_rename(part, self->folder));
-    tell(self, &counts);
+    report(self, &counts);
     drop_older(self);
     return cs_files_sync_directory(settings->cache);
 }
 
-/* The lock ends with the process that holds it. Whoever watches this run sees that it lives. */
+/* The kernel releases the lock when its owner ends. While waiting, tells the launcher's watchdog that this rank
+ * lives. */
 static cs_status wait_for_lock(int lock, const char *path)
 {
     static const struct timespec pause = { 0, 100000000 };
@@ -110,7 +111,7 @@ static cs_status wait_for_lock(int lock, const char *path)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; cspeed.data.cache names another folder",
                                  path);
-        cs_beat_step(atomic_load(&cs_beat_own()->step));
+        cs_beat_touch();
         if (waits % 100 == 0)
             cs_log(CS_LOG_INFO, "%s: another run makes these tokens; waiting for it", path);
         nanosleep(&pause, NULL);
@@ -126,10 +127,10 @@ static cs_status make_locked(const cs_recipe *self, int lock, const char *path)
     char *part;
     if (asprintf(&part, "%s.part", self->folder) < 0)
         return cs_fail(CS_NO_MEMORY, "out of memory for a name");
-    cs_status status = cs_files_remove_tree(part); /* of a run that died */
+    cs_status status = cs_files_remove_tree(part); /* left by a run that died */
     if (status == CS_OK)
         status = fill(self, part);
-    if (status != CS_OK) { /* a full disk is not kept full, and the sentence outlives the cleaning up */
+    if (status != CS_OK) { /* frees the disk space, and keeps the message of the first failure */
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
         cs_files_remove_tree(part);
@@ -160,7 +161,7 @@ static cs_status make(const cs_recipe *self)
     return status;
 }
 
-/* ---- all names ---- */
+/* ---- all names of a split ---- */
 
 static cs_status make_one(const cs_engine *engine, const char *name)
 {

@@ -1,4 +1,4 @@
-/* token_cache_key.c - what the tokens of a text are made from: its files, the tokenizer, and what cspeed.data says of them. */
+/* token_cache_key.c - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
 #include "input/token_cache_key.h"
 #include "base/mac.h"
 #include "checkpoint/files.h"
@@ -18,7 +18,7 @@ enum { RECORD_LIMIT = 1 << 26 };
 static const char *const endings[] = { ".jsonl", ".txt" };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
-/* ---- which names are texts, and of which files ---- */
+/* ---- names and files of texts ---- */
 
 static bool is_folder(const char *name)
 {
@@ -54,7 +54,7 @@ void cs_recipe_quote(char *pattern, size_t room, const char *name)
     pattern[at] = 0;
 }
 
-/* A name that is there is no pattern, whatever characters it has. */
+/* Lists the files of the text. A name of an existing file is taken literally, even if it contains *, ? or [. */
 static cs_status list_paths(cs_recipe *self)
 {
     char pattern[8192], quoted[8000];
@@ -87,7 +87,7 @@ static cs_status record_file(FILE *out, const char *what, const char *path)
     return CS_OK;
 }
 
-/* A folder's own, of which it need not have all; or the one file. What is missing is said when it is to be read. */
+/* Records the tokenizer's file, or the files of its folder that exist. A missing file is reported when it is read. */
 static cs_status record_tokenizer(FILE *out, const char *path)
 {
     static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
@@ -113,7 +113,7 @@ static cs_status write_record(FILE *out, const cs_recipe *self)
     return CS_OK;
 }
 
-/* What is tokenized, by which name and how: of a relative name where it leads. */
+/* Writes the source's absolute name and the settings used. */
 static void write_head(FILE *out, const cs_recipe *self)
 {
     const cs_settings *settings = self->settings;
@@ -121,7 +121,7 @@ static void write_head(FILE *out, const cs_recipe *self)
     fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
-    if (settings->skip_bad > 0) /* else a text that has bad lines is refused */
+    if (settings->skip_bad > 0) /* with 0 a text that has bad lines is an error */
         fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
     free(above);
 }
@@ -151,7 +151,8 @@ static void name_folder(cs_recipe *self)
     self->folder = cs_files_join(self->settings->cache, digits);
 }
 
-/* The model's folder, unless its 256 tokens can be nothing but bytes: an export of a model that was trained on them. */
+/* cspeed.data.tokenizer, else the model's folder; NULL (bytes) if that has 256 tokens and no tokenizer files, as the
+ * export of a model that was trained on bytes. */
 static const char *find_tokenizer(const cs_engine *engine)
 {
     const char *folder = engine->settings->model_path;
@@ -180,7 +181,7 @@ void cs_recipe_close(cs_recipe *self)
     free(self->folder);
 }
 
-/* What made the shards in the folder, malloc'ed; NULL: there are none, or not whole. */
+/* The record in a folder of shards, malloc'ed; NULL: there are no complete shards. */
 static char *record_in(const char *folder)
 {
     char *path = cs_files_join(folder, RECORD), *found;
@@ -190,7 +191,6 @@ static char *record_in(const char *folder)
     return found;
 }
 
-/* Whole shards of just this: what else may lie under the name is no cache of ours. */
 bool cs_recipe_is_done(const cs_recipe *self)
 {
     char *found = record_in(self->folder);
@@ -207,7 +207,6 @@ bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
     return older;
 }
 
-/* Against a text that was written to meanwhile. */
 cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
 {
     cs_recipe now;

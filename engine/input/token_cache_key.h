@@ -1,4 +1,4 @@
-/* token_cache_key.h - what the tokens of a text are made from: its files, the tokenizer, and what cspeed.data says of them. */
+/* token_cache_key.h - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
 #ifndef CS_RECIPE_H
 #define CS_RECIPE_H
 
@@ -6,33 +6,34 @@
 
 #include <glob.h>
 
-/* Of one name of cspeed.data. */
+/* The key of one name in cspeed.data. */
 typedef struct {
     const cs_engine *engine;
     const cs_settings *settings;
     const char *name;      /* as given */
-    const char *tokenizer; /* NULL: a token a byte */
+    const char *tokenizer; /* NULL: every byte is a token */
     glob_t paths;
-    char *record; /* what decides whether shards are the same */
-    size_t head;  /* bytes of it that name the source; what it holds, and when, comes behind */
-    char *folder; /* where they are or will be               */
+    char *record; /* text form of the key: shards are reused if it is equal */
+    size_t head;  /* length of the part of `record` that names the source; sizes and times follow */
+    char *folder; /* folder of the shards, whether it exists or not */
 } cs_recipe;
 
 bool cs_recipe_is_text(const char *name);
 
-cs_status cs_recipe_open(cs_recipe *recipe, const cs_engine *engine, const char *name); /* to be closed anyway */
+cs_status cs_recipe_open(cs_recipe *recipe, const cs_engine *engine,
+                         const char *name); /* close it also after a failure */
 void cs_recipe_close(cs_recipe *recipe);
 
-/* Whole shards of just this are in its folder: what else may lie under the name is no cache of ours. */
+/* True if the cache folder holds complete shards made from exactly this key. Anything else there is ignored. */
 bool cs_recipe_is_done(const cs_recipe *recipe);
 
-/* Whole shards of the same source, but of another state of it, are in the folder. */
+/* True if `folder` holds complete shards of an earlier state of the same source. */
 bool cs_recipe_is_older(const cs_recipe *recipe, const char *folder);
 
-/* Says in the folder, where its shards are now, that they are this recipe's, if it is still what it was. */
+/* Writes the record into `folder`, which holds the new shards. Fails if the source has changed since cs_recipe_open. */
 cs_status cs_recipe_sign(const cs_recipe *recipe, const char *folder);
 
-/* A pattern that `name` alone matches. */
+/* Writes a glob pattern that matches only `name`. */
 void cs_recipe_quote(char *pattern, size_t room, const char *name);
 
 #endif

@@ -1,8 +1,8 @@
-/* upload.c - a micro-batch's way to a far device, and an output's way back.
+/* upload.c - copies a micro-batch to a device with its own memory (GPU), and an output back to the host.
  *
- * The batch is copied together into one of two host buffers that the device reads beside its computing, and from there
- * in the compute stream: the caller's own memory is free again at once, and the device's is written after the last
- * micro-batch has used it. On a device that is not far the batch is taken where it lies. */
+ * The batch's tensors are packed into one of two pinned host buffers, then copied to the device in the compute stream.
+ * So the caller may reuse its memory at once, and device memory is overwritten only after the previous micro-batch has
+ * used it. A CPU reads the batch in the caller's memory. */
 #include "engine.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -12,22 +12,22 @@
 
 enum { SLOTS = 2, ALIGNMENT = 64, TENSORS = 4 };
 
-struct cs_feed {
+struct cs_upload {
     cs_device *device;
-    char *host[SLOTS], *far;
+    char *host[SLOTS], *device_memory;
     cs_event free_after[SLOTS];
     size_t bytes;
-    int turn;
+    int turn;     /* index of the host buffer used last */
     void *output; /* the last prediction, on the host */
     size_t output_bytes;
 };
 
-static size_t room_of(cs_tensor tensor)
+static size_t padded_bytes(cs_tensor tensor)
 {
     return (size_t)cs_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGNMENT);
 }
 
-cs_status cs_feed_open(cs_engine *engine)
+cs_status cs_upload_open(cs_engine *engine)
 {
     const cs_model *model = engine->model;
     int64_t inputs = model->inputs ? model->inputs : engine->length;
@@ -35,75 +35,75 @@ cs_status cs_feed_open(cs_engine *engine)
     size_t each = (size_t)cs_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
     if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
-    cs_feed *feed = engine->feed = calloc(1, sizeof *feed);
-    if (!feed)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the way of batches to the device");
-    feed->device = engine->device;
-    feed->bytes = TENSORS * each;
-    feed->far = cs_device_alloc(engine->device, feed->bytes);
+    cs_upload *upload = engine->upload = calloc(1, sizeof *upload);
+    if (!upload)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the upload of batches to the device");
+    upload->device = engine->device;
+    upload->bytes = TENSORS * each;
+    upload->device_memory = cs_device_alloc(engine->device, upload->bytes);
     for (int i = 0; i < SLOTS; i++)
-        feed->host[i] = cs_device_alloc_pinned(engine->device, feed->bytes);
+        upload->host[i] = cs_device_alloc_pinned(engine->device, upload->bytes);
     return CS_OK;
 }
 
-void cs_feed_close(cs_feed *feed)
+void cs_upload_close(cs_upload *upload)
 {
-    if (!feed)
+    if (!upload)
         return;
     for (int i = 0; i < SLOTS; i++)
-        cs_device_free(feed->device, feed->host[i]);
-    cs_device_free(feed->device, feed->far);
-    free(feed->output);
-    free(feed);
+        cs_device_free(upload->device, upload->host[i]);
+    cs_device_free(upload->device, upload->device_memory);
+    free(upload->output);
+    free(upload);
 }
 
-/* Puts the tensor at *at of the slot; it is now the device's. */
-static void put(cs_feed *feed, cs_tensor *tensor, size_t *at)
+/* Copies the tensor to offset *at of the host buffer and points it to the device's copy. */
+static void put(cs_upload *upload, cs_tensor *tensor, size_t *at)
 {
     if (!tensor->data)
         return;
-    CS_ASSERT(*at + room_of(*tensor) <= feed->bytes);
-    memcpy(feed->host[feed->turn] + *at, tensor->data, (size_t)cs_count(*tensor) * cs_dtype_bytes(tensor->dtype));
-    tensor->data = feed->far + *at;
-    *at += room_of(*tensor);
+    CS_ASSERT(*at + padded_bytes(*tensor) <= upload->bytes);
+    memcpy(upload->host[upload->turn] + *at, tensor->data, (size_t)cs_count(*tensor) * cs_dtype_bytes(tensor->dtype));
+    tensor->data = upload->device_memory + *at;
+    *at += padded_bytes(*tensor);
 }
 
-cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent)
+cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *input)
 {
-    cs_feed *feed = engine->feed;
-    cs_descent near = *descent;
+    cs_upload *upload = engine->upload;
+    cs_forward_input on_device = *input;
     cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
-    cs_tensor keys = cs_vector(engine->keys, CS_I64, descent->inputs.shape[0]);
+    cs_tensor keys = cs_vector(engine->keys, CS_I64, input->inputs.shape[0]);
     size_t at = 0;
-    near.keys = engine->keys;
-    if (!feed)
-        return near;
-    feed->turn = (feed->turn + 1) % SLOTS;
-    cs_event_wait(feed->free_after[feed->turn]);
-    put(feed, &near.inputs, &at);
-    put(feed, &near.targets, &at);
-    put(feed, &near.starts, &at);
-    put(feed, &keys, &at);
-    near.keys = keys.data;
-    cs_stream_copy(stream, feed->far, feed->host[feed->turn], at);
-    feed->free_after[feed->turn] = cs_stream_record(stream);
-    return near;
+    on_device.keys = engine->keys;
+    if (!upload)
+        return on_device;
+    upload->turn = (upload->turn + 1) % SLOTS;
+    cs_event_wait(upload->free_after[upload->turn]);
+    put(upload, &on_device.inputs, &at);
+    put(upload, &on_device.targets, &at);
+    put(upload, &on_device.starts, &at);
+    put(upload, &keys, &at);
+    on_device.keys = keys.data;
+    cs_stream_copy(stream, upload->device_memory, upload->host[upload->turn], at);
+    upload->free_after[upload->turn] = cs_stream_record(stream);
+    return on_device;
 }
 
-cs_status cs_feed_return(cs_engine *engine, cs_tensor *output)
+cs_status cs_upload_fetch_output(cs_engine *engine, cs_tensor *output)
 {
-    cs_feed *feed = engine->feed;
+    cs_upload *upload = engine->upload;
     cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
-    if (feed && room_of(*output) > feed->output_bytes) {
-        free(feed->output);
-        feed->output_bytes = room_of(*output);
-        feed->output = malloc(feed->output_bytes);
-        if (!feed->output)
-            return cs_fail(CS_NO_MEMORY, "out of memory for an output of %zu bytes", room_of(*output));
+    if (upload && padded_bytes(*output) > upload->output_bytes) {
+        free(upload->output);
+        upload->output_bytes = padded_bytes(*output);
+        upload->output = malloc(upload->output_bytes);
+        if (!upload->output)
+            return cs_fail(CS_NO_MEMORY, "out of memory for an output of %zu bytes", padded_bytes(*output));
     }
-    if (feed) {
-        cs_stream_copy(stream, feed->output, output->data, (size_t)cs_count(*output) * cs_dtype_bytes(output->dtype));
-        output->data = feed->output;
+    if (upload) {
+        cs_stream_copy(stream, upload->output, output->data, (size_t)cs_count(*output) * cs_dtype_bytes(output->dtype));
+        output->data = upload->output;
     }
     cs_stream_sync(stream);
     return CS_OK;

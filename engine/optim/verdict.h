@@ -16,14 +16,14 @@ typedef struct {
     int64_t saved;    /* number of ranks that have written their part of the checkpoint in progress */
 } cs_step_sums;
 
-/* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row;
- * gradients were multiplied by `before` before the reduction over ranks. */
+/* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row, and
+ * gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
-    double step_rows; /* rows of all micro-batches of one rank */
-    double before;    /* factor on the gradients before the reduction (predivide) */
-    double times;     /* 1: the loss is a mean over rows; the number of ranks: a sum over ranks */
-    double clipping;  /* the greatest gradient norm; 0: no clipping */
-    bool checked;     /* a step with gradients that are not finite is skipped */
+    double step_rows;       /* rows of all micro-batches of one rank */
+    double prescale_factor; /* see above; cs_verdict_judge divides it out again */
+    double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
+    double clipping;        /* maximum of the gradients' norm; 0: no clipping */
+    bool checked;           /* a step whose gradients are not finite is skipped */
     cs_scaler_settings scaler;
 } cs_step_terms;
 
@@ -54,8 +54,8 @@ CS_RULE cs_verdict cs_verdict_judge(const cs_step_sums *sum, const cs_step_terms
 {
     cs_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;
-    double given = scaler.scale * terms->before;
-    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->times;
+    double given = scaler.scale * terms->prescale_factor;
+    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->sum_factor;
     verdict.norm = (double)INFINITY;
     if (!sum->squares.nonfinite)
         verdict.norm = sqrt(cs_exact_value(&sum->squares)) * factor * scaler.scale;

@@ -1,5 +1,5 @@
-/* ancestry.c - the checkpoints that the training's state comes from, and those that were found damaged, folder by
- * folder: what the next save in a folder lists as its ancestors, and what it must keep. */
+/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged: the next
+ * save in that folder records them as its ancestors, and pruning depends on them. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -12,19 +12,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PLACE_BYTES = 64, LIST_BYTES = 2048, TAG_MOST = 300 };
+enum { KEY_BYTES = 64, LIST_BYTES = 2048, TAG_MAX = 300 };
 
-/* The same folder has the same key, however its path is written; one that is not there yet has its own key later. */
-static void place_of(char key[PLACE_BYTES], const char *dir)
+/* A folder's key is its device and inode number, so it does not depend on how the path is written. A folder that does
+ * not exist yet has the key "new", until the save has created it. */
+static void key_of(char key[KEY_BYTES], const char *dir)
 {
     struct stat about = { 0 };
     if (stat(dir, &about) == 0)
-        snprintf(key, PLACE_BYTES, "%llx:%llx", (unsigned long long)about.st_dev, (unsigned long long)about.st_ino);
+        snprintf(key, KEY_BYTES, "%llx:%llx", (unsigned long long)about.st_dev, (unsigned long long)about.st_ino);
     else
-        snprintf(key, PLACE_BYTES, "new");
+        snprintf(key, KEY_BYTES, "new");
 }
 
-/* The list behind `key`, made when there is none: it begins with what the state was last saved or loaded as. */
+/* The list of `key`. A new list begins with the checkpoint that the state was last saved to or loaded from. */
 static json_t *line_at(cs_ancestry *ancestry, const char *key)
 {
     json_t *line = json_object_get(ancestry->lines, key);
@@ -48,12 +49,12 @@ static void take_parent(cs_ancestry *ancestry, json_t *line)
 void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only)
 {
     cs_ancestry *ancestry = &engine->ancestry;
-    char key[PLACE_BYTES];
-    place_of(key, dir);
+    char key[KEY_BYTES];
+    key_of(key, dir);
     if (!ancestry->damaged)
         ancestry->damaged = json_object();
     json_object_set_new(ancestry->damaged, key, json_deep_copy(cs_checkpoint_damaged(reader)));
-    if (module_only) /* the training goes on as it was, with other parameters */
+    if (module_only) /* only parameters were replaced; the training's history is unchanged */
         return;
     json_t *line = cs_line_behind(&reader->manifest);
     json_decref(ancestry->lines);
@@ -65,7 +66,7 @@ void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader
 void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content)
 {
     cs_ancestry *ancestry = &engine->ancestry;
-    place_of(ancestry->saving, dir);
+    key_of(ancestry->saving, dir);
     content->line = line_at(ancestry, ancestry->saving);
     content->damaged = json_object_get(ancestry->damaged, ancestry->saving);
 }
@@ -85,10 +86,11 @@ void cs_ancestry_close(cs_engine *engine)
     json_decref(engine->ancestry.parent);
 }
 
-/* ---- going back ---- */
+/* ---- rewinding to an earlier checkpoint ---- */
 
-/* The tags in dir that are neither this checkpoint nor before it, in one line; "" when there are none. */
-static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
+/* Lists the tags in dir of checkpoints that are neither this one nor its ancestors, in one line; "" if there are
+ * none. */
+static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
 {
     cs_catalog catalog;
     size_t used = 0;
@@ -101,7 +103,7 @@ static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const 
         bool later = item->generation == CS_NO_ANCESTOR && item->step > step;
         if (!later && !cs_line_is_abandoned(item))
             continue;
-        if (used + TAG_MOST < LIST_BYTES)
+        if (used + TAG_MAX < LIST_BYTES)
             used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%.255s", used ? ", " : "", item->tag);
         else
             more++;
@@ -112,7 +114,7 @@ static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const 
     return CS_OK;
 }
 
-/* The tag is that of the folder, which may be a copy under another name than the manifest's. */
+/* The tag is taken from the folder's name, because the folder may be a renamed copy. */
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];
@@ -120,7 +122,7 @@ static cs_status go_back(const char *dir, const char *folder, int64_t step)
     CS_TRY(cs_tag_escape(name, tag));
     if (strcmp(name, folder) != 0)
         return cs_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
-    CS_TRY(list_left_behind(list, dir, name, step));
+    CS_TRY(list_abandoned(list, dir, name, step));
     CS_TRY(cs_staging_name_latest(dir, tag));
     if (list[0])
         cs_log(CS_LOG_WARNING,

@@ -1,4 +1,4 @@
-/* async_save.c - checkpoints go out, at once or in the background, and training is told what became of them. */
+/* async_save.c - saves checkpoints in the foreground or in the background, and reports the result to the program. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -19,11 +19,11 @@ cs_status cs_saving_open(cs_engine *engine)
 void cs_saving_close(cs_engine *engine)
 {
     if (cs_background_busy(engine->saving.work))
-        cs_saving_finish(engine); /* says why it failed */
+        cs_saving_finish(engine); /* logs a failure */
     cs_background_close(engine->saving.work);
     free(engine->saving.why);
-    free(engine->saving.sought);
-    free(engine->saving.going);
+    free(engine->saving.resume_dir);
+    free(engine->saving.in_progress);
     free(engine->saving.good);
     cs_ancestry_close(engine);
 }
@@ -34,7 +34,7 @@ static void name_good(cs_saving *saving, char *place)
     saving->good = place;
 }
 
-/* As a user finds it: "global_step20 in runs/mine". Malloc'ed; NULL without memory. */
+/* A checkpoint's name for messages: "global_step20 in runs/mine". Malloc'ed; NULL without memory. */
 static char *place_of(const char *dir, const char *tag)
 {
     char *place;
@@ -46,7 +46,7 @@ void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag)
     name_good(&engine->saving, place_of(dir, tag));
 }
 
-/* The save's failure as a verb returns it. */
+/* The error of a failed save, which a verb returns. */
 static cs_status refuse(const cs_saving *saving, cs_status status, const char *why)
 {
     if (status != CS_NOT_FINITE)
@@ -55,14 +55,15 @@ static cs_status refuse(const cs_saving *saving, cs_status status, const char *w
                    saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
 }
 
-/* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
+/* Ends the save in progress. A failure is logged on rank 0 now, and the next checkpoint verb returns it on all
+ * ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
     cs_saving *saving = &engine->saving;
     if (status == CS_OK) {
-        if (saving->going)
-            name_good(saving, saving->going);
-        saving->going = NULL;
+        if (saving->in_progress)
+            name_good(saving, saving->in_progress);
+        saving->in_progress = NULL;
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
         cs_ancestry_saved(engine);
@@ -80,9 +81,9 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 {
     cs_saving *saving = &engine->saving;
     saving->step = content->step;
-    free(saving->going);
-    saving->going = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
-    saving->resumes = saving->sought && strcmp(saving->sought, dir) == 0;
+    free(saving->in_progress);
+    saving->in_progress = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
+    saving->resumes = saving->resume_dir && strcmp(saving->resume_dir, dir) == 0;
     cs_status status = engine->settings->async_save ? cs_background_save(&saving->work, engine->comm, dir, content)
                                                     : cs_checkpoint_save(engine->comm, dir, content);
     saving->stall = cs_clock_seconds() - begun;
@@ -95,8 +96,8 @@ cs_status cs_saving_finish(cs_engine *engine)
 {
     cs_saving *saving = &engine->saving;
     cs_step_settle(engine);
-    cs_finite_tell(engine);
-    engine->parts_saved = 0; /* they are of no save to come */
+    cs_finite_report(engine);
+    engine->parts_saved = 0; /* they belong to no later save */
     if (cs_background_busy(saving->work)) {
         double begun = cs_clock_seconds();
         cs_walk_settle(engine);
@@ -124,7 +125,7 @@ int64_t cs_saving_ready(const cs_engine *engine)
     return cs_background_ready(engine->saving.work);
 }
 
-void cs_saving_turn(cs_engine *engine, int64_t ready)
+void cs_saving_continue(cs_engine *engine, int64_t ready)
 {
     cs_saving *saving = &engine->saving;
     if (ready < engine->world.size)
@@ -141,8 +142,8 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return cs_saving_finish(engine);
 }
 
-/* Rank engine->zero.rank's part of a parameter: as cs_save_checkpoint lists it, at any stage. */
-static size_t rooms_of(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
+/* Bytes of the copy of one rank's part of a parameter; cs_save_checkpoint lists the same parts at every stage. */
+static size_t copy_bytes(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
 {
     cs_range range = cs_range_overlap(part, (cs_range){ entry->offset, entry->offset + entry->count });
     size_t count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
@@ -152,12 +153,12 @@ static size_t rooms_of(const cs_zero *zero, const cs_unit_entry *entry, cs_range
 
 size_t cs_saving_copy(const cs_engine *engine)
 {
-    size_t rooms = 0;
+    size_t bytes = 0;
     for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
         cs_range part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
-            rooms += rooms_of(&engine->zero, unit->entries[at], part);
+            bytes += copy_bytes(&engine->zero, unit->entries[at], part);
     }
-    return engine->settings->async_save ? cs_background_bytes(rooms) : 0;
+    return engine->settings->async_save ? cs_background_bytes(bytes) : 0;
 }

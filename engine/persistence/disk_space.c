@@ -1,11 +1,11 @@
-/* disk_space.c - cs_checkpoint_room: whether the checkpoints that a training will make fit where they go. */
+/* disk_space.c - cs_checkpoint_room: checks that the file system has space for the checkpoints a run will save. */
 #include "engine.h"
 #include "checkpoint/line.h"
 
 #include <errno.h>
 #include <sys/statvfs.h>
 
-/* Of one checkpoint's tensors, whoever writes them; its texts and headers are small. */
+/* Bytes of all tensors of one checkpoint, over all ranks; its texts and headers are small. */
 static int64_t bytes_of(const cs_engine *engine)
 {
     const cs_zero *zero = &engine->zero;
@@ -22,7 +22,7 @@ static int64_t bytes_of(const cs_engine *engine)
     return bytes;
 }
 
-/* The checkpoints in dir that later saves will prune. */
+/* Number of checkpoints in dir that later saves will delete. */
 static int64_t count_prunable(const char *dir)
 {
     char latest[CS_TAG_BYTES];
@@ -37,7 +37,8 @@ static int64_t count_prunable(const char *dir)
     return count;
 }
 
-/* How many more there will be at a time: one that is complete is removed when the next one is. */
+/* Maximum number of additional checkpoints that exist at the same time: an old one is deleted after a new one is
+ * complete. */
 static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
 {
     if (keep_last == 0)

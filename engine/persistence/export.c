@@ -1,19 +1,21 @@
-/* export.c - cs_export: a checkpoint's weights as a Hugging Face folder. */
+/* export.c - cs_export: writes a checkpoint's weights as a Hugging Face folder. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
 
-enum { LARGEST_SHARD = 5 }; /* GB of a file of weights, as transformers has it */
+enum { LARGEST_SHARD = 5 }; /* maximum GB of one file of weights, the default of transformers */
 
 static cs_status write_folder(const cs_settings *settings, const char *dir, const char *tag, const char *folder)
 {
-    static const cs_dtype types[] = { [1] = CS_F32, [2] = CS_BF16, [3] = CS_F16 }; /* 0: the training's */
+    static const cs_dtype types[] = {
+        [CS_EXPORT_FP32] = CS_F32, [CS_EXPORT_BF16] = CS_BF16, [CS_EXPORT_FP16] = CS_F16
+    };
     cs_source source;
     cs_huggingface_output output = { .folder = folder,
                                      .dtype = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
                                      .beside = settings->model_path ? settings->model_path : settings->tokenizer };
-    CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != 0, dir, tag));
+    CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != CS_EXPORT_AUTO, dir, tag));
     cs_source_close(&source);
     return CS_OK;
 }

@@ -1,4 +1,4 @@
-/* pretrained.c - first values from a Hugging Face folder: each rank reads the ranges that are its own. */
+/* pretrained.c - loads initial values from a Hugging Face folder: each rank reads only its own ranges. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -16,7 +16,8 @@ static int64_t entry_count(const cs_model *model)
     return count;
 }
 
-/* Strict: every parameter is there in its shape, and there is nothing else but a tied head, which is left out. */
+/* Checks strictly: every parameter must exist with its shape, and no other tensor except a tied head, which is
+ * ignored. */
 static cs_status check_names(const cs_engine *engine, cs_source *source, const char *folder)
 {
     const cs_model *model = engine->model;
@@ -37,17 +38,17 @@ static cs_status check_names(const cs_engine *engine, cs_source *source, const c
     return status;
 }
 
-/* A far device's by way of host memory. */
+/* Reads one piece; for a device with its own memory, into host memory first. */
 static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard_piece *piece)
 {
     cs_dtype dtype = engine->zero.precision.masters;
     size_t bytes = (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
-    bool far = cs_device_has_own_memory(engine->device);
-    void *into = far ? malloc(bytes) : piece->master;
+    bool copies = cs_device_has_own_memory(engine->device);
+    void *into = copies ? malloc(bytes) : piece->master;
     if (!into)
         return cs_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
     cs_status status = source->read(source, cs_source_find(source, piece->entry->full_name), piece->range, into, dtype);
-    if (far) {
+    if (copies) {
         cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
         cs_stream_copy(stream, piece->master, into, bytes);
         cs_stream_sync(stream);
@@ -101,7 +102,6 @@ cs_status cs_pretrained_load(cs_engine *engine)
     return CS_OK;
 }
 
-/* Without config.json it may be another program's checkpoint, or one of ours. */
 cs_status cs_pretrained_refuse(const char *folder)
 {
     cs_source source = { 0 };

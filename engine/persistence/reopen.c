@@ -1,4 +1,4 @@
-/* reopen.c - cs_reopen: from a folder to the configuration that its model is used with. */
+/* reopen.c - cs_reopen: derives the configuration for using a trained model from its folder. */
 #include "engine.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
@@ -10,10 +10,10 @@
 
 enum { CONFIG_LIMIT = 1 << 26, USUAL_LENGTH = 256 };
 
-/* ---- which checkpoint ---- */
+/* ---- choice of the checkpoint ---- */
 
 typedef struct {
-    char *dir, *name, *tag; /* checkpoints lie in dir; this one's folder is dir/name, under this tag */
+    char *dir, *name, *tag; /* the checkpoint is in folder dir/name; tag NULL: not given */
 } choice;
 
 static void drop(choice *chosen)
@@ -23,7 +23,7 @@ static void drop(choice *chosen)
     free(chosen->tag);
 }
 
-/* The folder is a checkpoint itself: DIR/NAME. */
+/* `source` is itself the folder of a checkpoint, DIR/NAME. */
 static cs_status choose_itself(choice *chosen, const char *source)
 {
     cs_manifest manifest;
@@ -39,7 +39,7 @@ static cs_status choose_itself(choice *chosen, const char *source)
     return status;
 }
 
-/* As loading asks before it reads a checkpoint. */
+/* The same check that loading makes before it reads a checkpoint. */
 static cs_status check_whole(const char *dir, const char *name)
 {
     cs_manifest manifest;
@@ -52,7 +52,7 @@ static cs_status check_whole(const char *dir, const char *name)
     return status;
 }
 
-/* The one of this tag, else the latest, else, as loading does, the newest that is whole. */
+/* Chooses the checkpoint with this tag, else `latest`, else, like loading, the newest complete one. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
@@ -78,7 +78,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     cs_catalog_close(&catalog);
     if (named && !chosen->dir)
-        return check_whole(dir, name); /* with its sentence */
+        return check_whole(dir, name); /* returns its error */
     return chosen->dir ? CS_OK
                        : cs_fail(CS_NOT_FOUND,
                                  "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
@@ -86,7 +86,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
                                  dir);
 }
 
-/* ---- its configuration, less what is about training ---- */
+/* ---- the configuration without its training keys ---- */
 
 static void copy(json_t *to, json_t *from, const char *key)
 {
@@ -122,7 +122,7 @@ static json_t *reduced(json_t *full)
     return root;
 }
 
-/* The text that was saved: a checkpoint's configuration decides what its numbers mean, as its shards do. */
+/* Reads the saved configuration, with its checksum verified, because it determines what the numbers mean. */
 static cs_status read_config(json_t **full, const char *folder)
 {
     cs_manifest manifest;
@@ -157,7 +157,7 @@ static cs_status read_checkpoint(json_t **root, const choice *chosen)
     return CS_OK;
 }
 
-/* A window no longer than what the model has positions for. */
+/* The configuration for a Hugging Face folder. seq_len is at most the model's number of positions. */
 static json_t *of_folder(const char *folder)
 {
     static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
@@ -176,9 +176,9 @@ static json_t *of_folder(const char *folder)
     return json_pack("{s:{s:s, s:{s:I}}}", "cspeed", "model", folder, "data", "seq_len", seq_len);
 }
 
-/* ---- the whole ---- */
+/* ---- cs_reopen ---- */
 
-/* Nothing is held for an optimizer: SGD has no memory, and stage 0 has the model whole on every rank. */
+/* SGD needs no memory for optimizer state; at stage 0 (the default) every rank holds the whole model. */
 static cs_status open_text(cs_config **config, json_t *root, const char *name)
 {
     if (!json_object_get(root, "train_micro_batch_size_per_gpu"))

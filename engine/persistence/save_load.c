@@ -1,4 +1,4 @@
-/* save_load.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named pieces and a few numbers. */
+/* save_load.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named tensor pieces and some numbers. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -13,14 +13,14 @@
 
 typedef struct {
     cs_piece *piece;
-    int64_t count, room;
+    int64_t count, capacity;
 } piece_list;
 
 static cs_status append(piece_list *list, cs_piece piece)
 {
-    if (list->count == list->room) {
-        list->room = list->room ? 2 * list->room : 256;
-        cs_piece *longer = realloc(list->piece, (size_t)list->room * sizeof *longer);
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 256;
+        cs_piece *longer = realloc(list->piece, (size_t)list->capacity * sizeof *longer);
         if (!longer)
             return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
         list->piece = longer;
@@ -37,7 +37,7 @@ static void drop(piece_list *list)
     free(list->piece);
 }
 
-/* One parameter's master, and with optimizer states its slots under PyTorch's flattened names. */
+/* Lists one parameter's master and, if `states`, its optimizer slots under PyTorch's flattened names. */
 static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_shard_piece *from, bool states)
 {
     const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
@@ -63,7 +63,7 @@ static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_
     return CS_OK;
 }
 
-/* This rank's part of every unit: all ranks' parts cover each tensor exactly once, at any stage. */
+/* Lists this rank's part of every unit. At every stage the ranks' parts cover each tensor exactly once. */
 static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
     for (int i = 0; i < engine->model->count; i++) {
@@ -85,8 +85,8 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 
 enum { MARK_DIGITS = 17 };
 
-/* JSON's whole numbers have a sign. */
-static void show_mark(char digits[MARK_DIGITS], uint64_t mark)
+/* Marks are written as hexadecimal text, because JSON integers are signed. */
+static void format_mark(char digits[MARK_DIGITS], uint64_t mark)
 {
     snprintf(digits, MARK_DIGITS, "%016llx", (unsigned long long)mark);
 }
@@ -96,7 +96,7 @@ static json_t *engine_state(const cs_engine *engine)
     char mark[MARK_DIGITS];
     const cs_metrics *metrics = &engine->metrics;
     const cs_scaler *scaler = &engine->scaler;
-    show_mark(mark, engine->mark);
+    format_mark(mark, engine->mark);
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:s, s:I}}",
         "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
@@ -119,7 +119,7 @@ static json_t *provenance(const cs_engine *engine)
         host[strcspn(host, "\n")] = 0;
         fclose(file);
     }
-    /* what an export needs of the model, though the folder it came from may go */
+    /* export needs the model's facts even if its folder no longer exists */
     char *folder =
         engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL) : NULL;
     json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:O*, s:s*}", "world_size", engine->world.size, "zero_stage",
@@ -133,13 +133,13 @@ static json_t *provenance(const cs_engine *engine)
 static cs_status validate_tag(cs_engine *engine, const char *tag)
 {
     int64_t min = (int64_t)(cs_rng_key(0, tag) >> 1), max = min;
-    if (engine->settings->tag_validation == 0)
+    if (engine->settings->tag_validation == CS_TAG_IGNORE)
         return CS_OK;
     cs_comm_all_reduce(engine->comm, &min, 1, CS_I64, CS_MIN);
     cs_comm_all_reduce(engine->comm, &max, 1, CS_I64, CS_MAX);
     if (min == max)
         return CS_OK;
-    if (engine->settings->tag_validation == 2)
+    if (engine->settings->tag_validation == CS_TAG_FAIL)
         return cs_fail(
             CS_BAD_CONFIG,
             "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)",
@@ -152,7 +152,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_save_checkpoint");
+    cs_phase_expect(engine, CS_FORWARD, "cs_save_checkpoint");
     if (engine->micro != 0)
         return cs_fail(CS_UNSUPPORTED,
                        "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
@@ -191,13 +191,13 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
     json_decref((json_t *)(uintptr_t)content.provenance);
-    engine->started += cs_clock_seconds() - started; /* not the step's time */
+    engine->started += cs_clock_seconds() - started; /* saving does not count for the step's time */
     return status;
 }
 
 /* ---- load ---- */
 
-static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
+static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
 {
     cs_metrics *metrics = &engine->metrics;
     json_int_t step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
@@ -214,12 +214,12 @@ static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options
     metrics->skipped = skipped;
     engine->updates = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
-    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else a fresh scale: the checkpoint knows none */
+    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else the run keeps its initial scale */
         engine->scaler.scale = scale;
         engine->scaler.hysteresis = hysteresis;
         engine->scaler.iteration = iteration;
         engine->scaler.last_overflow = last_overflow;
-        cs_boundary_place(engine);
+        cs_judge_place(engine);
     }
 }
 
@@ -235,13 +235,13 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     return CS_OK;
 }
 
-/* The same position means other windows under another seed, or in other data. */
+/* Warns if seed or data differ from the checkpoint's: the saved position then refers to other windows. */
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
-    char here[MARK_DIGITS];
-    const char *mark = here; /* what has none is not compared */
-    show_mark(here, engine->mark);
+    char own[MARK_DIGITS];
+    const char *mark = own; /* old checkpoints have no mark: no difference */
+    format_mark(own, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
         cs_log(CS_LOG_WARNING,
@@ -254,13 +254,13 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
                "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
                "epoch is another, and what was learnt from may come again before the rest has come",
                (long long)windows, (long long)engine->windows);
-    else if (strcmp(mark, here) != 0)
+    else if (strcmp(mark, own) != 0)
         cs_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
                                "cspeed.data.train names now");
 }
 
-/* What changes a shape is refused when the tensors are read; these numbers only make the same tensors mean another
- * function. */
+/* Warns of model settings that give the same tensors another meaning. Settings that change shapes are refused when the
+ * tensors are read. */
 static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 {
     char text[CS_MODELS_DIFFERENCES];
@@ -275,7 +275,7 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
                text);
 }
 
-/* The parameters, and the optimizer's states where they are wanted, from the checkpoint that is open. */
+/* Reads the parameters and, if `states`, the optimizer state from the open checkpoint. */
 static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bool states, piece_list *list)
 {
     CS_TRY(list_pieces(engine, list, states));
@@ -284,8 +284,8 @@ static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bo
     return status;
 }
 
-/* Counters, scales and positions are taken after all pieces have been read: a read that ends at a damaged block has then
- * changed pieces alone, and reading an earlier checkpoint replaces each of them. */
+/* Counters, scales and positions are set after all pieces have been read. A read that fails at a damaged block has then
+ * changed only pieces, and reading an earlier checkpoint replaces all of them. */
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
@@ -304,11 +304,11 @@ static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_
     warn_of_other_data(engine, state);
     warn_of_other_model(engine, cs_checkpoint_provenance(reader));
     if (!options->module_only)
-        take_numbers(engine, state, options);
+        restore_numbers(engine, state, options);
     return CS_OK;
 }
 
-/* Of the checkpoints that may be taken, the first that proves whole when it is read. */
+/* Loads the chosen checkpoint; while a checkpoint proves damaged, falls back to the next candidate. */
 static cs_status load_whole(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
 {
     cs_status status = load(engine, reader, options);
@@ -324,7 +324,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     static const cs_load_options everything = { 0 };
     cs_checkpoint_reader *reader = NULL;
-    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_load_checkpoint");
+    cs_phase_expect(engine, CS_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
         return cs_fail(CS_UNSUPPORTED,
                        "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
@@ -332,10 +332,10 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     cs_walk_settle(engine);
     CS_TRY(cs_saving_finish(engine));
     options = options ? options : &everything;
-    bool begins = engine->metrics.step == 0 && !options->module_only; /* else no beginning asks so */
-    if (begins && !tag && !engine->saving.sought)
-        engine->saving.sought = strdup(dir);
-    cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
+    bool begins = engine->metrics.step == 0 && !options->module_only; /* true for the load at the start of a run */
+    if (begins && !tag && !engine->saving.resume_dir)
+        engine->saving.resume_dir = strdup(dir);
+    cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CS_BAD_LATEST_FAIL,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
     CS_TRY(cs_transfer_begin(engine, &reading.device_copy));
@@ -353,7 +353,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         cs_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
         cs_saving_trust(engine, dir, cs_checkpoint_tag(reader));
-        engine->metrics.not_finite = 0; /* what was not finite has been replaced */
+        engine->metrics.not_finite = 0; /* the state has been replaced */
     }
     cs_checkpoint_close(reader);
     engine->started = cs_clock_seconds();

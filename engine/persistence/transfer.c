@@ -1,8 +1,8 @@
-/* transfer.c - a far device's state on its way to checkpoints and back: through two pinned buffers of the host's.
+/* transfer.c - copies state between GPU memory and checkpoint files through two pinned host buffers.
  *
- * Pinning takes some 0.4 s a GB, and a system bounds how much may be pinned: a checkpoint pins these buffers alone,
- * however large the state. The device fills one, in a stream of its own beside the computing, while the host empties
- * the other. On a device that is not far nothing is copied. */
+ * Pinning memory takes some 0.4 s for each GB, and the system limits how much may be pinned. Therefore a checkpoint
+ * pins only these two buffers, however large the state. The device fills one buffer in its copy stream, concurrently
+ * with computation, while the host empties the other. On a CPU nothing is copied. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -14,12 +14,12 @@ enum { BUFFERS = 2, BUFFER = 16 << 20 };
 struct cs_transfer {
     cs_device *device;
     cs_checkpoint_device_copy device_copy;
-    pthread_mutex_t mutex; /* over what follows: several threads write files */
+    pthread_mutex_t mutex; /* protects the fields below: several threads write files */
     char *buffers[BUFFERS];
-    cs_event done[BUFFERS]; /* the copy that used the buffer last */
-    cs_event begun;         /* all that the state waited for      */
-    int turn;               /* the buffer that is being sent, and */
-    size_t filled;          /* how much of it is under way        */
+    cs_event done[BUFFERS]; /* the last copy that used the buffer */
+    cs_event begun;         /* the operations that the state depends on */
+    int current;            /* the buffer that `send` fills, */
+    size_t filled;          /* and the bytes in it */
 };
 
 static cs_stream *copying(const cs_transfer *transfer)
@@ -32,13 +32,13 @@ static size_t part_bytes(size_t bytes, size_t part)
     return bytes - part * BUFFER < BUFFER ? bytes - part * BUFFER : BUFFER;
 }
 
-/* Part i + 1 is copied into one buffer while the host takes part i out of the other. */
+/* Device to host: part i + 1 is copied into one buffer while the host empties part i from the other. */
 static void fetch(void *argument, void *to, const void *from, size_t bytes)
 {
     cs_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
     pthread_mutex_lock(&transfer->mutex);
-    cs_event_wait(transfer->begun); /* which also tells a new thread which GPU it works with */
+    cs_event_wait(transfer->begun); /* also sets the GPU of a new thread */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
             cs_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
@@ -53,27 +53,28 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
     pthread_mutex_unlock(&transfer->mutex);
 }
 
-/* The buffer is full: the other one is next, once the device has read it. */
-static void turn_over(cs_transfer *transfer)
+/* Switches to the other buffer and waits until the device has read it. */
+static void switch_buffer(cs_transfer *transfer)
 {
-    transfer->done[transfer->turn] = cs_stream_record(copying(transfer));
-    transfer->turn = (transfer->turn + 1) % BUFFERS;
+    transfer->done[transfer->current] = cs_stream_record(copying(transfer));
+    transfer->current = (transfer->current + 1) % BUFFERS;
     transfer->filled = 0;
-    cs_event_wait(transfer->done[transfer->turn]);
+    cs_event_wait(transfer->done[transfer->current]);
 }
 
+/* Host to device. cs_transfer_end waits for the last copies. */
 static void send(void *argument, void *to, const void *from, size_t bytes)
 {
     cs_transfer *transfer = argument;
     pthread_mutex_lock(&transfer->mutex);
     for (size_t sent = 0, now; sent < bytes; sent += now) {
         if (transfer->filled == BUFFER)
-            turn_over(transfer);
+            switch_buffer(transfer);
         size_t room = BUFFER - transfer->filled;
-        char *here = transfer->buffers[transfer->turn] + transfer->filled;
+        char *buffer = transfer->buffers[transfer->current] + transfer->filled;
         now = bytes - sent < room ? bytes - sent : room;
-        memcpy(here, (const char *)from + sent, now);
-        cs_stream_copy(copying(transfer), (char *)to + sent, here, now);
+        memcpy(buffer, (const char *)from + sent, now);
+        cs_stream_copy(copying(transfer), (char *)to + sent, buffer, now);
         transfer->filled += now;
     }
     pthread_mutex_unlock(&transfer->mutex);
@@ -100,8 +101,8 @@ cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy *
     if (!engine->transfer)
         CS_TRY(open_transfer(engine));
     cs_stream *copy = copying(engine->transfer);
-    cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMPUTE)));
-    cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMM)));
+    cs_stream_follow(copy, cs_device_stream(engine->device, CS_COMPUTE));
+    cs_stream_follow(copy, cs_device_stream(engine->device, CS_COMM));
     engine->transfer->begun = cs_stream_record(copy);
     *device_copy = &engine->transfer->device_copy;
     return CS_OK;

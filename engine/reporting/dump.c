@@ -1,4 +1,4 @@
-/* dump.c - the engine and its configuration as they are at the start, as DeepSpeed's dump_state prints them. */
+/* dump.c - dump_state: prints the engine's sizes and the configuration at the start, in DeepSpeed's format. */
 #include "engine.h"
 #include "base/say.h"
 

@@ -1,7 +1,7 @@
-/* memory_report.c - memory at a moment of a step, in the shape of DeepSpeed's memory_breakdown.
+/* memory_report.c - memory_breakdown: prints memory use at points of a step, in DeepSpeed's format.
  *
- * MA is what the engine holds: all of it is taken at the start, so its peak is itself but for the kernels' workspace.
- * CA is the process's resident set, Max_CA the peak of that since the last line. */
+ * MA is the memory that the engine holds; it is allocated at the start, so Max_MA equals MA except for the kernels'
+ * workspace. CA is the resident set size of the process, Max_CA its peak since the last report. */
 #include "engine.h"
 #include "base/say.h"
 
@@ -10,7 +10,7 @@
 
 #define GB (1024.0 * 1024.0 * 1024.0)
 
-/* Kilobytes after "NAME:" in a file of /proc, in bytes; 0 when it is not there. */
+/* The number of kilobytes after "NAME:" in a file of /proc, in bytes; 0 if there is none. */
 static double kilobytes_of(const char *path, const char *name)
 {
     char line[256];
@@ -25,7 +25,7 @@ static double kilobytes_of(const char *path, const char *name)
     return 1024.0 * (double)found;
 }
 
-/* Linux forgets the peak of a process's resident set when it reads a 5 here. */
+/* Resets the peak of the resident set size (VmHWM), see proc(5). */
 static void reset_peak(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -35,18 +35,18 @@ static void reset_peak(void)
     fclose(file);
 }
 
-double cs_occupancy_held(const cs_engine *engine)
+double cs_memory_report_held(const cs_engine *engine)
 {
     cs_memory m = cs_memory_of(engine);
     return (double)(m.values + m.gradients + m.masters + m.slots + m.value_rows + m.gradient_rows + m.activations +
                     m.workspace);
 }
 
-void cs_occupancy_print(const cs_engine *engine, const char *moment)
+void cs_memory_report_print(const cs_engine *engine, const char *moment)
 {
     if (!engine->settings->memory_breakdown || engine->world.rank != 0)
         return;
-    double held = cs_occupancy_held(engine), all = kilobytes_of("/proc/meminfo", "MemTotal"),
+    double held = cs_memory_report_held(engine), all = kilobytes_of("/proc/meminfo", "MemTotal"),
            used = all - kilobytes_of("/proc/meminfo", "MemAvailable");
     cs_say("%s", moment);
     cs_say("MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.2f GB ", held / GB, held / GB,

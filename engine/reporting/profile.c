@@ -1,7 +1,7 @@
-/* profile.c - where one forward pass spent its time, unit by unit, in the shape of DeepSpeed's flops profiler.
+/* profile.c - flops_profiler: time and operations of one forward pass, unit by unit, in DeepSpeed's format.
  *
- * Operations count their own multiply-adds (device.h), so that nothing has to be guessed from shapes. Of the profiled
- * update it is the last micro-batch that is shown. */
+ * Operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is that of the
+ * last micro-batch of the profiled step. */
 #include "engine.h"
 #include "base/log.h"
 
@@ -80,7 +80,7 @@ void cs_profile_stop(cs_engine *engine)
         engine->profile->active = false;
 }
 
-/* ---- numbers as DeepSpeed writes them ---- */
+/* ---- numbers in DeepSpeed's format ---- */
 
 typedef struct {
     char text[40];
@@ -114,7 +114,7 @@ static double per(double value, double whole)
     return whole > 0 ? value / whole : 0;
 }
 
-/* ---- the head ---- */
+/* ---- the first table ---- */
 
 static void put(FILE *out, const char *label, quantity value)
 {
@@ -168,7 +168,7 @@ static void print_head(const cs_engine *engine, FILE *out, cost all)
     put(out, "samples/second: ", plain(per((double)(settings->micro_batch * engine->world.size), iteration)));
 }
 
-/* ---- the summary: kinds of unit, the dearest first ---- */
+/* ---- the summary: kinds of unit, the most expensive first ---- */
 
 typedef struct {
     const char *name;
@@ -189,7 +189,7 @@ static quantity show(const kind_cost *kind, measure what)
                               : time_of(kind->cost.seconds);
 }
 
-/* Moves the dearest `top` of them to the front, and prints these. */
+/* Moves the `top` most expensive kinds to the front and prints them. */
 static void print_top(FILE *out, const char *label, kind_cost *kinds, int count, int64_t top, measure what)
 {
     fprintf(out, "    %s - {", label);
@@ -251,7 +251,7 @@ static void print_summary(const cs_engine *engine, FILE *out, cost all)
     free(kinds);
 }
 
-/* ---- every unit, and the layers that hold its parameters ---- */
+/* ---- details: every unit and its layers ---- */
 
 static void print_cost(FILE *out, const cost *one, const cost *all)
 {
@@ -268,7 +268,7 @@ static size_t layer_length(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Parameters that share a name up to the last dot are a layer's: c_attn.weight, c_attn.bias. */
+/* Parameters whose names are equal up to the last dot belong to one layer: c_attn.weight, c_attn.bias. */
 static void print_layers(FILE *out, const cs_unit *unit, double parameters)
 {
     size_t above = strlen(unit->name);

@@ -1,11 +1,11 @@
-/* report.c - what a step took, and the lines and files DeepSpeed's users know. */
+/* report.c - metrics of a step: DeepSpeed's log lines, monitor events, and cs_metrics' times. */
 #include "engine.h"
 #include "base/say.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { LINE = 4096, FIRST_TIMED = 3 }; /* the first two steps warm up */
+enum { LINE = 4096, FIRST_TIMED = 3 }; /* the first two steps are warm-up */
 
 cs_phase_seconds cs_phases(const cs_engine *engine)
 {
@@ -27,11 +27,11 @@ void cs_log_summary(cs_engine *engine)
 
 /* ---- lines ---- */
 
-/* Of one group of parameters: DeepSpeed prints 0.0 where it has neither betas nor SGD's momentum. */
+/* Writes the momentum of one parameter group. DeepSpeed prints 0.0 if it has neither betas nor SGD's momentum. */
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const cs_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
-    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the one that is over */
+    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the completed one */
     if (!cs_optim_has_betas(group))
         return snprintf(text, room, "%s", cs_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
@@ -58,7 +58,7 @@ static void print_progress(const cs_engine *engine, double rate)
 
 static void print_throughput(const cs_engine *engine, double seconds)
 {
-    double batch = (double)engine->settings->train_batch_size, gb = cs_occupancy_held(engine) / (1 << 30);
+    double batch = (double)engine->settings->train_batch_size, gb = cs_memory_report_held(engine) / (1 << 30);
     cs_number held = cs_say_number(round(100 * gb) / 100);
     CS_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
                   "MemAllocated=%sGB, MaxMemAllocated=%sGB",
@@ -67,7 +67,7 @@ static void print_throughput(const cs_engine *engine, double seconds)
                   cs_say_number(batch / (seconds + 1e-6)).text, held.text, held.text);
 }
 
-static cs_phase_seconds less(const cs_phase_seconds *a, const cs_phase_seconds *b)
+static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_seconds *b)
 {
     return (cs_phase_seconds){ .forward = a->forward - b->forward,
                                .backward = a->backward - b->backward,
@@ -146,13 +146,13 @@ void cs_report_close(cs_engine *engine)
 
 void cs_report_micro(cs_engine *engine)
 {
-    cs_phase_seconds since = less(&engine->seconds, &engine->micro_before);
+    cs_phase_seconds since = subtract(&engine->seconds, &engine->micro_before);
     engine->micro_before = engine->seconds;
     engine->timed_micros++;
     if (engine->settings->wall_clock_breakdown)
         print_times(&since, "_microstep");
     if (engine->micro > 0)
-        cs_occupancy_print(engine, "Engine after step");
+        cs_memory_report_print(engine, "Engine after step");
 }
 
 static bool print_is_due(const cs_engine *engine)
@@ -178,19 +178,19 @@ static void print_lines(cs_engine *engine)
         print_times(&engine->seconds, "");
     if (due && settings->throughput && engine->timed_steps >= FIRST_TIMED)
         print_throughput(engine, seconds);
-    cs_occupancy_print(engine, "Engine after step");
+    cs_memory_report_print(engine, "Engine after step");
     engine->micro_before = (cs_phase_seconds){ 0 };
 }
 
-/* A step lasts from the end of the one before, so that the program's own time counts. Who shows numbers waits for them.
- */
+/* A step's time begins at the end of the previous step, so it includes the program's own work. If anything is printed
+ * or written, this waits for the step's numbers. */
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
     double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
     cs_dtype products = engine->zero.precision.products;
-    cs_device_roof(engine->device, products); /* measured the first time */
+    cs_device_roof(engine->device, products); /* measures at the first call */
     metrics->step_seconds = now - engine->started;
     double reached = (flops - engine->flops_before) / metrics->step_seconds;
     double roof = cs_device_raise_roof(engine->device, products, reached);

@@ -1,5 +1,5 @@
-/* apply.c - the means of an update, on this rank's elements: a rule, two norms, and a row of directions made whole and
- * dealt back. update.c puts them together. */
+/* apply.c - building blocks of an update on this rank's elements: the optimizer's rule, two norms, and gathering and
+ * distributing a row of directions. update.c combines them. */
 #include "zero/part.h"
 
 void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
@@ -54,7 +54,7 @@ static void collect(void *argument)
                        cs_range_length(shard->part), CS_F32);
 }
 
-/* Where gradients are replicated the sum is a whole row itself, of which this rank's part is good. */
+/* If gradients are replicated, `sum` is a whole row already, but only this rank's part of it holds directions. */
 float *cs_apply_collect(cs_shard *shard)
 {
     shard->reducing = shard->sum;
@@ -65,9 +65,9 @@ float *cs_apply_collect(cs_shard *shard)
             cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_pool_after(shard->grad_row));
     }
     if (shard->zero->stage.optim == CS_SHARDED) {
-        cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+        cs_part_follow(shard, CS_COMM, CS_COMPUTE);
         cs_stream_call(cs_part_stream(shard, CS_COMM), collect, shard);
-        cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_stream_record(cs_part_stream(shard, CS_COMM)));
+        cs_part_follow(shard, CS_COMPUTE, CS_COMM);
     }
     return shard->reducing;
 }
@@ -85,7 +85,7 @@ static void distribute(void *argument)
 
 void cs_apply_distribute(cs_shard *shard)
 {
-    cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
     cs_stream_call(cs_part_stream(shard, CS_COMM), distribute, shard);
     cs_event done = cs_stream_record(cs_part_stream(shard, CS_COMM));
     cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), done);

@@ -1,4 +1,4 @@
-/* assign.c - which group of the optimizer moves which parameter, and what of it is said at start. */
+/* assign.c - assignment of parameters to parameter groups, and its log lines. */
 #include "base/log.h"
 #include "zero/zero.h"
 

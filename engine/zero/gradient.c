@@ -1,7 +1,8 @@
-/* gradient.c - a unit's gradient from backward to this rank's part of the sum over ranks and micro-batches. */
+/* gradient.c - accumulation of a unit's gradient over micro-batches and its reduction over ranks. */
 #include "zero/part.h"
 
-/* Backward adds to the sum itself; else to a row of the pool, which is then reduced or added. */
+/* True if backward adds to `sum` directly. Else it adds to a row of the pool, which is then reduced or added to
+ * `sum`. */
 static bool sums_in_place(const cs_shard *shard)
 {
     return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
@@ -13,7 +14,8 @@ static void clear(const cs_shard *shard, float *row, int64_t from, int64_t to)
         cs_op_fill(cs_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
 }
 
-/* A row to which nothing was added yet: what layers set when they first come to it stays as it is, the rest is zero. */
+/* Prepares a row to which nothing was added yet: sets it to zero, except parameters whose layer overwrites the gradient
+ * at its first use (cs_param_grows). */
 static void begin_row(const cs_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -28,7 +30,7 @@ static void begin_row(const cs_shard *shard, float *row)
     cs_unit_set_fresh(shard->unit, true);
 }
 
-/* The gradient of a parameter to which no layer came is zero. */
+/* Sets to zero the gradient of each such parameter that no layer has used. */
 static void end_row(const cs_shard *shard)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
@@ -42,7 +44,7 @@ static void end_row(const cs_shard *shard)
 void cs_gradient_open(cs_shard *shard, cs_micro micro)
 {
     if (shard->grad_row)
-        return; /* lent: a borrower's backward opened it already */
+        return; /* the backward of a unit that borrows from this one has opened it */
     float *whole = shard->sum;
     bool begun = micro == CS_LATER_MICRO_BATCH;
     if (!sums_in_place(shard)) {
@@ -59,7 +61,7 @@ void cs_gradient_open(cs_shard *shard, cs_micro micro)
         begin_row(shard, whole);
 }
 
-/* The first micro-batch's gradient sets the sum, a later one's is added. */
+/* The first micro-batch's gradient overwrites the sum, a later one's is added. */
 static void put(cs_shard *shard, cs_tensor sum, cs_tensor gradient)
 {
     if (shard->micro == CS_FIRST_MICRO_BATCH)
@@ -68,13 +70,13 @@ static void put(cs_shard *shard, cs_tensor sum, cs_tensor gradient)
         cs_state_add(cs_part_stream(shard, CS_COMM), sum, gradient);
 }
 
-/* An fp32 row takes another type where it lies, times what gradients are multiplied by before they travel. */
+/* Converts an fp32 row in place to the type that is sent, times prescale_factor. */
 static void pack(cs_shard *shard, void *row, cs_dtype dtype)
 {
-    float before = shard->zero->before;
-    if (dtype != CS_F32 || before != 1)
+    float factor = shard->zero->prescale_factor;
+    if (dtype != CS_F32 || factor != 1)
         cs_state_convert(cs_part_stream(shard, CS_COMM), cs_vector(row, dtype, shard->padded),
-                         cs_vector(row, CS_F32, shard->padded), before);
+                         cs_vector(row, CS_F32, shard->padded), factor);
 }
 
 static void keep_whole(void *argument)
@@ -105,11 +107,11 @@ void cs_gradient_reduce(cs_shard *shard, cs_micro micro)
     if (sums_in_place(shard))
         return;
     if (!cs_part_dry(shard)) {
-        if (shard->reduced.stream) /* the micro-batch before: its job is told by the same fields */
+        if (shard->reduced.stream) /* `reducing` and `micro` are still read by the previous micro-batch's call */
             cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), shard->reduced);
         shard->reducing = cs_pool_data(shard->grad_row);
         shard->micro = micro;
-        cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+        cs_part_follow(shard, CS_COMM, CS_COMPUTE);
         cs_stream_call(cs_part_stream(shard, CS_COMM),
                        shard->zero->stage.grads == CS_SHARDED ? reduce_part : keep_whole, shard);
         shard->reduced = cs_stream_record(cs_part_stream(shard, CS_COMM));
@@ -143,7 +145,7 @@ void cs_gradient_finish(cs_shard *shard)
 {
     if (shard->zero->stage.grads == CS_SHARDED)
         return;
-    cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
     cs_stream_call(cs_part_stream(shard, CS_COMM), reduce_whole, shard);
 }
 

@@ -1,13 +1,13 @@
-/* muon.c - a matrix made nearly orthogonal: five Newton-Schulz iterations (Jordan et al. 2024), in fp32.
+/* muon.c - approximate orthogonalization of a matrix: five Newton-Schulz iterations (Jordan et al. 2024), in fp32.
  *
  * X = u / (|u| + 1e-7); five times: A the Gram matrix of X's shorter side, B = b A + c A A, X = a X + B X (or X B);
- * then u = X sqrt(max(1, rows / columns)). DeepSpeed transposes a tall matrix; here the Gram matrix stands on its other
- * side, which is the same. */
+ * then u = X sqrt(max(1, rows / columns)). DeepSpeed transposes a tall matrix; here the Gram matrix is multiplied from
+ * the other side instead, which gives the same result. */
 #include "zero/zero.h"
 
 #include <math.h>
 
-enum { ITERATIONS = 5, SUM_FLOATS = 64 }; /* of scratch, for the sum of squares */
+enum { ITERATIONS = 5, SUM_FLOATS = 64 }; /* SUM_FLOATS: part of scratch that holds the sum of squares */
 
 static const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
 

@@ -1,4 +1,4 @@
-/* part.c - where an element of a unit's row lies in this rank's memory. */
+/* part.c - address of an element of a unit's row in this rank's buffers. */
 #include "zero/part.h"
 
 bool cs_part_dry(const cs_shard *shard)
@@ -9,6 +9,11 @@ bool cs_part_dry(const cs_shard *shard)
 cs_stream *cs_part_stream(const cs_shard *shard, cs_stream_role role)
 {
     return cs_device_stream(shard->zero->device, role);
+}
+
+void cs_part_follow(const cs_shard *shard, cs_stream_role later, cs_stream_role earlier)
+{
+    cs_stream_follow(cs_part_stream(shard, later), cs_part_stream(shard, earlier));
 }
 
 int64_t cs_part_from(const cs_shard *shard)

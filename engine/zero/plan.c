@@ -1,7 +1,7 @@
-/* plan.c - the memory of a run, before it runs: what stays between steps, by class. */
+/* plan.c - cs_plan_persistent: memory that exists between steps, by kind of data, computed before the run. */
 #include "zero/zero.h"
 
-/* Bytes of the parameters' gaps in this rank's share of the unit. */
+/* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
 static size_t padding_of(const cs_zero *zero, const cs_unit *unit, cs_range part)
 {
     cs_precision types = zero->precision;
@@ -19,7 +19,7 @@ static size_t padding_of(const cs_zero *zero, const cs_unit *unit, cs_range part
     return bytes;
 }
 
-/* Of its padded parameters: all that are held, or those that are saved. */
+/* Rows of the unit's padded parameters: with their gaps (`held`), or only those that are saved. */
 static int64_t rows_of(const cs_unit *unit, bool held)
 {
     int64_t rows = 0;

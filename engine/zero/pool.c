@@ -1,4 +1,4 @@
-/* pool.c - full-size buffers in turn. */
+/* pool.c - a pool of row buffers that units borrow in turn. */
 #include "zero/zero.h"
 #include "base/must.h"
 
@@ -8,12 +8,12 @@ struct cs_row {
     int64_t length;
     void *data;
     bool out;
-    cs_event after; /* when its last use ends; stream NULL: never used */
+    cs_event after; /* done when the last use is over; stream NULL: never used */
 };
 
 struct cs_pool {
     size_t element_bytes;
-    cs_row **rows; /* each its own allocation: borrowers hold the pointers */
+    cs_row **rows; /* each is allocated separately, because borrowers keep the pointers */
     int count;
     bool settled;
 };
@@ -44,7 +44,7 @@ static cs_row *add(cs_pool *pool, int64_t length)
     if (!row || !rows)
         cs_fatal(CS_NO_MEMORY, "out of memory for a pool's list of rows");
     row->length = length;
-    row->data = (void *)((uintptr_t)1 << 45); /* not to be touched until settled */
+    row->data = (void *)((uintptr_t)1 << 45); /* an address that must not be accessed before cs_pool_settle */
     pool->rows = rows;
     pool->rows[pool->count++] = row;
     return row;

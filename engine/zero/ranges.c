@@ -1,7 +1,8 @@
-/* ranges.c - which elements of a rank's rows each group of the optimizer moves: a table that updates are launched over.
+/* ranges.c - table of the ranges of a rank's rows that each parameter group updates; an update launches over it.
  *
- * A unit's parameters of one group share their rule and its hyper-parameters, bar the decay that vectors go without, so
- * that they are one launch. What of it changes from step to step is an argument of the launch: the table stays. */
+ * The parameters of a unit that belong to one group share their rule and its hyper-parameters (except that vectors have
+ * no weight decay), so one launch updates them all. Numbers that change from step to step are arguments of the launch,
+ * so the table never changes. */
 #include "zero/zero.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ size_t cs_ranges_bytes(const cs_model *model)
     return (size_t)cs_round_up(count_entries(model) * (int64_t)sizeof(cs_state_range), ALIGNMENT);
 }
 
-/* Behind the ranges that there are, which are `count` by now: those of a unit's parameters that this group moves. */
+/* Appends the ranges of a unit's parameters that belong to this group. `count`: ranges before; returns those after. */
 static int add_group(cs_ranges *ranges, const cs_shard *shard, int group, int count)
 {
     const cs_unit *unit = cs_shard_unit(shard);

@@ -1,5 +1,5 @@
-/* shard.c - a unit's part with all it owns: opening, gather await release publish, first values and checkpoints
- * (zero.h has the table of what each place makes of each verb; gradient.c and apply.c have the other verbs). */
+/* shard.c - gather, await, release and publish of a unit's parameters; memory, initial values, checkpoint pieces.
+ * zero.h explains the verbs; gradient.c and apply.c have the other ones. */
 #include "zero/part.h"
 #include "base/must.h"
 
@@ -15,7 +15,7 @@ static const cs_optimizer *optimizer_of(const cs_shard *shard, const cs_unit_ent
     return &shard->zero->groups->group[entry->group].optimizer;
 }
 
-/* What collectives touch lies in comm's memory, so that they work in place; the rest is the device's own. */
+/* Buffers that collectives use come from comm, so that collectives work in place; the others come from the device. */
 static void take_memory(cs_shard *shard)
 {
     const cs_zero *zero = shard->zero;
@@ -45,7 +45,7 @@ cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs
     (*shard)->padded = cs_stage_padded(zero, unit->length);
     (*shard)->part = cs_stage_part(zero, (*shard)->padded);
     if (cs_part_dry(*shard))
-        (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* not to be touched */
+        (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* must not be accessed */
     else
         take_memory(*shard);
     return CS_OK;
@@ -93,7 +93,7 @@ void cs_shard_gather(cs_shard *shard)
     shard->gathered = cs_stream_record(cs_part_stream(shard, CS_COMM));
 }
 
-/* Points the unit's parameters into the whole row, those of norms into their own; NULL: away. */
+/* Points the unit's parameters into the whole row, and norms' parameters into `norms`. NULL: sets them absent. */
 static void attach_values(cs_shard *shard, void *whole)
 {
     int64_t place = 0;
@@ -131,7 +131,7 @@ void cs_shard_release(cs_shard *shard)
 
 /* ---- after an update ---- */
 
-/* This rank's elements of the norms, as fp32; others' are zero bits until they are spread. */
+/* Copies this rank's elements of the norms' parameters to `norms` as fp32, and sets other ranks' elements to zero. */
 static void take_norms(cs_shard *shard)
 {
     cs_stream *stream = cs_part_stream(shard, CS_COMPUTE);
@@ -152,12 +152,6 @@ static void take_norms(cs_shard *shard)
     }
 }
 
-/* What `later` is given from here on comes after all that `earlier` was given. */
-static void follow(const cs_shard *shard, cs_stream_role later, cs_stream_role earlier)
-{
-    cs_stream_wait(cs_part_stream(shard, later), cs_stream_record(cs_part_stream(shard, earlier)));
-}
-
 static void spread_values(void *argument)
 {
     cs_shard *shard = argument;
@@ -165,25 +159,25 @@ static void spread_values(void *argument)
                        cs_range_length(shard->part), shard->zero->precision.values);
 }
 
-/* An element has one owner, and the others' zero bits leave its own as they are. */
+/* Every element is non-zero on at most one rank, so summing the bit patterns as integers gathers them. */
 static void spread_norms(void *argument)
 {
     cs_shard *shard = argument;
     cs_comm_all_reduce(shard->zero->comm, shard->norms, cs_stage_norms(shard->zero, shard->unit), CS_I32, CS_SUM);
 }
 
-/* The update itself wrote this rank's values in the compute dtype; the others' follow here. */
+/* The update has written this rank's values in the compute type; this gathers those of the other ranks. */
 void cs_shard_publish(cs_shard *shard)
 {
     take_norms(shard);
-    follow(shard, CS_COMM, CS_COMPUTE);
+    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
     if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
         cs_stream_call(cs_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
         cs_stream_call(cs_part_stream(shard, CS_COMM), spread_norms, shard);
 }
 
-/* ---- first values, checkpoints ---- */
+/* ---- initial values, checkpoints ---- */
 
 int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
 {
@@ -205,7 +199,7 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
     return count;
 }
 
-/* To what they are before the first step; memory that is new is zero already. */
+/* Sets slots to their values before the first step; new memory is zero already. */
 static void set_slots(cs_shard *shard, bool new)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
@@ -251,17 +245,17 @@ void cs_shard_forget(cs_shard *shard)
     set_slots(shard, false);
 }
 
-/* Between the operations before and after it. */
+/* All-gather of a row in place, ordered after the operations before it and before those after it. */
 static void spread_row(cs_shard *shard, void *row, cs_dtype dtype)
 {
-    follow(shard, CS_COMM, CS_COMPUTE);
+    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
     cs_comm_all_gather(shard->zero->comm, row, cs_part_at(row, dtype, shard->part.from), cs_range_length(shard->part),
                        dtype);
-    follow(shard, CS_COMPUTE, CS_COMM);
+    cs_part_follow(shard, CS_COMPUTE, CS_COMM);
 }
 
-/* Slots that some parameters lack have parts of unequal length: what they hold takes its place in a whole row
- * meanwhile. */
+/* If some parameters lack the slot, its ranks' parts have unequal lengths. Then the elements are copied to a temporary
+ * whole row, which is gathered and copied back. */
 static void spread_slot(cs_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;
@@ -276,8 +270,8 @@ static void spread_slot(cs_shard *shard, int slot)
             if (slot >= optimizer_of(shard, entry)->slots)
                 continue;
             cs_tensor own = cs_vector(cs_part_slot(shard, slot, entry->offset), dtype, entry->count);
-            cs_tensor seat = cs_vector(cs_part_at(row, dtype, entry->offset), dtype, entry->count);
-            cs_op_cast(cs_part_stream(shard, CS_COMPUTE), back ? own : seat, back ? seat : own);
+            cs_tensor placed = cs_vector(cs_part_at(row, dtype, entry->offset), dtype, entry->count);
+            cs_op_cast(cs_part_stream(shard, CS_COMPUTE), back ? own : placed, back ? placed : own);
         }
         if (!back)
             spread_row(shard, row, dtype);
@@ -299,10 +293,10 @@ void cs_shard_spread(cs_shard *shard)
                    cs_vector(cs_part_home(shard, cs_part_from(shard)), zero->precision.values, cs_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, cs_part_count(shard)));
     take_norms(shard);
-    follow(shard, CS_COMM, CS_COMPUTE);
+    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
     if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);
-    follow(shard, CS_COMPUTE, CS_COMM);
+    cs_part_follow(shard, CS_COMPUTE, CS_COMM);
 }

@@ -1,4 +1,4 @@
-/* stage.c - the four rows, and what a place means for a length. */
+/* stage.c - the four ZeRO stages, and the number of elements that a rank holds. */
 #include "zero/zero.h"
 
 const cs_stage cs_stages[4] = {

@@ -1,10 +1,10 @@
-/* update.c - one step of all parameters: the rule where it sees one element; where it needs the whole tensor, a
- * direction, something of the whole, and then the step along it.
+/* update.c - the optimizer's update of all parameters. Most rules need one element at a time. LAMB and Muon first
+ * compute a direction, then a quantity of the whole tensor, then a step along the direction.
  *
- * LAMB needs two norms a tensor: exact sums, all tensors' in one all-reduce, so the same bits come out at any stage and
- * world size. Muon needs matrices: a unit's row is collected, each rank works on the matrices dealt to it and clears
- * the others, and the sum over ranks brings every element home. A matrix is worked on by one rank, so its bits do not
- * depend on the world. */
+ * LAMB needs two norms for each tensor. They are exact sums, reduced for all tensors in one all-reduce, so the bits are
+ * the same at every stage and world size. Muon needs whole matrices: a unit's row is gathered, matrices are assigned to
+ * ranks in turn, each rank orthogonalizes its matrices and sets the others to zero, and a sum over ranks returns every
+ * element to its owner. One rank computes a whole matrix, so the bits do not depend on the world size. */
 #include "base/must.h"
 #include "zero/zero.h"
 
@@ -17,11 +17,11 @@ struct cs_update {
     const cs_model *model;
     void *scratch;
     cs_ranges ranges;
-    int *first;     /* of each unit's entries, among all             */
-    cs_exact *sums; /* two an entry: of the value, of the direction  */
-    double *ratios; /* of LAMB's step, by entry                      */
+    int *first;     /* for each unit: index of its first parameter among all */
+    cs_exact *sums; /* two for each parameter: squares of the value, of the direction */
+    double *ratios; /* LAMB's trust ratio for each parameter */
     int entries;
-    int64_t dealt; /* matrices of this step so far: they go round the ranks */
+    int64_t dealt; /* matrices assigned to ranks in this step so far */
     const cs_gate *gate;
     cs_hyper hyper[CS_GROUPS];
 };
@@ -90,7 +90,7 @@ void cs_update_close(cs_update *update)
 
 /* ---- a group's parameters ---- */
 
-/* Those of shard `number` that one group moves, from range `from` of the table on: up to the next group's. */
+/* The ranges of shard `number`, from range `from` on, that belong to the same group as `from`. */
 static cs_range group_from(const cs_update *update, int number, int from)
 {
     const cs_unit *unit = cs_shard_unit(update->shards[number]);
@@ -101,10 +101,10 @@ static cs_range group_from(const cs_update *update, int number, int from)
     return (cs_range){ from, to };
 }
 
-/* The rules of the optimizers that are of this kind, or with DIRECTLY of those that return no direction: a launch a
- * group. */
+/* Runs the rules of all groups whose optimizer is of this kind, or with DIRECTLY of those whose rule returns no
+ * direction: one launch for each group. */
 enum { DIRECTLY = -1 };
-static void walk(cs_update *update, int number, int kind)
+static void run_rules(cs_update *update, int number, int kind)
 {
     cs_shard *shard = update->shards[number];
     const cs_ranges *ranges = &update->ranges;
@@ -118,8 +118,8 @@ static void walk(cs_update *update, int number, int kind)
     }
 }
 
-/* The step along a direction is plain gradient descent, a launch a parameter: each has a ratio of its own in LAMB.
- * LAMB's decay is in the direction; Muon's comes beside it. */
+/* The step along a direction is plain gradient descent, with one launch for each parameter, because LAMB has a ratio
+ * for each. LAMB's direction includes weight decay; Muon's does not, so the step applies it. */
 static void step_along(cs_update *update, int number, int range)
 {
     static const cs_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
@@ -139,20 +139,20 @@ static void step_along(cs_update *update, int number, int range)
 
 enum { WORDS = sizeof(cs_exact) / sizeof(int64_t) };
 
-static void add_up(void *argument)
+static void reduce_sums(void *argument)
 {
     cs_update *update = argument;
     cs_comm_all_reduce(update->zero->comm, update->scratch, 2 * (int64_t)update->entries * WORDS, CS_I64, CS_SUM);
 }
 
-/* Over ranks, from the device to the host, which waits. */
+/* Reduces the sums over ranks and copies them to the host; waits for them. */
 static void fetch_sums(cs_update *update)
 {
     cs_stream *compute = cs_device_stream(update->zero->device, CS_COMPUTE);
     cs_stream *comm = cs_device_stream(update->zero->device, CS_COMM);
-    cs_stream_wait(comm, cs_stream_record(compute));
-    cs_stream_call(comm, add_up, update);
-    cs_stream_wait(compute, cs_stream_record(comm));
+    cs_stream_follow(comm, compute);
+    cs_stream_call(comm, reduce_sums, update);
+    cs_stream_follow(compute, comm);
     cs_stream_fetch(compute, update->sums, update->scratch, 2 * (size_t)update->entries * sizeof *update->sums);
 }
 
@@ -172,7 +172,7 @@ static void find_ratios(cs_update *update)
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
-        walk(update, i, CS_OPTIM_LAMB);
+        run_rules(update, i, CS_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
             if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
                 cs_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
@@ -210,7 +210,7 @@ static void work_on_matrices(cs_update *update, cs_shard *shard)
 
 /* ---- the step ---- */
 
-void cs_update_begin(cs_update *update, const cs_move *move)
+void cs_update_begin(cs_update *update, const cs_update_terms *move)
 {
     const cs_groups *groups = update->zero->groups;
     bool lamb = false;
@@ -229,15 +229,15 @@ void cs_update_begin(cs_update *update, const cs_move *move)
         find_ratios(update);
 }
 
-/* Those whose rule sees one element come first: matrices' work takes the row of gradients for itself. */
+/* Rules that need one element at a time run first, because Muon's work overwrites the row of gradients. */
 void cs_update_take(cs_update *update, int number)
 {
     const cs_ranges *ranges = &update->ranges;
     const cs_groups *groups = update->zero->groups;
     const cs_unit *unit = cs_shard_unit(update->shards[number]);
-    walk(update, number, DIRECTLY);
+    run_rules(update, number, DIRECTLY);
     if (has_kind(groups, unit, CS_OPTIM_MUON)) {
-        walk(update, number, CS_OPTIM_MUON);
+        run_rules(update, number, CS_OPTIM_MUON);
         work_on_matrices(update, update->shards[number]);
     }
     for (int range = ranges->first[number]; range < ranges->first[number + 1]; range++)

@@ -1,30 +1,32 @@
-/* zero.h - who holds what, when: stages, the forms of a unit's parameters, and the verbs of a shard.
+/* zero.h - ZeRO sharding: stages, the buffers that hold a unit's parameters, gradients and optimizer state, and the
+ * operations (verbs) of a shard.
  *
- * ZeRO (Rajbhandari et al., SC 2020) as three words a stage: where parameters, gradients and optimizer state are. The
- * forms:
+ * ZeRO (Rajbhandari et al., SC 2020). A stage says for each of parameters, gradients and optimizer state whether every
+ * rank holds all of it (REPLICATED) or only its own part (SHARDED). A unit's parameters are one row of elements; a
+ * rank's part is a contiguous range of it. The buffers of a unit:
  *
- *  whole    compute dtype, all elements   always if params REPLICATED, else while in use (from the pool)
- *  part     compute dtype, my elements    always if params SHARDED (else my slice of whole)
- *  grad     fp32, all elements            in backward (from the pool); always, and the same as sum, if grads REPLICATED
- *                                         and sums are fp32
- *  sum      my elements                   of what was reduced, between steps; all elements if grads REPLICATED
- *  master   mine by the optimizer's place, always; is part (or whole) itself where it is of their type
- *  slots    as master, as many as the optimizer has; each holds only parameters whose optimizer has it
- *  norms    fp32, all elements of norms   always, where a 16-bit model keeps norms in fp32
+ *  whole    compute type, all elements    exists always if params are REPLICATED, else while in use (from a pool)
+ *  part     compute type, own elements    always if params are SHARDED; else it is a range of whole
+ *  grad     fp32, all elements            during backward (from a pool); if grads are REPLICATED and sums are fp32 it
+ *                                         exists always and is the same buffer as sum
+ *  sum      own elements                  reduced gradients, kept between steps; all elements if grads are REPLICATED
+ *  master   own elements if optim is SHARDED, else all; always. The same buffer as part (or whole) if types are equal
+ *  slots    like master, one buffer for each slot of the optimizer; only for parameters whose optimizer has the slot
+ *  norms    fp32, all elements of norms   always, if a 16-bit model keeps its norms in fp32
  *
- * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h has the row of types).
+ * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h lists the types).
  *
- * What each place makes of each verb:
+ * What each verb does:
  *
- *  gather, release (params)   REPLICATED: nothing             SHARDED: all-gather into a pool row, give it back
- *  reduce (grads)             REPLICATED: accumulates; at the SHARDED: reduce-scatter each micro-batch, add to my part
- *                             boundary all-reduce, or reduce-
+ *  gather, release (params)   REPLICATED: nothing             SHARDED: all-gather into a pool row; return the row
+ *  reduce (grads)             REPLICATED: accumulates; at the SHARDED: reduce-scatter of each micro-batch, which is
+ *                             boundary all-reduce, or reduce- added to this rank's part
  *                             scatter if optim is SHARDED
- *  update (optim)             the rule over all               the rule over my part
- *  publish (optim)            nothing more                    params REPLICATED: all-gather
+ *  update (optim)             updates all elements            updates this rank's part
+ *  publish (optim)            nothing more                    if params are REPLICATED: all-gather
  *
- * A unit's row of `length` elements is padded to a multiple of world size * 64; padding is zero and is never saved. The
- * same holds of the gaps that a row has behind padded parameters (unit/unit.h), where gradients are zero too. */
+ * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The same is true
+ * of the gaps that a row has behind padded parameters (unit/unit.h); their gradients are zero too. */
 #ifndef CS_ZERO_ZERO_H
 #define CS_ZERO_ZERO_H
 
@@ -47,12 +49,12 @@ typedef struct {
 
 extern const cs_stage cs_stages[4];
 
-/* What all shards of an engine share. */
+/* Facts that all shards of an engine share. */
 typedef struct {
     cs_stage stage;
     cs_precision precision;
-    float before;           /* gradients are multiplied by this before they travel */
-    cs_optimizer optimizer; /* optimizer.type, with the most slots that a parameter has */
+    float prescale_factor;  /* gradients are multiplied by this before their reduction over ranks */
+    cs_optimizer optimizer; /* of optimizer.type; its slot count is the maximum over all parameters */
     const cs_groups *groups;
     cs_comm *comm;
     cs_device *device;
@@ -61,18 +63,21 @@ typedef struct {
 
 /* ---- stage.c ---- */
 
-cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                 /* this rank's elements of a row        */
-int64_t cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
-int64_t cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
-/* Elements of the unit's row in `range` that have this slot: all but those of parameters whose optimizer lacks it. */
+cs_range cs_stage_part(const cs_zero *zero, int64_t padded);  /* this rank's elements of a row */
+int64_t cs_stage_padded(const cs_zero *zero, int64_t length); /* a row's length with padding */
+int64_t cs_stage_share(const cs_zero *zero, cs_place place,
+                       int64_t padded); /* elements that a rank holds under `place` */
+/* Number of elements in `range` of the unit's row that have this slot. Parameters whose optimizer has fewer slots have
+ * none. */
 int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
-bool cs_stage_one_copy(const cs_zero *zero);                      /* masters are the values themselves    */
-int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit); /* elements kept in fp32 beside a 16-bit row */
+bool cs_stage_one_copy(const cs_zero *zero); /* true if masters and values are one buffer */
+int64_t cs_stage_norms(const cs_zero *zero,
+                       const cs_unit *unit); /* norm elements kept in fp32 in addition to a 16-bit row */
 
-/* ---- pool.c: full-size rows that units take turns in ----
- * Rows are of the padded length of the unit that asks: units of one length share, a length used once has a row of its
- * own. Before cs_pool_settle the pool only counts how many rows of each length are out at once, and hands out addresses
- * nobody may touch. */
+/* ---- pool.c: buffers of a whole row, which units borrow in turn ----
+ * A row has the padded length of the unit that borrows it; units of equal length share rows. Before cs_pool_settle the
+ * pool counts how many rows of each length are borrowed at the same time, and returns addresses that must not be
+ * accessed (dry run). cs_pool_settle allocates that many. */
 
 typedef struct cs_pool cs_pool;
 typedef struct cs_row cs_row;
@@ -81,12 +86,12 @@ cs_status cs_pool_open(cs_pool **pool, size_t element_bytes);
 void cs_pool_close(cs_pool *pool);
 cs_row *cs_pool_borrow(cs_pool *pool, int64_t length);
 void *cs_pool_data(cs_row *row);
-/* When the row was last in use: whoever borrows waits for it in its own stream. stream NULL: never. */
+/* Done when the last use of the row is over: the borrower makes its own stream wait for it. stream NULL: never used. */
 cs_event cs_pool_after(const cs_row *row);
-/* The row may be lent again once `after` is done. */
+/* The next borrower may write to the row once `after` is done. */
 void cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
 size_t cs_pool_bytes(const cs_pool *pool);
-void cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
+void cs_pool_settle(cs_pool *pool, cs_comm *comm); /* allocates the rows that were counted */
 
 /* ---- shard.c: the verbs ---- */
 
@@ -95,22 +100,22 @@ typedef struct cs_shard cs_shard;
 cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs_pool *values, cs_pool *grads);
 void cs_shard_close(cs_shard *shard);
 
-void cs_shard_gather(cs_shard *shard);  /* one more user wants the whole; starts fetching it for the first */
-void cs_shard_await(cs_shard *shard);   /* the compute stream has the whole, and params point into it      */
-void cs_shard_release(cs_shard *shard); /* one user fewer; the last lets the whole go                      */
+void cs_shard_gather(cs_shard *shard);  /* counts one more user; the first starts the all-gather */
+void cs_shard_await(cs_shard *shard);   /* the compute stream waits for it; parameters point into the row */
+void cs_shard_release(cs_shard *shard); /* counts one user fewer; the last returns the row to the pool */
 
 const cs_unit *cs_shard_unit(const cs_shard *shard);
-void cs_shard_publish(cs_shard *shard); /* new values reach the copies that compute */
+void cs_shard_publish(cs_shard *shard); /* after an update: other ranks' copies get the new values */
 
-/* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
+/* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls cs_shard_spread. */
 void cs_shard_init(cs_shard *shard, uint64_t seed);
-/* The optimizer's memory of earlier steps is gone: slots are what they are before the first step. */
+/* Sets the optimizer's slots to their values before the first step. */
 void cs_shard_forget(cs_shard *shard);
-/* This rank's part of master and slots was set; every copy follows. */
+/* After this rank's part of master and slots was set: updates every other copy of them on all ranks. Collective. */
 void cs_shard_spread(cs_shard *shard);
 
-/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter; master, slots and reduced
- * gradient begin at its first, in the types that the precision has for them. */
+/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
+ * of these elements, in device memory, with the precision's types. */
 typedef struct {
     cs_unit_entry *entry;
     cs_range range;
@@ -118,92 +123,97 @@ typedef struct {
     void *gradient;
     void *slots[CS_OPTIM_SLOTS];
 } cs_shard_piece;
-int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a parameter; returns how many */
+int cs_shard_pieces(
+    cs_shard *shard,
+    cs_shard_piece *pieces); /* `pieces`: one for each parameter of the unit; returns the number filled */
 
-/* ---- gradient.c: from backward to the reduced gradient ---- */
+/* ---- gradient.c: accumulation and reduction of gradients ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
-void cs_gradient_open(cs_shard *shard,
-                      cs_micro micro); /* a full row is there; what is not fresh in it is zero or the sum so far */
-void cs_gradient_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete      */
-void cs_gradient_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                */
+/* Makes a whole row available to backward. It holds the sum so far, or zeros; parameters whose layer sets the gradient
+ * at first use (cs_param_grows) are left as they are. */
+void cs_gradient_open(cs_shard *shard, cs_micro micro);
+void cs_gradient_reduce(cs_shard *shard,
+                        cs_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
+void cs_gradient_finish(cs_shard *shard); /* at the boundary: reduces what was not reduced yet */
 
-/* Of this rank's part of the reduced gradient; *sum is in the device's memory. */
+/* *sum += squares of this rank's part of the reduced gradient times unscale^2; *sum is in device memory. */
 void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
 
-/* ---- apply.c: the means of an update; entry counts the unit's parameters ---- */
+/* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
 
-/* This rank's elements of a parameter, which may be none, in its rows; `tile` is left to the table that it goes into. */
+/* This rank's elements of a parameter (possibly none) as a range of its rows. `tile` is set by cs_ranges_open. */
 cs_state_range cs_apply_range(const cs_shard *shard, int entry);
-/* The rule over some ranges of this rank's rows, as the gate lets it (NULL: open), in one launch. A direction takes the
- * place of the gradient. */
+/* Runs the optimizer's rule over some ranges of this rank's rows in one launch, if the gate is open (NULL: always). A
+ * rule that returns a direction (LAMB, Muon) writes it over the gradient and leaves the master as it is. */
 void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
                    const cs_gate *gate);
-/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. The device's memory. */
+/* sums[0] += squares of this rank's part of a parameter, sums[1] += those of its direction; sums is in device
+ * memory. */
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
-/* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
- * each the sum over ranks of what they left in their rows. */
+/* cs_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can work on whole matrices.
+ * cs_apply_distribute sums the ranks' rows and returns to each rank its own elements. */
 float *cs_apply_collect(cs_shard *shard);
 void cs_apply_distribute(cs_shard *shard);
 
-/* ---- assign.c: which group of the optimizer moves which parameter ---- */
+/* ---- assign.c: assignment of parameters to parameter groups ---- */
 
-/* A glob of cspeed.param_groups that takes no parameter is a fault. */
+/* Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
-void cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
+void cs_assign_print(const cs_groups *groups, const cs_model *model); /* logs one line for each group */
 
-/* ---- ranges.c: which elements of a rank's rows each group of the optimizer moves ---- */
+/* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
 
-/* A table of all units' ranges, a unit's by group: made once, and in the device's memory from then on. */
+/* A table of all units' ranges; the ranges of one unit are ordered by group. Made once, then kept in device memory. */
 typedef struct {
-    cs_state_range *here;        /* the host's copy; the one behind the last says how many tiles there are */
-    const cs_state_range *there; /* the device's                                                          */
-    int *first;                  /* of each unit's ranges; one more                                        */
-    int *entry;                  /* of its unit, that each range is of                                     */
+    cs_state_range *here;        /* the host's copy; `tile` of the entry behind the last is the number of tiles */
+    const cs_state_range *there; /* the same in device memory */
+    int *first;                  /* index of each unit's first range, and the total */
+    int *entry;                  /* for each range: number of its parameter in its unit */
 } cs_ranges;
 
-size_t cs_ranges_bytes(const cs_model *model); /* of the device's memory, on any rank */
+size_t cs_ranges_bytes(const cs_model *model); /* device memory that cs_ranges_open needs, on any rank */
 cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model,
                          void *memory);
-void cs_ranges_close(cs_ranges *ranges); /* accepts the half-open; the memory is its owner's */
-/* Ranges [from, to) of the table, which are one unit's. */
+void cs_ranges_close(cs_ranges *ranges); /* also after a failed open; does not free the memory */
+/* Ranges [from, to) of the table; they must belong to one unit. */
 cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some);
 
-/* ---- update.c: one step of all parameters ---- */
+/* ---- update.c: the optimizer's update of all parameters ---- */
 
 typedef struct cs_update cs_update;
 
 typedef struct {
-    double rate;         /* the schedule's, for optimizer.params.lr            */
-    int64_t t;           /* this update's number, from 1                       */
-    const cs_gate *gate; /* in the device's memory                             */
-    bool cycles;         /* betas stand in place of the optimizer's own        */
+    double rate;         /* learning rate from the schedule */
+    int64_t t;           /* number of this update, from 1 */
+    const cs_gate *gate; /* in device memory */
+    bool cycles;         /* `betas` replace those of the optimizer */
     double betas[2];
-} cs_move;
+} cs_update_terms;
 
-/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's, and keeps
- * cs_ranges_bytes of it at `table`. */
+/* Bytes of scratch memory that Muon's matrices and LAMB's norms need. cs_update_open borrows that much device memory at
+ * `scratch`, and cs_ranges_bytes at `table`. */
 size_t cs_update_scratch(const cs_groups *groups, const cs_model *model);
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
                          void *scratch, void *table);
 void cs_update_close(cs_update *update); /* accepts NULL */
-/* Of this step: hyper-parameters, and the norms that LAMB needs. A step along a direction asks the host for numbers: of
- * an optimizer that directs, the gate is known to be open. */
-void cs_update_begin(cs_update *update, const cs_move *move);
-/* The step of the parameters of shard `number`; cs_shard_publish is due after it. Collective, both. */
+/* Begins an update: sets hyper-parameters and computes LAMB's norms. Optimizers that return a direction wait for
+ * numbers on the host; with them, call it only if the gate is open. Collective. */
+void cs_update_begin(cs_update *update, const cs_update_terms *move);
+/* Updates the parameters of shard `number`; call cs_shard_publish after it. Collective. */
 void cs_update_take(cs_update *update, int number);
 
-/* ---- muon.c: a matrix made nearly orthogonal ---- */
+/* ---- muon.c: orthogonalization of a matrix ---- */
 
 size_t cs_muon_scratch(int64_t rows, int64_t columns);                           /* bytes */
 void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
 
-/* ---- plan.c: the memory of a run, before it runs ---- */
+/* ---- plan.c: memory of a run, computed before it starts ---- */
 
 typedef struct {
-    size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps     */
-    size_t padding;                           /* of these: gaps behind padded parameters */
-    int64_t rows_held, rows_zero;             /* rows of padded parameters, and of their gaps */
+    size_t values, gradients, masters, slots; /* bytes of one rank that exist between steps */
+    size_t padding;                           /* part of these bytes: gaps behind padded parameters */
+    int64_t rows_held, rows_zero;             /* rows of padded parameters; rows of their gaps */
 } cs_plan;
 cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
 

@@ -203,7 +203,7 @@ typedef struct {
     int64_t saved_step; /* of the last checkpoint that this process saved whole; -1: none   */
     double save_stall;  /* seconds this rank's training stood still for it                  */
 } cs_metrics;
-cs_metrics cs_last_step(const cs_engine *engine);
+cs_metrics cs_last_step(cs_engine *engine);
 
 /* Mean loss over the first `batches` micro-batches of `data`, shared out over the ranks (0: all of it, each
  * window once): the same bits for any world size at one thread count. Collective. Leaves the training untouched. */

@@ -141,9 +141,9 @@ static int compute_around(void *kind)
     cs_tensor twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
     for (int round = 1; round <= 3; round++) {
         cs_op_fill(compute, all, (float)(round * (1 + cs_comm_rank(state.comm))));
-        cs_stream_wait(comm, cs_stream_record(compute));
+        cs_stream_follow(comm, compute);
         cs_comm_all_reduce(state.comm, all.data, COUNT, CS_F32, CS_SUM);
-        cs_stream_wait(compute, cs_stream_record(comm));
+        cs_stream_follow(compute, comm);
         cs_op_add(compute, twice, all, all);
         cs_stream_fetch(compute, got, twice.data, sizeof got);
         for (int i = 0; i < COUNT; i++)

@@ -165,7 +165,7 @@ START_TEST(test_defaults)
               s->schedule.base_rate == 1e-3);
     ck_assert(s->steps == 2000 && s->epochs == 0 && s->seed == 1234 && s->seq_len == 256 && s->shuffle &&
               s->prefetch == 1);
-    ck_assert(s->tag_validation == 1 && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
+    ck_assert(s->tag_validation == CS_TAG_WARN && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
               !s->model);
     ck_assert_str_eq(s->comm, "auto");
     ck_assert_str_eq(s->metrics, "metrics.jsonl");

@@ -14,7 +14,7 @@
     }
 #define TERMS(way, by, max, looks)                                                                                     \
     {                                                                                                                  \
-        .step_rows = 8, .before = way, .times = by, .clipping = max, .checked = looks, .scaler = DYNAMIC               \
+        .step_rows = 8, .prescale_factor = way, .sum_factor = by, .clipping = max, .checked = looks, .scaler = DYNAMIC \
     }
 
 static const struct {

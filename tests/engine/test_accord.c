@@ -1,4 +1,4 @@
-/* test_accord.c - ranks that were told different things are found out before they train, and what may differ may. */
+/* test_accord.c - agreement of ranks: different settings are detected before training; some keys may differ. */
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -17,7 +17,7 @@ static const char config_text[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 8, \"n_positions\": 16,\n"
     "               \"vocab_size\": 256 } } }\n";
 
-/* The same said otherwise. */
+/* The same settings in another spelling. */
 static const char other_text[] =
     "{ // two files may say the same\n"
     "  \"cspeed\": { \"steps\": 2.0, \"threads\": 1, \"output\": \"out\", \"eval_interval\": 0, \"save_interval\": 0,\n"
@@ -29,7 +29,7 @@ static const char other_text[] =
 
 enum { RANKS = 3, DISAGREE = 76 };
 
-/* What the last of three ranks has besides: flags, and what becomes of the run. */
+/* Additional flags of the last of three ranks, and the result of the run. */
 static const struct {
     const char *flags;
     int code;
@@ -59,7 +59,7 @@ static const struct {
     { "--config other.json", 0, "finished" },
 };
 
-/* Another run's first lines say "2 of 2 steps are done". */
+/* A second run in the same folder would only print "2 of 2 steps are done". */
 START_TEST(ranks_are_compared)
 {
     shell_enter();
@@ -83,8 +83,8 @@ START_TEST(ranks_are_compared)
 }
 END_TEST
 
-/* One rank has the number of steps from a flag, the others the same from the file, which may be fitted to the machine.
- */
+/* Rank 1 takes the number of steps from a flag; rank 0 takes the same number from the file, where fit_seconds may
+ * reduce it. */
 START_TEST(rank_0_knows_who_gave_the_steps)
 {
     shell_enter();
@@ -110,7 +110,7 @@ typedef struct {
     char of_version[512], of_many[4096];
 } outcome;
 
-/* Each rank has a seed of its own, or all have rank 0's. */
+/* Each rank has its own seed, or all have the same. */
 static int seeds_of_ranks(void *argument)
 {
     static char assignment[64];
@@ -144,8 +144,8 @@ END_TEST
 
 static void compare(cs_engine *engine, json_t *told, cs_status *status, char *sentence, size_t room)
 {
-    cs_status found = cs_accord_compare(engine->comm, told);
-    if (cs_rank(engine) == 1) { /* who is told apart knows it too */
+    cs_status found = cs_agreement_compare(engine->comm, told);
+    if (cs_rank(engine) == 1) { /* the rank that differs gets the error too */
         *status = found;
         snprintf(sentence, room, "%s", cs_error());
     }
@@ -156,7 +156,7 @@ static int other_programs(void *argument)
 {
     outcome *of = argument;
     cs_engine *engine = run_open(&of->spec, NULL);
-    json_t *told = cs_accord_told(engine);
+    json_t *told = cs_agreement_facts(engine);
     if (cs_rank(engine) == 1)
         json_object_set_new(told, "cspeed's version", json_string("9.9"));
     compare(engine, told, &of->version, of->of_version, sizeof of->of_version);

@@ -1,5 +1,5 @@
-/* test_amp.c - Apex's levels: what runs in what, O0 as fp32 bit for bit, gradients as fp32's, fp32 norms and masters at
- * O2, the loss scale. */
+/* test_amp.c - Apex's levels: the types of each operation, O0 equal to fp32 bit for bit, gradients close to fp32's,
+ * fp32 norms and masters at O2, and the loss scale. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -107,14 +107,14 @@ START_TEST(o2_trains)
 }
 END_TEST
 
-/* AdamW's second moment is below what fp16 can hold; SGD has none. */
+/* SGD, because AdamW's second moment underflows in fp16. */
 START_TEST(o3_trains)
 {
     check_level(LEVEL("O3"), "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9}}", 2e-2);
 }
 END_TEST
 
-/* ---- scaled, then unscaled: the gradients of fp32 ---- */
+/* ---- gradients after unscaling equal those of fp32 within a bound ---- */
 
 static double *gradients(const char *amp, double *scale, int64_t *count)
 {
@@ -168,7 +168,7 @@ END_TEST
 typedef struct {
     run_spec spec;
     bool wide;
-    int64_t checked, narrow; /* elements of norms, of others; rank's own */
+    int64_t checked, narrow; /* elements of norms and of other parameters in this rank's part */
     int64_t wrong;
     cs_memory memory[WORLD];
 } norm_look;
@@ -194,7 +194,7 @@ static int look_at_norms(void *argument)
                 cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), value, param->value.data, sizeof value);
             for (int64_t e = 0; wide && e < cs_range_length(pieces[at].range); e++) {
                 job->wrong += value[pieces[at].range.from + e] != master[e];
-                job->wrong += param->decay; /* a norm's are vectors */
+                job->wrong += param->decay; /* norms' parameters are vectors, which do not decay */
                 if (cs_rank(engine) == 0)
                     job->checked++;
             }
@@ -271,7 +271,7 @@ START_TEST(scales)
 }
 END_TEST
 
-/* Apex halves at every overflow, and rises after 2,000 clean steps to 2^24 at most. */
+/* Apex's scale is halved at every overflow, and doubled after 2,000 steps without one, up to 2^24. */
 START_TEST(the_scale_moves_as_apex_says)
 {
     run_spec spec = spec_of(LEVEL("O1"), 0);

@@ -1,4 +1,4 @@
-/* test_context.c - a text read token by token: the same logits as read at once, at every position. */
+/* test_context.c - incremental inference: reading a text in pieces gives the logits of reading it at once. */
 #include "suite.h"
 #include "runs.h"
 
@@ -24,7 +24,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 typedef struct {
     const char *precision, *threads;
-    double within; /* of the largest logit */
+    double within; /* bound of the difference, relative to the largest logit */
 } arithmetic;
 
 static const arithmetic ways[] = {
@@ -115,7 +115,7 @@ START_TEST(every_position_has_the_same_logits)
 }
 END_TEST
 
-/* Five at a time, so that the last piece of sixteen is one row. */
+/* Pieces of five tokens: the last piece of sixteen tokens has one row. */
 START_TEST(a_long_text_is_read_in_pieces)
 {
     static float whole[LOGITS];
@@ -135,7 +135,7 @@ START_TEST(a_long_text_is_read_in_pieces)
 }
 END_TEST
 
-/* Reading between steps changes nothing for the training. */
+/* Reading between steps does not change the training. */
 START_TEST(training_does_not_notice)
 {
     run_spec spec = { .world = 1, .stage = 0, .steps = 3, .precision = "fp32", .dropout = 0.1 };

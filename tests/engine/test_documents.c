@@ -1,4 +1,4 @@
-/* test_documents.c - documents packed into samples train as each of them alone does. */
+/* test_documents.c - packed documents: losses and gradients equal those of each document in its own sample. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -14,10 +14,11 @@
 
 enum { ROWS = 2 * RUN_LENGTH };
 
-/* Of both samples; the first ends within its third document. */
+/* cs_batch.starts of both samples: for each token the position where its document begins. The first sample ends within
+ * its third document. */
 static const int32_t packed[ROWS] = { 0, 0, 0, 0, 0, 5, 6, 6, 6, 6, 6, 6, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 10, 10 };
 
-/* What one micro-batch came to: the loss of each row, and all gradients behind one another. */
+/* Result of one micro-batch: the loss of each row, and all gradients in one array. */
 typedef struct {
     float loss[ROWS];
     double *gradient;
@@ -41,17 +42,17 @@ static void take_gradients(outcome *out, cs_engine *engine)
     }
 }
 
-/* No step is taken. */
+/* Forward and backward without a step. */
 static void run(outcome *out, cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
     cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
     cs_backward(engine);
-    engine->phase = CS_EXPECT_FORWARD;
+    engine->phase = CS_FORWARD;
     take_gradients(out, engine);
 }
 
-/* Borders are nobody's targets. */
+/* Removes the targets at the borders of documents. */
 static void mask_borders(int32_t *targets)
 {
     for (int t = 0; t < ROWS - 1; t++)
@@ -59,7 +60,7 @@ static void mask_borders(int32_t *targets)
             targets[t] = -1;
 }
 
-/* The document that begins at `row`, at the beginning of a sample, alone in the batch. Returns its rows. */
+/* Makes a batch of only the document that begins at `row`, placed at the start of a sample. Returns its rows. */
 static int alone(cs_batch *batch, const cs_batch *from, int row)
 {
     static int32_t inputs[ROWS], targets[ROWS];
@@ -76,7 +77,7 @@ static int alone(cs_batch *batch, const cs_batch *from, int row)
     return count;
 }
 
-/* Where the batch's documents end in a sum of gradients of their own, and in the same losses. */
+/* The losses equal those of the separate documents, and the gradient is the sum of theirs. */
 static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome *whole)
 {
     outcome one = { 0 };
@@ -137,7 +138,7 @@ START_TEST(packed_documents_train_as_if_alone)
 }
 END_TEST
 
-/* Samples of one document each are what samples without starts are, bit for bit. */
+/* Samples of one document each equal samples without starts, bit for bit. */
 START_TEST(one_document_is_no_packing)
 {
     static const char *const precisions[] = { "fp32", "bf16", "fp16" };

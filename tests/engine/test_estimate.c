@@ -1,4 +1,4 @@
-/* test_estimate.c - the memory that is told before a run is the memory of the run, of every rank. */
+/* test_estimate.c - cs_estimate: the memory that it computes for every rank is the memory of a real run. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -62,7 +62,7 @@ START_TEST(what_is_told_is_what_is_held)
 }
 END_TEST
 
-/* ---- as train tells it ---- */
+/* ---- the output of train ---- */
 
 static void write_config(const char *path)
 {
@@ -73,7 +73,7 @@ static void write_config(const char *path)
                       "    \"vocab_size\": 32 } } }\n");
 }
 
-/* The bytes of a line of the table, of its first rank. */
+/* Bytes of the first rank in a line of the table. */
 static size_t bytes_of(const char *name)
 {
     char *out = shell_read("out.txt", NULL);
@@ -110,7 +110,7 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
-/* On a GPU 32 rows are held as 128: 96 rows of 16 elements more, and the words that say so. */
+/* On a GPU 32 rows are padded to 128: 96 additional rows of 16 elements, and a message about it. */
 START_TEST(the_plan_shows_a_padded_vocabulary)
 {
     shell_enter();
@@ -128,7 +128,7 @@ START_TEST(the_plan_shows_a_padded_vocabulary)
 }
 END_TEST
 
-/* The whole is one object, in which the memory is a member. */
+/* The output is one JSON object, in which memory is a member. */
 static void check_json(const char *path)
 {
     char *text = shell_read(path, NULL);

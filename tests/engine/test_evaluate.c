@@ -1,5 +1,5 @@
-/* test_evaluate.c - evaluating and predicting: the same bits in every world, padding that does not count, and a
- * training that does not notice. */
+/* test_evaluate.c - evaluation and prediction: the same bits in every world, padding is not counted, and training is
+ * not changed by it. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -73,8 +73,8 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
     return loss;
 }
 
-/* 11 windows in micro-batches of 2 are 5 and a half, dealt to 1, 2 and 3 ranks; 5 of them end in the middle of a round.
- */
+/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. An evaluation of 5
+ * micro-batches ends in the middle of a round. */
 START_TEST(every_world_evaluates_to_the_same_bits)
 {
     enter_with_tokens();
@@ -93,7 +93,7 @@ START_TEST(every_world_evaluates_to_the_same_bits)
 }
 END_TEST
 
-/* One window at a time needs no padding; and fewer windows are another mean. */
+/* Micro-batches of one window need no padding; fewer windows have another mean. */
 START_TEST(padding_does_not_count)
 {
     enter_with_tokens();
@@ -107,7 +107,7 @@ START_TEST(padding_does_not_count)
 }
 END_TEST
 
-/* ---- a training that is evaluated ---- */
+/* ---- evaluation during training ---- */
 
 typedef struct {
     run_spec spec;
@@ -116,7 +116,7 @@ typedef struct {
     uint32_t masters[MOST_WORLD];
 } training;
 
-/* Looks between the micro-batches of a step too. */
+/* Evaluates also between the micro-batches of a step. */
 static int train(void *argument)
 {
     training *job = argument;

@@ -1,4 +1,4 @@
-/* test_finite.c - a training that is not finite any more says so, keeps its good checkpoints, and ends. */
+/* test_finite.c - training with NaN or infinity: it is reported, good checkpoints are kept, and the run ends. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -66,13 +66,13 @@ static void check_latest(const char *name)
 #define FIRST " is not finite is transformer.wte.weight"
 #define IN_ROW "were not finite in 10 steps in a row, the first of them step "
 
-/* Four good steps, then steps that are not finite: the good checkpoints stay, and nothing is tried again. */
+/* Four good steps, then steps that are not finite: the good checkpoints are kept, and the launcher does not restart. */
 START_TEST(a_run_that_is_not_finite_ends)
 {
     static const struct {
         int ranks;
-        const char *all, *bad;          /* options of both runs, and of the second alone */
-        const char *first, *step, *why; /* said: of a step, which, and at the end       */
+        const char *all, *bad;          /* options of both runs; additional ones of the second run */
+        const char *first, *step, *why; /* expected messages: about a step, its number, and at the end */
     } cases[] = {
         { 1, FP32, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
         { 2, "--set zero_optimization.stage=3 --set cspeed.async_save=true ", STEEP, FIRST,
@@ -109,7 +109,7 @@ END_TEST
 
 #define O3 "--set 'amp={\"enabled\": true, \"opt_level\": \"O3\"}' "
 
-/* Apex's O3 with AdamW at its defaults: the second moment is below what fp16 holds. */
+/* Apex's O3 with AdamW's defaults: the second moment underflows in fp16. */
 START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
@@ -118,7 +118,8 @@ START_TEST(o3_does_not_end_in_silence)
     int streaks = count_of(out, "warning: step ");
     ck_assert_msg(streaks >= 1 && count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
-    /* the last step comes before patience ends: its parameters are finite, and no step from them is */
+    /* the run reaches its last step before patience is exhausted: its parameters are finite, but no later step would
+     * be */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
     ck_assert_msg(strstr(out, "train: the loss or the gradients of step 5, the last, are not finite") != NULL,
                   "%.3000s", out);
@@ -129,7 +130,7 @@ END_TEST
 
 #define HALF "--set 'fp16={\"enabled\": true, \"fp16_master_weights_and_grads\": true}' "
 
-/* The update itself leaves parameters that fp16 cannot hold: no loss has told of it yet when they are to be saved. */
+/* The update makes parameters overflow in fp16; when they are to be saved, no loss has shown it yet. */
 START_TEST(what_is_not_finite_is_not_saved)
 {
     prepare();
@@ -152,7 +153,7 @@ START_TEST(what_is_not_finite_is_not_saved)
 }
 END_TEST
 
-/* Patience 0: it goes on to its last step, and only then says that there is nothing to save. */
+/* nan_patience 0: the run continues to its last step and fails only when it cannot save. */
 START_TEST(patience_may_be_endless_or_short)
 {
     prepare();
@@ -178,10 +179,10 @@ enum { WORLD = 2, STEPS = 5, POISONED = 2, UNIT = 2 };
 typedef struct {
     run_spec spec;
     int64_t not_finite[STEPS];
-    char name[128]; /* of the poisoned parameter */
+    char name[128]; /* name of the parameter that was set to a bad value */
 } job;
 
-/* An element of the last rank's last parameter of a unit, set here and spread everywhere; what it was. */
+/* Sets an element of the last parameter in the last rank's part, on all ranks; returns its earlier value. */
 static float poke(cs_engine *engine, float value, char *name)
 {
     cs_shard_piece pieces[32];

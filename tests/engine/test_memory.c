@@ -1,5 +1,5 @@
-/* test_memory.c - persistent bytes equal the formula to the byte, what is held equals what is said, a step allocates
- * nothing. */
+/* test_memory.c - persistent memory equals the formula to the byte, allocated memory equals reported memory, and a step
+ * allocates nothing. */
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -12,7 +12,7 @@
 
 enum { UNITS = 5, PAGE = 4096 };
 
-/* The tiny GPT-2's units, elements. */
+/* Elements of the tiny GPT-2's units. */
 static int64_t unit_elements(int unit)
 {
     int64_t width = 24, vocabulary = 61, positions = 16;
@@ -21,7 +21,8 @@ static int64_t unit_elements(int unit)
     return unit == 0 ? (vocabulary + positions) * width : unit <= 3 ? block : 2 * width;
 }
 
-/* ZeRO's table: bytes an element of (values, gradients, masters, slots), and what is divided by the world. */
+/* ZeRO's table: bytes for each element of (values, gradients, masters, slots), and which are divided by the world
+ * size. */
 static cs_memory formula(int stage, int world, size_t value_bytes)
 {
     cs_memory memory = { 0 };
@@ -37,7 +38,7 @@ static cs_memory formula(int stage, int world, size_t value_bytes)
     return memory;
 }
 
-/* comm begins each allocation at a page: a unit's values and its gradients are one each. */
+/* comm rounds each allocation to pages; a unit has one for values and one for gradients. */
 static size_t heap_of(int stage, int world, size_t value_bytes)
 {
     size_t bytes = 0;
@@ -51,7 +52,7 @@ static size_t heap_of(int stage, int world, size_t value_bytes)
     return bytes;
 }
 
-/* What was said is what was taken. A unit has at most one row of values and one of gradients. */
+/* Reported memory equals allocated memory. A unit has at most one row of values and one of gradients. */
 static void check_held(const cs_memory *said, const run_held *open, const run_held *first, const run_held *end,
                        size_t heap)
 {
@@ -107,7 +108,7 @@ START_TEST(recomputation_needs_less)
 }
 END_TEST
 
-/* A prefetched unit more at a time is one more row of its length. */
+/* One more prefetched unit needs one more row of its length. */
 START_TEST(prefetch_costs_one_row_a_unit)
 {
     run_spec spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0 };
@@ -128,7 +129,7 @@ static void write_at(const char *root, const char *file, const char *words)
     shell_write(path, words);
 }
 
-/* What the host has, and what each control group from the process's own to the root leaves. */
+/* Free memory of the host, and what each control group, from the process's own to the root, still allows. */
 START_TEST(the_room_of_a_host)
 {
     static const struct {
@@ -142,7 +143,7 @@ START_TEST(the_room_of_a_host)
           700000 },
         { "d", "0::/job/rank\n", "max\n", "600000\n", "", "700000\n", 100000 },
         { "e", "0::/job/rank\n", "1000000\n", "1000001\n", "", "max\n", 1 },
-        { "f", "1:memory:/\n", "1\n", "0\n", "", "900000\n", 300000 }, /* the mount's root is its group */
+        { "f", "1:memory:/\n", "1\n", "0\n", "", "900000\n", 300000 }, /* the process's group is the mount's root */
     };
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -161,7 +162,7 @@ START_TEST(the_room_of_a_host)
 }
 END_TEST
 
-/* 16 TB of parameters: refused before they are allocated, with the figures, by each rank of the host. */
+/* 16 TB of parameters: each rank refuses them before allocation, with the sizes. */
 START_TEST(a_model_beyond_the_host_is_refused)
 {
     static const char *const wanted[] = { "optimizer states",

@@ -1,5 +1,5 @@
-/* test_overflow.c - steps that overflow are skipped by every rank alike: no bit of the state moves, the schedule
- * stands, the loss scale moves as its state machine says, and training goes on. */
+/* test_overflow.c - steps that overflow: every rank skips them, state and schedule do not change, the loss scale
+ * follows its state machine, and training continues. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -9,11 +9,11 @@
 
 enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 
-/* What one rank saw of a step. */
+/* Observations of one rank about one step. */
 typedef struct {
     double loss, norm, scale, rate;
-    double wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
-    bool skipped, moved;              /* moved: a bit of this rank's masters or slots did     */
+    double wanted_scale, wanted_rate; /* from the state machine and the schedule, computed separately */
+    bool skipped, moved;              /* moved: a bit of this rank's masters or slots changed */
     int64_t total_skipped;
 } seen;
 
@@ -23,7 +23,7 @@ typedef struct {
     seen of[WORLD][STEPS];
 } run;
 
-/* The last rank's first master of the first block, set here and spread everywhere; returns what it was. */
+/* Sets the first master of the first block in the last rank's part, on all ranks; returns its earlier value. */
 static float poke(cs_engine *engine, float value)
 {
     cs_shard_piece pieces[32];
@@ -98,7 +98,7 @@ static run *train_all(int stage, const char *precision, int steps, bool poison, 
     return job;
 }
 
-/* What holds of every step of every run. */
+/* Properties of every step of every run. */
 static void check_step(const run *job, int step)
 {
     for (int rank = 0; rank < WORLD; rank++) {
@@ -154,7 +154,7 @@ START_TEST(fp16_finds_its_scale_at_stage_3)
 }
 END_TEST
 
-/* One bad number on one rank: that step alone is skipped, everywhere. */
+/* One infinite value on one rank: all ranks skip that step, and only that step. */
 START_TEST(bf16_skips_what_is_not_finite)
 {
     for (int stage = 0; stage <= 3; stage++) {
@@ -209,8 +209,8 @@ static int largest_scale(int accumulation)
     return max;
 }
 
-/* DeepSpeed divides the loss by gradient_accumulation_steps before backward: a scale that fits there fits here. A sum of
- * more micro-batches never leaves a smaller range. */
+/* DeepSpeed divides the loss by gradient_accumulation_steps before backward, so a scale that does not overflow there
+ * must not overflow here. More micro-batches must not reduce the largest scale that fits. */
 START_TEST(accumulation_takes_nothing_of_the_scale)
 {
     int alone = largest_scale(1);

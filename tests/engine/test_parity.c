@@ -1,5 +1,5 @@
-/* test_parity.c - fifty steps as PyTorch takes them: the losses of parity.golden, which tests/peers/train_parity.py
- * wrote (it says what is trained, and how), at the stages and worlds that cut a batch differently. */
+/* test_parity.c - parity with PyTorch: the losses of fifty steps equal those in parity.golden, at several stages and
+ * world sizes. tests/peers/train_parity.py wrote that file and describes the training. */
 #include "suite.h"
 #include "golden.h"
 #include "near.h"

@@ -1,5 +1,5 @@
-/* test_precision.c - what each precision's numbers are kept in: types, bytes, what travels; and every mode trains,
- * alike at every stage. */
+/* test_precision.c - precision modes: types and bytes of stored and sent data; every mode trains equally at every
+ * stage. */
 #include "suite.h"
 #include "runs.h"
 #include "engine.h"
@@ -18,7 +18,7 @@ typedef struct {
     const char *precision; /* of run_spec */
     const char *set[SETS];
     cs_precision types;
-    double bound; /* of the losses of 10 steps from those in fp32, relative */
+    double bound; /* maximum relative difference of the losses of 10 steps from those in fp32 */
 } mode;
 
 #define MASTERS "bf16.bf16_master_weights_and_grads=true"
@@ -103,7 +103,7 @@ START_TEST(a_row_of_types)
 }
 END_TEST
 
-/* ---- every mode trains, alike at every stage, near fp32, in the bytes that its types say ---- */
+/* ---- every mode trains: equal at every stage, close to fp32, with the memory of its types ---- */
 
 static void near_fp32(const mode *its, const run_result *result, const run_result *wide, int steps, int index)
 {
@@ -153,7 +153,8 @@ START_TEST(every_mode_trains_alike_at_every_stage)
     run_spec plain = spec_of(&modes[0], 0, STEPS);
     run_train(&plain, &wide);
     for (int i = 0; i < MODES; i++) {
-        bool usual = modes[i].types.sums == CS_F32 && modes[i].types.wire == CS_F32; /* test_stages has these at all */
+        bool usual =
+            modes[i].types.sums == CS_F32 && modes[i].types.wire == CS_F32; /* test_stages tests these at all stages */
         for (int stage = 0; stage <= 3; stage += usual ? 3 : 1) {
             run_spec spec = spec_of(&modes[i], stage, STEPS);
             run_result *result = stage == 0 ? &first : &other;
@@ -168,11 +169,11 @@ START_TEST(every_mode_trains_alike_at_every_stage)
 }
 END_TEST
 
-/* ---- what travels ---- */
+/* ---- bytes sent ---- */
 
 typedef struct {
     run_spec spec;
-    uint64_t bytes; /* of rank 0, in the second step */
+    uint64_t bytes; /* sent by rank 0 in the second step */
 } trip;
 
 static int travel(void *argument)
@@ -205,7 +206,7 @@ START_TEST(half_the_bytes_travel)
 {
     uint64_t all = 0;
     for (int unit = 0; unit < UNITS; unit++)
-        all += padded_elements(unit) / WORLD; /* of a rank's part, for the one other rank */
+        all += padded_elements(unit) / WORLD; /* this rank's part, which the other rank receives */
     for (int stage = 0; stage <= 3; stage++) {
         uint64_t times = stage == 1 ? 1 : 2; /* a reduce-scatter; an all-reduce, or one for each of two micro-batches */
         uint64_t wide = bytes_of(stage, NULL);
@@ -220,7 +221,7 @@ END_TEST
 
 /* ---- accumulation in 16 bits ---- */
 
-/* Adding 8 micro-batches in bf16 rounds 7 times more than in fp32; both near the truth, and not the same. */
+/* Adding 8 micro-batches in bf16 rounds 7 times; the result is close to that in fp32, but not equal. */
 START_TEST(accumulation_rounds_where_it_says)
 {
     run_result wide, half;
@@ -239,7 +240,7 @@ START_TEST(accumulation_rounds_where_it_says)
 }
 END_TEST
 
-/* ---- checkpoints hold what the types say, and load into others ---- */
+/* ---- checkpoints have the precision's types, and load into other precisions ---- */
 
 typedef struct {
     run_spec first, second;
@@ -306,7 +307,7 @@ START_TEST(checkpoints_of_every_type)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- unsupported settings ---- */
 
 START_TEST(refusals)
 {

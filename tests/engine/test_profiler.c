@@ -1,4 +1,4 @@
-/* test_profiler.c - the profile of one forward pass: its shape, and counts against the sizes of a tiny GPT-2. */
+/* test_profiler.c - flops_profiler: format of the profile, and its counts against the sizes of a tiny GPT-2. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* runs.c: 3 blocks, 24 wide, on 2 samples of 12 tokens out of 61. */
+/* The model of runs.c: 3 blocks of width 24, 2 samples of 12 tokens, a vocabulary of 61. */
 enum { BLOCKS = 3, WIDTH = 24, ROWS = 24, POSITIONS = 16 };
 
 static double thousands(double value)

@@ -1,5 +1,5 @@
-/* test_reduction.c - from each rank's gradients to one update: mean or sum, divided before or after, clipped, weighted
- * by what counted. */
+/* test_reduction.c - gradient reduction over ranks: mean or sum, division before or after, clipping, and weighting by
+ * the number of target rows. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -59,7 +59,7 @@ START_TEST(a_sum_is_world_times_the_mean)
         spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.02}}";
         run_train(&spec, &mean);
         spec.set[1] =
-            "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}"; /* half the rate of twice the gradient */
+            "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}"; /* half the rate for twice the gradient */
         spec.set[2] = "gradient_allreduce_op=SUM";
         run_train(&spec, &sum);
         close_to(&mean, &sum, 2, 1e-6, "sum");
@@ -67,7 +67,7 @@ START_TEST(a_sum_is_world_times_the_mean)
 }
 END_TEST
 
-/* What travels in fp16 must stay below 65504: that is what dividing first is for. */
+/* Sums in fp16 must stay below 65504; dividing before the reduction ensures that. */
 START_TEST(dividing_first_keeps_fp16_in_range)
 {
     static const struct {
@@ -96,7 +96,7 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    double moved[4], norm; /* squares, of each rank's part */
+    double moved[4], norm; /* moved: sum of squared changes in each rank's part */
 } move;
 
 static double part_of(cs_engine *engine, float *values, bool apart)
@@ -132,7 +132,7 @@ static int move_once(void *argument)
     return 0;
 }
 
-/* Plain SGD at rate 1 moves by the gradient itself. */
+/* Plain SGD at learning rate 1 changes parameters by exactly the gradient. */
 START_TEST(an_update_is_no_longer_than_the_clip)
 {
     static const struct {
@@ -160,7 +160,7 @@ END_TEST
 
 /* ---- weights ---- */
 
-/* Masks leave ranks with different counts: what counts is the token, not the rank it fell to. */
+/* Ranks have different numbers of targets: every token has the same weight, whichever rank it is on. */
 START_TEST(losses_weigh_tokens_on_any_world)
 {
     run_result one, two, four;

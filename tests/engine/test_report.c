@@ -1,4 +1,4 @@
-/* test_report.c - the lines of a training, in the shapes that readers of DeepSpeed's logs look for. */
+/* test_report.c - log lines of a training, in the formats that tools for DeepSpeed's logs expect. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"
@@ -90,7 +90,7 @@ START_TEST(momentum_of_an_optimizer)
 }
 END_TEST
 
-/* Micro-lines for each micro-step, a line for each step, and what the optimizer's parts are called at each stage. */
+/* One line for each micro-batch, one for each step, and the names of the optimizer's phases at each stage. */
 START_TEST(wall_clock_breakdown)
 {
     static const char *const optimizer[] = { "^none$",
@@ -133,7 +133,7 @@ START_TEST(memory_breakdown)
     ck_assert_int_eq(lines_count(lines, "^MA " GB " +Max_MA " GB " +CA " GB " +Max_CA " GB " $"), 12);
     ck_assert_int_eq(lines_count(lines, "^CPU Virtual Memory:  used = " GB ", percent = [0-9.]+%$"), 12);
     ck_assert(lines_number(lines, "percent = ") > 0);
-    ck_assert(lines_number(lines, "Max_CA ") > 0); /* a process has pages */
+    ck_assert(lines_number(lines, "Max_CA ") > 0); /* the resident set of a process is not empty */
     free(lines);
     shell_leave();
 }

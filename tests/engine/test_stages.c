@@ -1,5 +1,4 @@
-/* test_stages.c - stages 0, 1, 2, 3 train alike: bit for bit where they must, within a bound where they add in another
- * order. */
+/* test_stages.c - ZeRO stages 0 to 3 train equally: bit for bit if they add in the same order, else within a bound. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -24,7 +23,7 @@ static void learns(const run_result *result, int steps)
     ck_assert(isfinite(result->loss[steps - 1]));
 }
 
-/* No accumulation, clipping on: every stage, with and without recomputation, the same losses and norms. */
+/* Without accumulation and with clipping, every stage has the same losses and norms, with and without recomputation. */
 static void all_stages_alike(int world, const char *precision, double dropout)
 {
     run_spec spec = { .world = world, .stage = 0, .precision = precision, .dropout = dropout, .prefetch = 1 };
@@ -96,7 +95,7 @@ static void close_losses(const run_result *a, const run_result *b, int steps, do
                       i + 1, a->loss[i], b->loss[i]);
 }
 
-/* With accumulation stages 0, 1 and 2, 3 are pairs of the same bits; the pairs add in another order. */
+/* With accumulation stages 0 and 1 have the same bits, and so do 2 and 3; the two pairs add in different orders. */
 static void accumulation(const char *precision, double bound)
 {
     run_spec spec = { .world = 2, .micro = 1, .precision = precision, .prefetch = 1 };
@@ -117,14 +116,15 @@ START_TEST(accumulation_fp32)
 }
 END_TEST
 
-/* bf16 rounds parameters to 8 bits after every step, so that a last-bit difference of a sum now and then moves one. */
+/* bf16 rounds parameters to 8 bits after every step, so a last-bit difference of a sum sometimes changes a
+ * parameter. */
 START_TEST(accumulation_bf16)
 {
     accumulation("bf16", 2e-3);
 }
 END_TEST
 
-/* Which sample is where does not depend on the world: the same 4 samples a step on 1, 2 and 4 ranks. */
+/* The samples of a step do not depend on the world size: the same 4 samples on 1, 2 and 4 ranks. */
 START_TEST(worlds_agree)
 {
     run_spec spec = { .world = 1, .stage = 2, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1 };

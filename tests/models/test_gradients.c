@@ -11,13 +11,13 @@
 /* Returns the loss of the batch at the present parameters; the gradient remains in the shards, and no step is taken. */
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
-    const cs_step_sums *words = &engine->boundary.there->words;
+    const cs_step_sums *sums = &engine->judge.device->sums;
     cs_exact sum;
     cs_forward(engine, batch);
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &words->loss, sizeof sum);
+    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &sums->loss, sizeof sum);
     double loss = cs_exact_value(&sum) / (double)engine->loss_rows_counted;
     cs_backward(engine);
-    engine->phase = CS_EXPECT_FORWARD;
+    engine->phase = CS_FORWARD;
     return loss;
 }
 

@@ -171,7 +171,7 @@ START_TEST(an_exported_model_of_bytes_reads_texts)
     enter();
     shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
     expect(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
-    expect(0, train(2, "plain.json --data a.txt --model bytes --output next"), "a token a byte");
+    expect(0, train(2, "plain.json --data a.txt --model bytes --output next"), "one token for each byte");
     shell_leave();
 }
 END_TEST
@@ -235,7 +235,7 @@ START_TEST(texts_of_every_sort_are_read)
     shell_write("more/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
     shell_write("more/c.jsonl", "{\"body\": \"Lines of JSON with a key of their own, and twice of it.\"}\n");
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --output packed a.txt", CS_BIN), 0);
-    expect(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "a token a byte");
+    expect(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "one token for each byte");
     expect(0,
            train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
                     "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),

@@ -159,7 +159,7 @@ static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
 /* What `later` is given from here on comes after all that `earlier` was given. */
 static void follow(cs_device *device, cs_stream_role later, cs_stream_role earlier)
 {
-    cs_stream_wait(&device->streams[later], cs_stream_record(&device->streams[earlier]));
+    cs_stream_follow(&device->streams[later], &device->streams[earlier]);
 }
 
 /* The comm stream is captured from because it waits for a stream that is. */

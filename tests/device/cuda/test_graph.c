@@ -62,7 +62,7 @@ static float fetch(cs_tensor row)
 static cs_event count_up(void)
 {
     cs_op_add(compute, sum, sum, one);
-    cs_stream_wait(comm, cs_stream_record(compute));
+    cs_stream_follow(comm, compute);
     cs_state_add(comm, all, sum);
     cs_event added = cs_stream_record(comm);
     cs_stream_wait(compute, added);

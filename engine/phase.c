@@ -1,0 +1,98 @@
+/* phase.c - begin and end of a training phase: order of the calls, clocks, memory report, profilers. */
+#include "engine.h"
+#include "base/beat.h"
+#include "base/must.h"
+
+/* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after it. */
+static const struct {
+    const char *verb, *range, *before, *after;
+    cs_phase due, next;
+} phases[] = {
+    [CS_FORWARD] = { "cs_forward", "forward", "Engine before forward", "Engine after forward", CS_FORWARD,
+                     CS_BACKWARD },
+    [CS_BACKWARD] = { "cs_backward", "backward", "Engine before backward", "Engine after backward", CS_BACKWARD,
+                      CS_STEP },
+    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD }, /* report.c prints the rest */
+    [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
+};
+
+void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb)
+{
+    if (engine->phase != due)
+        cs_fatal(CS_UNSUPPORTED, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
+                 phases[engine->phase].verb);
+}
+
+double cs_phase_clock(cs_engine *engine)
+{
+    if (engine->settings->wall_clock_breakdown && cs_device_has_own_memory(engine->device))
+        cs_walk_settle(engine);
+    return cs_clock_seconds();
+}
+
+void cs_phase_begin(cs_engine *engine, cs_phase phase)
+{
+    cs_phase_expect(engine, phases[phase].due, phases[phase].verb);
+    if (phases[phase].before)
+        cs_memory_report_print(engine, phases[phase].before);
+    if (phase == CS_FORWARD && engine->micro == 0)
+        engine->seconds = (cs_phase_seconds){ 0 };
+    engine->phase_started = cs_clock_seconds();
+    engine->phase_flops = cs_device_flops(engine->device);
+    if (phase == CS_FORWARD)
+        cs_profile_start(engine);
+    cs_device_enter(engine->device, phases[phase].range);
+}
+
+/* The time since the phase began; the phase begins again now. */
+static double lap(cs_engine *engine)
+{
+    double now = cs_phase_clock(engine), seconds = now - engine->phase_started;
+    engine->phase_started = now;
+    return seconds;
+}
+
+void cs_phase_reduced(cs_engine *engine)
+{
+    double seconds = lap(engine);
+    engine->seconds.backward += seconds;
+    engine->seconds.reduce += seconds;
+}
+
+static void report_step(cs_engine *engine)
+{
+    if (engine->micro > 0) {
+        cs_report_micro(engine);
+        return;
+    }
+    engine->last_seconds = engine->seconds;
+    cs_report_step(engine);
+    cs_beat_step(engine->metrics.step);
+}
+
+/* An evaluation between two steps counts neither for the time nor for the operations of the next step. */
+static void exclude_from_step(cs_engine *engine)
+{
+    engine->started += lap(engine);
+    engine->flops_before += cs_device_flops(engine->device) - engine->phase_flops;
+}
+
+void cs_phase_end(cs_engine *engine, cs_phase phase)
+{
+    cs_device_leave(engine->device);
+    engine->phase = phases[phase].next;
+    if (phase == CS_FORWARD)
+        engine->seconds.forward += lap(engine);
+    else if (phase == CS_BACKWARD)
+        engine->seconds.backward += lap(engine);
+    else if (phase == CS_STEP)
+        engine->seconds.step += lap(engine);
+    else
+        exclude_from_step(engine);
+    if (phase == CS_FORWARD)
+        cs_profile_stop(engine);
+    if (phases[phase].after)
+        cs_memory_report_print(engine, phases[phase].after);
+    if (phase == CS_STEP)
+        report_step(engine);
+}
