@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "base/range.h"
+#include "base/status.h"
 #include "cspeed/comm.h"
 
 typedef struct {
@@ -64,7 +65,7 @@ typedef struct {
     int64_t keep_every;       /* steps whose checkpoint is never pruned: multiples of this; 0: none */
     int64_t step;
     json_t *line;           /* what this checkpoint continues (line.h), to which it is added when it is whole, on
-                                    * rank 0; NULL: not recorded */
+                             * rank 0; NULL: not recorded */
     const json_t *damaged;  /* names of folders in dir that are damaged and to be kept, or NULL */
     const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t piece_count;

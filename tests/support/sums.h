@@ -3,6 +3,7 @@
 #define CS_TESTS_SUMS_H
 
 #include "base/status.h"
+#include "device/device.h"
 #include "cspeed/comm.h"
 
 /* A rank's function returns 1 with the sentence when something is not as it should be. */
