@@ -37,8 +37,7 @@ typedef struct cs_tokens_writer cs_tokens_writer;
 /* Writes to a temporary name beside `path`; cs_tokens_finish makes it appear whole. Vocabularies up to 65536 take two
  * bytes a token, larger ones four. */
 cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t vocab_size);
-cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int64_t count);
-/* The same with learnt[i] false for a token that is no target. */
+/* Appends tokens. learnt[i] is false for a token that is not a target of training; learnt NULL: all are targets. */
 cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
 cs_status cs_tokens_document(cs_tokens_writer *writer); /* the next token begins a document */
 cs_status cs_tokens_finish(cs_tokens_writer *writer);   /* frees the writer in any case */

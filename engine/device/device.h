@@ -37,7 +37,6 @@ const char *cs_device_kind(const cs_device *device);
 const char *
 cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
 int cs_device_threads(const cs_device *device);
-bool cs_device_is_dry(const cs_device *device);
 /* A device of this kind ("cpu", "cuda", "auto") is to hold matrices whose rows are the columns of a product with zero
  * rows behind, up to a multiple of so many: 128 of a GPU, where rows of other lengths take a product's slow kernels;
  * 1 of a CPU. "auto" is what cs_device_open would take here, were it able to. */
@@ -86,7 +85,6 @@ typedef struct {
 } cs_event;
 
 cs_stream *cs_device_stream(cs_device *device, cs_stream_role role);
-cs_device *cs_stream_device(cs_stream *stream);
 /* Runs call(argument) in the stream's order; *argument must live until then. At most 64 calls may wait. */
 void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 cs_event cs_stream_record(cs_stream *stream);           /* done when all given so far is done      */
@@ -105,11 +103,5 @@ void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes
 void cs_device_graph_begin(cs_device *device, uint64_t key);
 void cs_device_graph_end(cs_device *device);
 bool cs_device_has_graphs(const cs_device *device);
-
-/* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
- * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by
- * comm. In a thread other than the one that opened the device, the comm worker's say, the caller runs them all
- * itself. */
-void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
 #endif
