@@ -1,4 +1,4 @@
-/* thread_pool.c - numbered tasks shared by a few threads. */
+/* thread_pool.c - runs numbered tasks on several threads. */
 #include "base/thread_pool.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ typedef struct {
     void *argument;
     int64_t count;
     _Atomic int64_t next;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* protects the members below */
     cs_status status;
     char why[SENTENCE];
 } crew;
@@ -25,7 +25,7 @@ static void keep_failure(crew *c, cs_status status)
         snprintf(c->why, sizeof c->why, "%s", cs_error());
     }
     pthread_mutex_unlock(&c->mutex);
-    atomic_store(&c->next, c->count); /* nobody begins another */
+    atomic_store(&c->next, c->count); /* no thread begins another task */
 }
 
 static void *work(void *argument)
@@ -45,7 +45,8 @@ cs_status cs_crew_run(int threads, int64_t count, cs_status (*task)(void *argume
     int started = 0;
     crew c = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
     while (started < MOST_THREADS && started + 1 < threads && started + 1 < count &&
-           pthread_create(&thread[started], NULL, work, &c) == 0) /* with fewer threads it only takes longer */
+           pthread_create(&thread[started], NULL, work, &c) == 0) /* if a thread cannot be created, fewer threads do the
+                                                                   * work */
         started++;
     work(&c);
     for (int i = 0; i < started; i++)
