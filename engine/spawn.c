@@ -90,7 +90,7 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
                 _exit(1); /* the parent died before we asked to be told */
-            cs_fail(CS_OK, "%s", "");
+            cs_clear_error();
             cs_log_open(CS_LOG_INFO, i);
             set_world(i, ranks, listener, port, job);
             be_rank(&children[i], run, argument);

@@ -1,9 +1,9 @@
-/* own_model.c - a model from outside the library: a small perceptron on float data, trained sharded like any other.
+/* own_model.c - a user-defined model: a small perceptron on float data, trained with sharding like any other model.
  *
  *     cspeed --num_gpus 2 own_model configs/own_model.json
  *
- * A model is a list of units; a unit is some parameters and the code that uses them. What is written here knows nothing
- * of ranks, stages or precision. */
+ * A model is a list of units. A unit consists of some parameters and the code that uses them. The code in this file
+ * does not depend on the number of ranks, the ZeRO stage or the precision. */
 #include "cspeed/cspeed.h"
 #include "cspeed/layer.h"
 
@@ -14,7 +14,7 @@
 
 enum { INPUTS = 8, WIDTH = 64, LAYERS = 3 };
 
-/* ---- the units: each is a struct, and declare, forward, backward ---- */
+/* ---- units: a struct with declare, forward and backward each ---- */
 
 static void hidden_declare(cs_unit *unit, const void *sizes)
 {
@@ -23,7 +23,7 @@ static void hidden_declare(cs_unit *unit, const void *sizes)
                       (cs_init){ CS_NORMAL, 1 / sqrtf((float)inputs) }, CS_IN_OUT, CS_BIAS);
 }
 
-/* The batch comes as fp32; the arithmetic is the pass's. */
+/* Converts the batch from fp32 to the type in which the pass computes. */
 static cs_tensor as_computed(cs_pass *pass, cs_tensor x)
 {
     cs_tensor cast = cs_pass_make(pass, cs_pass_dtype(pass), cs_rows(x), cs_columns(x));
@@ -44,7 +44,7 @@ static void hidden_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tenso
     cs_tensor h = cs_pass_take(pass);
     cs_tensor dh = cs_pass_like(pass, h);
     cs_op_gelu_grad(cs_pass_stream(pass), dh, dy, h);
-    if (!dx.data) /* the first unit: inputs have no gradient */
+    if (!dx.data) /* this is the first unit, whose inputs have no gradient */
         cs_linear_backward_weights(linear, pass, dh);
     else
         cs_op_cast(cs_pass_stream(pass), dx, cs_linear_backward(linear, pass, dh));
@@ -80,7 +80,7 @@ static void output_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tenso
 static const cs_kind hidden_kind = { "hidden layer", hidden_declare, hidden_forward, hidden_backward, NULL };
 static const cs_kind output_kind = { "squared error", output_declare, output_forward, output_backward, output_predict };
 
-/* ---- the list ---- */
+/* ---- the list of units ---- */
 
 static cs_model *perceptron(void)
 {
@@ -96,7 +96,7 @@ static cs_model *perceptron(void)
     return model;
 }
 
-/* ---- the data: points of a bumpy function, others on every rank and in every step ---- */
+/* ---- data: points of a function, different on every rank and in every step ---- */
 
 static void fill(float *inputs, float *targets, int64_t rows, unsigned short state[3])
 {

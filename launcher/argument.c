@@ -1,5 +1,5 @@
-/* argument.c - one argument of a command at a time: "--flag value" or "--flag=value"; a dash inside is an underscore.
- */
+/* argument.c - Parses the arguments of a command: "--flag value" or "--flag=value"; '-' and '_' in a flag are the
+ * same. */
 #include "argument.h"
 #include "base/status.h"
 #include "codes.h"
@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What follows the flag's name in the argument; NULL: it is another. */
-static const char *behind(const char *given, const char *flag)
+/* Returns the rest of the argument after the flag's name, or NULL if it is another flag. */
+static const char *value_after(const char *given, const char *flag)
 {
     for (; *flag; flag++, given++)
         if (*flag != *given && !(*flag == '_' && *given == '-'))
@@ -18,7 +18,7 @@ static const char *behind(const char *given, const char *flag)
 
 bool cl_argument_is(char ***at, const char *flag)
 {
-    const char *rest = behind(**at, flag);
+    const char *rest = value_after(**at, flag);
     bool found = rest && !*rest;
     *at += found;
     return found;
@@ -26,7 +26,7 @@ bool cl_argument_is(char ***at, const char *flag)
 
 const char *cl_argument_value(char ***at, const char *flag)
 {
-    const char *rest = behind(**at, flag);
+    const char *rest = value_after(**at, flag);
     if (!rest)
         return NULL;
     ++*at;
@@ -35,7 +35,7 @@ const char *cl_argument_value(char ***at, const char *flag)
     return **at ? *(*at)++ : "";
 }
 
-/* Whether **at is one of the flags, which *at is then behind; its value is "" where that is missing. */
+/* Returns true if **at is one of the flags, and moves *at after it. The value is "" if it is missing. */
 static bool take_flag(const cl_argument_row *row, const char **value, char ***at)
 {
     for (; row->flag; row++) {

@@ -1,4 +1,4 @@
-/* codes.c - exit codes and signals, and their names. */
+/* codes.c - Exit codes and signals, and their names. */
 #include "codes.h"
 
 #include "base/status.h"

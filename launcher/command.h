@@ -1,4 +1,4 @@
-/* command.h - what a command of cspeed is: a row in commands.c's table, a file of its own. */
+/* command.h - A command of cspeed: one row in the table of commands.c, implemented in one file. */
 #ifndef CL_COMMAND_H
 #define CL_COMMAND_H
 
@@ -6,17 +6,17 @@
 
 typedef struct {
     const char *name;
-    const char *group;   /* help lists commands by it: "Start", "Look", "Prepare", "Files"          */
-    const char *summary; /* half a line                                                             */
+    const char *group;   /* heading in the list of help: "Start", "Look", "Prepare", "Files" */
+    const char *summary; /* one line of at most half a screen's width */
     const char *usage;   /* "cspeed config FILE [--world_size N] [--json]"                          */
-    const char *text;    /* what `cspeed COMMAND --help` says between usage and example; whole lines */
-    const char *example; /* one command line that works                                             */
-    /* `arguments` is what follows the command's name, NULL-terminated; launch flags before it are in `options`. Returns
-     * an exit code (codes.h), with a sentence in cs_error() when it is not 0. */
+    const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
+    const char *example; /* one complete command line */
+    /* `arguments` are those after the command's name, NULL-terminated; launch flags before the name are in
+     * `options`. Returns an exit code (codes.h); if it is not 0, the message is in cs_error(). */
     int (*run)(const cl_options *options, char **arguments);
 } cl_command;
 
-/* Prints usage, text and example: for a command's --help, which main.c answers before `run` is called. */
+/* Prints usage, text and example. main.c calls it for a command's --help, before `run`. */
 void cl_command_help(const cl_command *command);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated */

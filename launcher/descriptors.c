@@ -1,4 +1,4 @@
-/* descriptors.c - how many files this process may have open. */
+/* descriptors.c - Raises the limit of open files of this process (RLIMIT_NOFILE). */
 #include "descriptors.h"
 
 #include <stdbool.h>

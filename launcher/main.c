@@ -1,4 +1,4 @@
-/* main.c - the cspeed command: launch flags, then a command of its own or a program to start on ranks. */
+/* main.c - The cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
 #include "node/agent.h"
 #include "node/program.h"
 #include "codes.h"
@@ -30,7 +30,7 @@ static const cl_command *find(const char *name)
     return NULL;
 }
 
-/* `cspeed __agent`, which a front has started here: the link is our stdin and stdout. */
+/* Main function of `cspeed __agent`, which a front started on this host: the link is stdin and stdout. */
 static int serve(void *argument, const cl_guard *guard)
 {
     (void)argument;
@@ -61,7 +61,7 @@ static int obey(char **argv)
         return find(options.help ? "help" : "version")->run(&options, (char *[]){ NULL });
     if (!options.program[0]) {
         fputs(introduction, stderr);
-        return cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named; `cspeed --help` tells more");
+        return cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is given; see `cspeed --help`");
     }
     if (strcmp(options.program[0], "__agent") == 0)
         return be_agent(&options, options.program + 1);
@@ -79,12 +79,12 @@ static int obey(char **argv)
 int main(int argument_count, char **argv)
 {
     (void)argument_count;
-    for (int fd = 0; fd < 3; fd++) /* a closed one would be given to the first file we open */
+    for (int fd = 0; fd < 3; fd++) /* opens a closed standard descriptor, so that no later file gets its number */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CL_CODE_SYSTEM;
     cl_descriptors_raise();
     int code = obey(argv);
-    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fflush(stdout); /* keeps the order of lines if both streams go to one file */
     if (code && *cs_error())
         fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;

@@ -1,4 +1,4 @@
-/* options.c - the one reader of launch flags: PET_ variables, CSPEED_ variables, command line; later wins. */
+/* options.c - Reads the launch flags: PET_ variables, CSPEED_ variables, command line; a later source overrides. */
 #include "options.h"
 
 #include "base/status.h"
@@ -15,10 +15,10 @@
 
 enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 
-static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* of each row of the table; "": default */
-static const char *values[MOST_FLAGS];         /* as given */
+static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* one for each row of the table; "": default */
+static const char *values[MOST_FLAGS];         /* as given by the user */
 
-/* Of the flag, and of those it stands for. */
+/* Records the origin of a flag and of the flags that it sets. */
 static void note_origin(const cl_flag *flag, const char *origin)
 {
     char name[CL_FLAGS_NAME];
@@ -68,7 +68,7 @@ static int refuse_unknown(const char *word, const char *wanted)
     return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; the nearest is --%s", word, nearest);
 }
 
-/* ---- one value into its field ---- */
+/* ---- storing one value ---- */
 
 static int refuse(const cl_flag *flag, const char *word, const char *value)
 {
@@ -81,12 +81,13 @@ static int refuse(const cl_flag *flag, const char *word, const char *value)
 static int add_to_list(cl_repeated *field, const char *word, const char *value)
 {
     if (field->count == CL_OPTION_REPEATS)
-        return cl_codes_fail(CL_CODE_USAGE, "%s may be given %d times at most; take a file", word, CL_OPTION_REPEATS);
+        return cl_codes_fail(CL_CODE_USAGE, "%s may be given at most %d times; use a file instead", word,
+                             CL_OPTION_REPEATS);
     field->list[field->count++] = value;
     return 0;
 }
 
-/* Of flags whose field points to the value itself. */
+/* Stores the value of a flag whose field is a pointer to the text. */
 static int store_word(const cl_flag *flag, const char *word, const char *value, const char **field)
 {
     int code = flag->kind == CL_FLAG_CHECKED ? flag->check(word, value) : 0;
@@ -101,7 +102,7 @@ static int store_word(const cl_flag *flag, const char *word, const char *value, 
     return 0;
 }
 
-/* `value` is NULL for a switch. */
+/* Stores a value in its field. `value` is NULL for a switch. */
 static int store(cl_options *options, const cl_flag *flag, const char *word, const char *value)
 {
     void *field = (char *)options + flag->offset;
@@ -137,8 +138,8 @@ static int store(cl_options *options, const cl_flag *flag, const char *word, con
 
 /* ---- the environment ---- */
 
-/* 1 for yes, 0 for no, -1 for neither. */
-static int truth(const char *value)
+/* Returns 1 for yes, 0 for no, -1 for anything else. */
+static int parse_bool(const char *value)
 {
     if (cl_flags_choice("1|true|yes|on", value) >= 0)
         return 1;
@@ -148,7 +149,7 @@ static int truth(const char *value)
 static int store_twin(cl_options *options, const cl_flag *flag, const char *variable, const char *value)
 {
     if (!flag->value) {
-        int yes = truth(value);
+        int yes = parse_bool(value);
         if (yes < 0)
             return cl_codes_fail(CL_CODE_USAGE, "%s is 1 or 0, not \"%s\"", variable, value);
         if (!yes)
@@ -160,7 +161,8 @@ static int store_twin(cl_options *options, const cl_flag *flag, const char *vari
     return store(options, flag, variable, value);
 }
 
-/* The variable PREFIX + NAME if it says something. The job id of a rank is not that of a job it starts. */
+/* Returns the variable PREFIX + NAME if it is set and not empty. A rank's job id does not apply to a job that the
+ * rank starts. */
 static const char *look_up(const char *prefix, const char *name, char variable[ORIGIN_BYTES])
 {
     snprintf(variable, ORIGIN_BYTES, "%s%s", prefix, name);
@@ -194,7 +196,7 @@ static int read_environment(cl_options *options, const char *prefix, bool torchr
 
 /* ---- the command line ---- */
 
-/* Applies one flag; `*rest` stands behind it and moves on when a value is taken from there. */
+/* Applies one flag. `*rest` points to the next argument and is advanced if that is taken as the value. */
 static int read_flag(cl_options *options, const cl_flag *flag, const char *word, const char *value, char ***rest)
 {
     if (!flag->value && value)
@@ -209,7 +211,8 @@ static int read_flag(cl_options *options, const cl_flag *flag, const char *word,
     return store(options, flag, word, value);
 }
 
-/* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into "-q", "q" and none. */
+/* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into word "-q", name "q" and no
+ * value. */
 static const char *split(const char *text, char word[CL_FLAGS_NAME], char name[CL_FLAGS_NAME])
 {
     int dashes = text[1] == '-' ? 2 : 1;
@@ -243,8 +246,8 @@ static int read_line(cl_options *options, char **argv)
     return 0;
 }
 
-/* What flags say together. */
-static int settle(cl_options *options)
+/* Checks combinations of flags. */
+static int check_combinations(cl_options *options)
 {
     if (options->hostfile && options->hosts)
         return cl_codes_fail(CL_CODE_USAGE, "%s and %s both name the hosts; give one of them",
@@ -289,10 +292,10 @@ int cl_options_read(cl_options *options, char **argv)
         .forward = "USR1,USR2",
         .color = "auto",
     };
-    int code = read_environment(options, "PET_", true); /* later wins */
+    int code = read_environment(options, "PET_", true); /* a later source overrides */
     if (code == 0)
         code = read_environment(options, "CSPEED_", false);
     if (code == 0)
         code = read_line(options, argv);
-    return code ? code : settle(options);
+    return code ? code : check_combinations(options);
 }

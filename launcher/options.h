@@ -1,11 +1,11 @@
-/* options.h - the launch flags: what stands before the command or program on the command line.
+/* options.h - The launch flags: arguments before the command or program on the command line.
  *
- * One table in options.c holds every flag: its names (DeepSpeed's and torchrun's too), its type, its help,
- * or why it is refused. `--foo_bar` is `--foo-bar`, `--x v` is `--x=v`; there are no abbreviations, so a
- * later flag never changes what a script of today means. Reading stops at the first word that is no flag, or
- * behind `--`; the rest belongs to the program, byte for byte.
+ * One table in flags.c contains every flag: its names (also those of DeepSpeed and torchrun), its type, its help, or
+ * why it is refused. `--foo_bar` equals `--foo-bar`, and `--x v` equals `--x=v`; there are no abbreviations, so a
+ * flag added later never changes the meaning of an existing script. Reading stops at the first word that is not a
+ * flag, or after `--`; the rest belongs to the program and is passed on unchanged.
  *
- * A flag that is absent is looked up as CSPEED_<NAME> in the environment, then as PET_<NAME> where torchrun has it. */
+ * A flag that is absent is looked up in the environment as CSPEED_<NAME>, then as PET_<NAME> if torchrun has it. */
 #ifndef CL_OPTIONS_H
 #define CL_OPTIONS_H
 
@@ -25,9 +25,9 @@ typedef struct {
     int count;
 } cl_repeated;
 
-/* Every pointer is into argv or the environment; NULL and 0 mean "not given" unless said. */
+/* All pointers point into argv or the environment. NULL and 0 mean "not given" unless a comment says otherwise. */
 typedef struct {
-    /* which hosts and slots */
+    /* hosts and slots */
     const char *hostfile, *hosts, *include, *exclude;
     const char *nodes; /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
     const char *ranks; /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
@@ -35,13 +35,13 @@ typedef struct {
     int min_elastic_nodes, max_elastic_nodes;
     bool elastic_training;
 
-    /* where they meet */
+    /* master address (rendezvous) */
     const char *master_addr, *master_if;
-    int master_port; /* -1: not given; 0: any free one */
+    int master_port; /* -1: not given; 0: any free port */
     const char *job_id;
-    double rdzv_timeout, last_call, heartbeat, dead_after; /* seconds: 600, 30, 5, 15 */
+    double rdzv_timeout, last_call, heartbeat, dead_after; /* in seconds; defaults 600, 30, 5, 15 */
 
-    /* how agents are started */
+    /* start of the agents */
     int launcher; /* a cl_launch_by */
     const char *launcher_args;
     bool no_ssh, no_ssh_check, force_multi, insecure_join;
@@ -63,47 +63,48 @@ typedef struct {
     bool bind_cores_to_rank;
     const char *bind_core_list;
 
-    /* life and death */
+    /* restarts, stop, time-outs */
     int max_restarts;
-    double restart_delay;                  /* 5 */
+    double restart_delay;                  /* default 5 */
     const char *restart_on;                /* "any", or exit codes separated by commas */
-    double grace_seconds;                  /* 30 */
-    int stop_signal;                       /* SIGTERM */
-    const char *forward;                   /* signals passed on to ranks: "USR1,USR2" */
-    double timeout_seconds, stall_timeout; /* 0: none; 600 */
+    double grace_seconds;                  /* default 30 */
+    int stop_signal;                       /* default SIGTERM */
+    const char *forward;                   /* signals that are passed on to ranks: "USR1,USR2" */
+    double timeout_seconds, stall_timeout; /* timeout_seconds: 0 means none; stall_timeout: default 600 */
     int stall_action;                      /* a cl_stall_action */
-    const char *save_pid;                  /* a file; "" : /tmp/PID.cspeed */
+    const char *save_pid;                  /* a file; "": /tmp/PID.cspeed */
 
-    /* what is shown and kept */
+    /* output and logs */
     const char *log_dir; /* NULL: cspeed_runs/<date>_<job> */
-    const char *log_max; /* bytes of a rank's file before it is rotated: "100M" */
+    const char *log_max; /* size in bytes at which a rank's log file is rotated: "100M" */
     const char *console; /* all, dedup, first, none, or ranks: "0,4-7" */
     const char *prefix;
     bool no_prefix, timestamps, log_json;
     const char *color; /* auto, always, never */
     bool quiet, verbose, dry_run, help, version;
 
-    /* of `run` and of programs */
+    /* flags of `run`, and the program */
     bool local_rank_arg;
-    const char *local_rank_flag; /* of FLAG=N in the program's arguments; NULL: none is added */
+    const char *local_rank_flag; /* FLAG=N is added to the program's arguments; NULL: nothing is added */
 
     char **argv;    /* the whole command line */
-    char **program; /* the command or program and its arguments, in argv; its first may be NULL */
+    char **program; /* the command or program and its arguments, in argv; the first may be NULL */
 } cl_options;
 
-/* Fills `options` from argv and the environment. 0, or CL_CODE_USAGE and a sentence in cs_error(). */
+/* Sets `options` from argv and the environment. Returns 0, or CL_CODE_USAGE with a message in cs_error(). */
 int cl_options_read(cl_options *options, char **argv);
 
-void cl_options_help(void); /* every flag, grouped, to stdout */
+void cl_options_help(void); /* prints every flag, grouped, to stdout */
 
-/* Where the value of the flag with this name came from: "--name", "CSPEED_NAME", "PET_NAME" or "default". */
+/* Returns the source of a flag's value: "--name", "CSPEED_NAME", "PET_NAME" or "default". */
 const char *cl_options_origin(const char *name);
 
-/* Calls each(name, value, origin, argument) for every flag given, in the table's order; value NULL: a switch. */
+/* Calls each(name, value, origin, argument) for every given flag, in the table's order; value is NULL for a switch. */
 void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument);
 
-/* The flags with their help, for completion and the man page: calls each(name, takes_value, value, text, argument). */
+/* Calls each(name, takes_value, value, text, argument) for every flag, with its help; for completion and the man
+ * page. */
 void cl_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
                      void *argument);
 

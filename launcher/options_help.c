@@ -1,4 +1,4 @@
-/* options_help.c - the flags there are, for help, the manual and completions. */
+/* options_help.c - Lists the launch flags for help, the man page and shell completion. */
 #include "flags.h"
 #include "options.h"
 
@@ -15,7 +15,7 @@ void cl_options_each(void (*each)(const char *name, const char *value, const cha
             each(name, cl_flags_table[i].value, cl_flags_table[i].text, argument);
 }
 
-/* A paragraph of help, wrapped at 100 columns. */
+/* Prints a paragraph of help, wrapped at 100 columns. */
 static void print_wrapped(const char *text)
 {
     int column = 0;

@@ -1,4 +1,4 @@
-/* run.c - a program on its ranks: plan, then the front of the job, or a node of it. */
+/* run.c - Runs a program on its ranks: makes the plan, then becomes the front of the job, or one of its nodes. */
 #include "run.h"
 
 #include "node/agent.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* DeepSpeed's --save_pid: a file with our process id while we live. */
+/* Implements DeepSpeed's --save_pid: a file with the launcher's process id, which exists while it runs. */
 static int save_pid(const char *wanted, char path[PATH_MAX])
 {
     if (!wanted)
@@ -39,11 +39,11 @@ static int work(cl_plan *plan, const cl_options *options)
     int code = cl_guard_take(&guard, options->forward);
     if (code == 0 && options->preflight == CL_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
         options->launcher < CL_BY_OPENMPI)
-        code = cl_preflight_run(plan, CL_PREFLIGHT_FAULTS);
+        code = cl_check_run(plan, CL_CHECK_FAULTS);
     if (code == 0)
         code = save_pid(options->save_pid, pid_path);
     if (code == 0)
-        code = plan->no_ssh && plan->node_rank != 0 ? cl_relay_run(plan, &guard) : cl_life_run(plan, &guard);
+        code = plan->no_ssh && plan->node_rank != 0 ? cl_relay_run(plan, &guard) : cl_job_loop_run(plan, &guard);
     if (*pid_path)
         unlink(pid_path);
     return code;
@@ -55,7 +55,7 @@ int cl_run(const cl_options *options)
     if (options->secret_file)
         setenv("CSPEED_SECRET_FILE", options->secret_file, 1);
     if (options->dry_run)
-        return cl_planner_show(options, options->program, false);
+        return cl_plan_show(options, options->program, false);
     int code = cl_hostplan_make(&plan, options);
     if (code == 0)
         code = work(&plan, options);

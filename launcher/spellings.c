@@ -1,7 +1,7 @@
-/* spellings.c - flags whose value is more than one field.
+/* spellings.c - Checks and converts values of flags that need more than one step, or that set several fields.
  *
- * Where another launcher's flag gives two fields at once, the words it is split into are kept in static buffers: flags
- * are read once, and live as long as the process. */
+ * If a flag of another launcher sets two fields at once, the parts of its value are kept in static buffers: flags
+ * are read once and are valid as long as the process runs. */
 #include "spellings.h"
 
 #include "codes.h"
@@ -44,7 +44,7 @@ int cl_spellings_seconds(const char *flag, const char *value, double *field)
     return cl_codes_fail(CL_CODE_USAGE, "%s takes a time such as 90, 15m, 2h or 1d, not \"%s\"", flag, value);
 }
 
-/* "N", "MIN:MAX" */
+/* Accepts "N" and "MIN:MAX". */
 int cl_spellings_nodes(const char *flag, const char *value)
 {
     char min_text[WORD_BYTES];
@@ -77,7 +77,7 @@ int cl_spellings_node(const char *flag, const char *value)
     return cl_flags_choice("auto|-1", value) >= 0 ? 0 : cl_spellings_whole(flag, value, 0, MOST_RANKS - 1, &number);
 }
 
-/* Calls check(word) for each word of a list; false at the first bad one, which is then in `word`. */
+/* Calls check(word) for each word of a list. Returns false at the first invalid word, which is then in `word`. */
 static bool each_word(const char *list, char word[WORD_BYTES], bool (*check)(const char *word))
 {
     for (const char *place = list;; place++) {
@@ -103,7 +103,7 @@ static bool is_code(const char *word)
     return isdigit((unsigned char)*word) && !*end && code >= 1 && code <= 255;
 }
 
-/* "3" or "4-7" */
+/* Accepts "3" and "4-7". */
 static bool is_span(const char *word)
 {
     char *end;
@@ -158,7 +158,7 @@ int cl_spellings_color(const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is one of auto|always|never, not \"%s\"", flag, value);
 }
 
-/* It becomes part of file names, and of a word in /proc/PID/environ that is looked for. */
+/* A job id becomes part of file names, and of a word that is searched in /proc/PID/environ. */
 int cl_spellings_job(const char *flag, const char *value)
 {
     size_t length = strlen(value);
@@ -266,7 +266,7 @@ int cl_spellings_redirects(cl_options *options, const char *flag, const char *va
     return 0;
 }
 
-/* HOST, HOST:PORT, [v6]:PORT */
+/* Accepts HOST, HOST:PORT and [IPv6]:PORT. */
 int cl_spellings_endpoint(cl_options *options, const char *flag, const char *value)
 {
     static char host[WORD_BYTES];
@@ -281,7 +281,7 @@ int cl_spellings_endpoint(cl_options *options, const char *flag, const char *val
         return cl_codes_fail(CL_CODE_USAGE, "%s takes HOST or HOST:PORT, not \"%s\"", flag, value);
     snprintf(host, sizeof host, "%.*s", (int)length, value + bracket);
     options->master_addr = host;
-    options->master_port = 29400; /* torchrun's for an endpoint without one */
+    options->master_port = 29400; /* torchrun's default for an endpoint without a port */
     return *rest ? cl_spellings_whole(flag, rest + 1, 0, 65535, &options->master_port) : 0;
 }
 

@@ -1,6 +1,6 @@
-/* eval.c - how well a model foretells a data set: mean loss, perplexity, and how often the likeliest token is the next.
+/* eval.c - evaluates a model on a data set: mean loss, perplexity, and the share of tokens predicted correctly.
  *
- * The same bits for any number of ranks. */
+ * The results are the same bits for any number of ranks. */
 #include "use.h"
 
 #include <glob.h>
@@ -74,7 +74,8 @@ static bool set_found(cs_config *config, const char *path, const char *inside)
     return there;
 }
 
-/* A folder of pack's, shards by name or pattern, a text or a folder of texts, as the split that is evaluated. */
+/* Selects the evaluated split from a path: a folder of token shards written by pack, shards given by name or pattern, a
+ * text file, or a folder of text files. */
 static void set_data(cs_config *config, const char *path)
 {
     if (!set_found(config, path, "/valid.bin") && !set_found(config, path, "/train-*.bin"))
@@ -96,7 +97,7 @@ static cs_engine *open_model(const options *given)
     return open_trained(config);
 }
 
-/* ---- what came of it ---- */
+/* ---- the results ---- */
 
 static void put_number(const char *name, double value)
 {

@@ -1,5 +1,6 @@
-/* generate.c - text from a model: what follows a prompt, streamed; or many prompts over all ranks, answered in their
- * order. */
+/* generate.c - text generation: streams the continuation of one prompt, or answers many prompts on all ranks.
+ *
+ * The answers of many prompts are written in the order of the prompts. */
 #include "use.h"
 #include "base/json.h"
 #include "text/chat.h"
@@ -95,11 +96,12 @@ typedef struct {
     cs_engine *engine;
     cs_tokenizer *tokenizer;
     cs_encoder *encoder;
-    bool together; /* stage 3: each rank has a part of the parameters, and all read every text */
+    /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
+    bool together;
 
-    const cs_chat_shape *shape; /* of --chat; NULL: a text is continued */
-    cs_text turn_end;           /* what the shape writes behind an answer */
-    int32_t end;                /* the token that is; -1: it is none */
+    const cs_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
+    cs_text turn_end;           /* the text that the template writes after an answer */
+    int32_t end;                /* the token that ends an answer; -1: there is none */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -129,7 +131,7 @@ static void open_tokenizer(model *m, const char *folder)
     m->encoder = cs_encoder_open(m->tokenizer);
 }
 
-/* Where an answer ends in a text and not in one token, the text is a stop. */
+/* If a text of several tokens ends an answer, that text becomes a stop string. */
 static void open_chat(model *m, const char *template)
 {
     cs_status status = cs_chat_find(&m->shape, template ? template : "auto", m->tokenizer);
@@ -167,12 +169,12 @@ static void close_model(model *m)
 
 typedef struct {
     cs_text text;
-    size_t shown; /* bytes of it */
+    size_t shown; /* number of bytes already printed */
     int64_t tokens;
-    const char *finish; /* NULL: not yet */
+    const char *finish; /* the reason why the answer ended; NULL: it has not ended */
 } answer;
 
-/* Where the first stop begins in what came after `from`; the end where there is none. */
+/* Returns the position of the first stop string in the text after `from`, or the end of the text if there is none. */
 static size_t find_stop(const options *given, const cs_text *text, size_t from)
 {
     size_t first = text->size;
@@ -185,7 +187,7 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
     return first;
 }
 
-/* Bytes at the end that may become a stop. */
+/* Returns the number of bytes at the end of the text that may be the beginning of a stop string. */
 static size_t held_back(const options *given, const cs_text *text)
 {
     size_t max = 0;
@@ -205,7 +207,8 @@ static void take_token(const model *m, answer *a, int32_t token)
         return;
     }
     a->tokens++;
-    while (m->shape && a->text.size == 0 && size > 0 && *piece == ' ') { /* between the template and the answer */
+    /* the space between the template and the answer */
+    while (m->shape && a->text.size == 0 && size > 0 && *piece == ' ') {
         piece++;
         size--;
     }
@@ -229,21 +232,21 @@ static void show(const options *given, answer *a)
     a->shown = until;
 }
 
-/* A text begins with what separates documents. */
+/* A text begins with the token that separates documents. */
 static int32_t first_token(const model *m)
 {
     int32_t end = cs_tokenizer_end(m->tokenizer);
     return end >= 0 ? end : '\n';
 }
 
-/* A template writes by itself what begins a text. */
+/* A chat template itself contains the token that begins a text. */
 static const cs_encoded *encode(const model *m, const char *prompt)
 {
     return m->shape ? cs_encoder_text(m->encoder, prompt, strlen(prompt))
                     : cs_encoder_document(m->encoder, prompt, strlen(prompt));
 }
 
-/* Every rank sees to it that all can be read before any is. */
+/* Every rank checks all prompts before any of them is processed. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
     int64_t count = encode(m, prompt)->count, max = cs_positions(m->engine);
@@ -263,7 +266,8 @@ static void complete(const model *m, const char *prompt, int64_t which, bool str
     cs_tensor logits;
     if (positions && max > positions - count + 1)
         max = positions - count + 1;
-    CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0))); /* the last one is not read */
+    /* the last generated token is not fed back */
+    CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0)));
     for (int64_t place = 0; place < max && !a->finish; place++) {
         CS_MUST(cs_context_read(context, tokens, count, &logits));
         first = cs_sample(logits, &m->given->sampling, which, place);
@@ -294,7 +298,8 @@ static char *read_all(FILE *file)
     return text.bytes;
 }
 
-/* The conversation that `said` is, or begins, up to its next answer, malloc'ed. */
+/* Returns the text of a conversation up to its next answer, malloc'ed. If `said` was typed and begins with '{', it is a
+ * conversation as JSON; otherwise it is the first message of a user. */
 static char *write_chat(const model *m, const char *said, bool typed)
 {
     cs_chat_lines lines = { 0 };
@@ -341,7 +346,7 @@ static void answer_one(const model *m)
 
 /* ---- many prompts ---- */
 
-/* A line's object joins the list; `number` counts from 1. */
+/* Appends the JSON object of one input line to the list; `number` is the number of the line, from 1. */
 static void append_prompt(const options *given, json_t *list, const char *line, size_t length, int64_t number)
 {
     json_t *object = cs_json_strict(line, length);
@@ -355,7 +360,7 @@ static void append_prompt(const options *given, json_t *list, const char *line, 
     leave(WRONG_CONTENT, "%s:%" PRId64 ": %s", given->prompts, number, why);
 }
 
-/* A list of objects. */
+/* Returns a list of JSON objects, one for each prompt. */
 static json_t *read_prompts(const options *given)
 {
     json_t *list = json_array();
@@ -378,7 +383,7 @@ static json_t *read_prompts(const options *given)
     return list;
 }
 
-/* The answer's line, malloc'ed. */
+/* Returns the output line of an answer, malloc'ed. */
 static char *line_of(json_t *object, const answer *a)
 {
     cs_text whole_text = { 0 };
@@ -408,7 +413,8 @@ static char *answer_line(const model *m, const json_t *list, int64_t which)
     return line;
 }
 
-/* In rounds of one prompt a rank, so that answers appear in order and none is lost that was given. */
+/* Answers one prompt for each rank in every round, so that answers are written in order and finished ones are not lost
+ * after a failure. */
 static void write_answers(const model *m, const json_t *list, FILE *output)
 {
     int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);

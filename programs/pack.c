@@ -1,7 +1,7 @@
-/* pack.c - text to token shards: DIR/train-00000.bin ... and DIR/valid.bin.
+/* pack.c - converts text to token shards: DIR/train-00000.bin ... and DIR/valid.bin.
  *
- * What is held out for validation is whole documents, drawn at random but the same ones each time; where there are too
- * few documents to draw from, the end of each. The same texts and options give the same files, byte for byte. */
+ * The validation split consists of whole documents, drawn at random with a fixed seed. If there are too few documents
+ * to draw from, it is the end of each document. The same texts and options give the same files, byte for byte. */
 #include "base/status.h"
 #include "cspeed/cspeed.h"
 #include "data/packing.h"
@@ -66,7 +66,7 @@ static const struct option known[] = {
     { NULL, 0, NULL, 0 },
 };
 
-/* What getopt_long stopped at: the argument before the next, or one letter. */
+/* Reports the argument at which getopt_long stopped: the argument before the next one, or one letter. */
 static cs_status refuse(int letter, char **next)
 {
     enum { KNOWN = sizeof known / sizeof *known };
@@ -123,7 +123,7 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
 static cs_status read_options(cs_packing_settings *settings, int argc, char **argv)
 {
     *settings = (cs_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
-    opterr = 0; /* the sentences are ours */
+    opterr = 0; /* getopt_long prints nothing; this program prints its own messages */
     for (int letter; (letter = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
         if (letter == '?' || letter == ':')
             return refuse(letter, argv + optind);

@@ -1,7 +1,8 @@
-/* train.c - train what the configuration names: the program that `cspeed train --config ds_config.json` starts.
+/* train.c - the training program that `cspeed train --config ds_config.json` starts.
  *
- * Written with the public header alone: copy it, and the folder train/, to begin a program of your own. The training is
- * below; train/ reads the command line, takes up what an earlier run left, draws progress, validates and saves. */
+ * The program uses only the public header: copy it, and the folder train/, to begin a program of your own. This file
+ * contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints progress,
+ * validates and saves. */
 #include "train/train.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* use.h - what programs that use a trained model share: the command line, and the way to the model. */
+/* use.h - code shared by the programs that use a trained model: reading the command line and opening the model. */
 #ifndef EXAMPLES_USE_H
 #define EXAMPLES_USE_H
 
@@ -13,7 +13,7 @@
 
 enum { WRONG_USAGE = 64, WRONG_CONTENT = 65, MISSING = 66, ITEMS = 16 };
 
-/* ---- sentences ---- */
+/* ---- messages ---- */
 
 static bool is_rank_zero(void)
 {
@@ -25,7 +25,7 @@ _Noreturn static void leave(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
     if (is_rank_zero()) {
         fprintf(stderr, "%s: ", program_invocation_short_name);
         vfprintf(stderr, format, arguments);
@@ -44,10 +44,11 @@ static double now(void)
 
 /* ---- the command line ---- */
 
-/* A flag: "top_k" is --top_k or --top-k. The last row has none. */
+/* One flag of the command line: "top_k" is --top_k or --top-k. The last row has no name. */
 typedef struct {
     const char *flag;
-    void (*take)(void *to, const char *flag, const char *value); /* NULL: it has no value, and `to` is a bool */
+    /* NULL: the flag has no value, and `to` points to a bool */
+    void (*take)(void *to, const char *flag, const char *value);
     void *to;
 } flag_row;
 
@@ -82,7 +83,7 @@ static void take_item(void *to, const char *flag, const char *value)
     list->item[list->count++] = value;
 }
 
-/* cspeed.device, among what is set. */
+/* Adds cspeed.device=VALUE to the assignments of --set. */
 static void take_device(void *to, const char *flag, const char *value)
 {
     char *assignment;
@@ -118,7 +119,7 @@ _Noreturn static void refuse_flag(const flag_row *row, const char *name, size_t 
           name, program_invocation_short_name);
 }
 
-/* "--flag value" or "--flag=value". */
+/* Reads "--flag value" or "--flag=value". */
 static void read_flag(const flag_row *rows, char **argument, int *i)
 {
     const char *name = argument[*i] + 2, *end = strchrnul(name, '=');
@@ -136,7 +137,7 @@ static void read_flag(const flag_row *rows, char **argument, int *i)
         *(bool *)row->to = true;
 }
 
-/* The model that is named; the flags go where their rows say. */
+/* Returns the path of the model; the values of the flags are stored where their rows say. */
 static const char *read_command_line(const flag_row *rows, const char *help, char **argument)
 {
     const char *source = NULL;
@@ -166,7 +167,7 @@ static void set_items(cs_config *config, const flag_list *list)
         CS_MUST(cs_config_set(config, list->item[i]));
 }
 
-/* Opens it, with the parameters of its checkpoint. Takes the configuration over. */
+/* Opens the model with the parameters of its checkpoint. Takes ownership of the configuration. */
 static cs_engine *open_trained(cs_config *config)
 {
     cs_engine *engine;

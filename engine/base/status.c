@@ -26,6 +26,11 @@ cs_status cs_fail(cs_status status, const char *format, ...)
     return status;
 }
 
+void cs_clear_error(void)
+{
+    last_error[0] = '\0';
+}
+
 cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
 {
     char sentence[ERROR_BYTES / 2];

@@ -10,6 +10,10 @@
 /* Stores the message for cs_error() and returns `status`. */
 cs_status cs_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Makes cs_error() the empty string. A caller uses it after it has handled a failure itself, so that the message is not
+ * reported again as the cause of a later one. */
+void cs_clear_error(void);
+
 /* As cs_fail; appends ": " and the meaning of `error_number`, an errno value. */
 cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -36,7 +36,7 @@ void cs_call_refuse(int rank, const cs_call *own, int peer, const cs_call *other
     char mine[128], its[128];
     describe(mine, sizeof mine, own);
     describe(its, sizeof its, other);
-    cs_fatal(CS_UNSUPPORTED,
+    cs_fatal(CS_DISAGREE,
              "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
              "order",
              rank, mine, peer, its);

@@ -54,7 +54,7 @@ typedef enum {
     CS_NO_PEER,     /* another rank ended, or did not connect in time           75 */
     CS_IO_ERROR,    /* the system could not read or write                        1 */
     CS_UNSUPPORTED, /* a known feature that cspeed does not implement           78 */
-    CS_DISAGREE,    /* ranks were given different settings or data              76 */
+    CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; 76 */
     CS_NOT_FINITE   /* a parameter is infinite or NaN, so nothing was saved      1 */
 } cs_status;
 

@@ -1,4 +1,4 @@
-/* check.c - `cspeed check`: every host of a job is asked what a run would need there. */
+/* check.c - `cspeed check`: asks every host of a job for what a run would need there. */
 #include "command/check.h"
 
 #include "argument.h"
@@ -18,8 +18,9 @@
 
 enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
 
-/* Prints five lines: the time, the version of cspeed, the sum of its file, whether the folder is there, the sum of the
- * configuration. $1 is where cspeed is here, $2 the folder, $3 the configuration. */
+/* The script prints five lines: the time, the version of cspeed, the checksum of its file, whether the working
+ * directory exists, and the checksum of the configuration. $1 is the path of cspeed on this machine, $2 the working
+ * directory, $3 the configuration. */
 static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
                              "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
                              "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
@@ -32,16 +33,16 @@ typedef struct {
     char text[REPLY_BYTES], why[WHY_BYTES];
     char *lines[REPLY_LINES];
     size_t count;
-    double clock; /* seconds it is ahead of ours; known with the first byte */
-    int code;     /* 0: fit so far */
+    double clock; /* seconds by which the host's clock is ahead of ours, measured at its first byte */
+    int code;     /* 0: no problem found so far */
     bool ended;
 } reply;
 
 typedef struct {
     const cl_plan *plan;
-    reply *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
+    reply *replies; /* [node_count + 1]; the last is that of this machine, with which the others are compared */
     const char *config;
-    cl_preflight_print print;
+    cl_check_print print;
 } inquiry;
 
 static void take_reply(reply *r, const cl_message *message)
@@ -76,7 +77,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- checking the replies ----------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 3, 4))) blame(reply *r, int code, const char *format, ...)
 {
@@ -152,9 +153,9 @@ static void print_row(const inquiry *all, const reply *r, const char *host)
 static int print_all(const inquiry *all)
 {
     int code = 0;
-    if (all->print == CL_PREFLIGHT_TABLE)
+    if (all->print == CL_CHECK_TABLE)
         printf("%-20s %-5s %-24s %-8s %-8s %s\n", "host", "", "cspeed", "workdir", "config", "clock");
-    for (int i = 0; i < all->plan->node_count && all->print == CL_PREFLIGHT_TABLE; i++)
+    for (int i = 0; i < all->plan->node_count && all->print == CL_CHECK_TABLE; i++)
         print_row(all, &all->replies[i], all->plan->nodes[i].host->name);
     fflush(stdout);
     for (int i = 0; i < all->plan->node_count; i++) {
@@ -166,7 +167,7 @@ static int print_all(const inquiry *all)
     return code;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking the hosts --------------------------------------------------------------------------- */
 
 static const char *find_config(char **arguments)
 {
@@ -178,7 +179,7 @@ static const char *find_config(char **arguments)
     return found;
 }
 
-/* `path`: where cspeed should be on the machine that is asked. */
+/* `path`: where cspeed is expected on the machine that is asked */
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
     char words[4][PATH_MAX + 64];
@@ -188,7 +189,7 @@ static bool write_command(const inquiry *all, const char *path, char *command, s
            snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
 }
 
-/* This machine answers first: the others are compared with it. */
+/* This machine answers first, since the others are compared with it. */
 static int ask(inquiry *all, const cl_host **hosts)
 {
     static char command[6 * PATH_MAX], own_name[] = "localhost";
@@ -202,19 +203,19 @@ static int ask(inquiry *all, const cl_host **hosts)
     hosts[count] = &own;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
         return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
-    code = cl_crowd_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
+    code = cl_run_on_all_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))
         code = cl_codes_fail(CL_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
     if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
         code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: is too long for a command line");
     if (code == 0)
-        code = cl_crowd_run(hosts, count, options, command, take, all);
+        code = cl_run_on_all_run(hosts, count, options, command, take, all);
     for (int i = 0; i < count && code == 0; i++)
         judge(all, &all->replies[i], hosts[i]->name);
     return code;
 }
 
-int cl_preflight_run(const cl_plan *plan, cl_preflight_print print)
+int cl_check_run(const cl_plan *plan, cl_check_print print)
 {
     size_t count = (size_t)plan->node_count + 1;
     inquiry all = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
@@ -238,12 +239,12 @@ static int run(const cl_options *options, char **arguments)
     mine.program = *arguments ? arguments : nothing;
     int code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
-        code = cl_preflight_run(&plan, CL_PREFLIGHT_TABLE);
+        code = cl_check_run(&plan, CL_CHECK_TABLE);
     cl_hostplan_free(&plan);
     return code;
 }
 
-const cl_command cl_command_preflight = {
+const cl_command cl_command_check = {
     .name = "check",
     .group = "Prepare",
     .summary = "whether every host is fit for a job",

@@ -1,4 +1,4 @@
-/* clean.c - the command that looks for what jobs have left behind on this machine, and ends it. */
+/* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes it. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -22,11 +22,11 @@ static int end_all(const cl_leftover *list, int count)
     return alive ? cl_codes_fail(CL_CODE_SYSTEM, "%d of them do not end, though SIGKILL was sent", alive) : 0;
 }
 
-/* Entries of jobs that are gone are removed as the list is read. */
+/* Listing the registry also removes the entries of jobs that no longer exist. */
 static int clean_registry(void)
 {
-    cl_roster_job *jobs;
-    int count, swept = 0, code = cl_roster_list(&jobs, &count, &swept);
+    cl_registry_job *jobs;
+    int count, swept = 0, code = cl_registry_read_list(&jobs, &count, &swept);
     free(jobs);
     if (swept)
         printf("%d stale file%s of the registry removed\n", swept, swept == 1 ? "" : "s");

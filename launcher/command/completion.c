@@ -1,4 +1,5 @@
-/* completion.c - `cspeed completion bash|zsh|fish`: a script made of the tables of flags and commands. */
+/* completion.c - `cspeed completion bash|zsh|fish`: a completion script generated from the tables of flags and
+ * commands. */
 #include "codes.h"
 #include "command.h"
 #include "flags.h"
@@ -6,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a flag's value is one of a few words. */
+/* Returns true if the flag's value is one of a few fixed words. */
 static bool is_choice(const char *value)
 {
     return value && strchr(value, '|') && !strpbrk(value, "[:*") && !strstr(value, "N|") && !strstr(value, "RANKS") &&
            !strstr(value, "R|");
 }
 
-/* A flag that is refused is not offered. */
+/* Flags that cspeed refuses are not offered. */
 static bool is_offered(const char *name)
 {
     return cl_flags_find(name)->kind != CL_FLAG_REFUSED;
@@ -24,7 +25,7 @@ static const char *dashes(const char *name)
     return name[1] ? "--" : "-";
 }
 
-/* Text inside '...' of a shell. */
+/* Prints text that is inside single quotes of a shell. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++)

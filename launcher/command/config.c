@@ -1,5 +1,5 @@
-/* config.c - `cspeed config`: every effective value with where it comes from, every refusal and warning, before a run.
- */
+/* config.c - `cspeed config`: prints every effective value with its origin, and all errors and warnings, before a
+ * run. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AS_GOOD_AS_OPEN 1e15 /* a limit as high is there for the arithmetic, not for people */
+#define AS_GOOD_AS_OPEN 1e15 /* A limit this high exists only for the computation; it is printed as no limit. */
 
 enum { MOST_SETS = 64, MOST_WORLD = 1 << 20, SHOWN = 96 };
 
@@ -19,7 +19,7 @@ typedef struct {
     const char *file, *explain;
     const char *sets[MOST_SETS];
     int set_count;
-    int64_t world; /* 0: of the environment */
+    int64_t world; /* the world size; 0: taken from the environment */
     bool json, lenient;
 } request;
 
@@ -75,7 +75,7 @@ static void explain_row(void *to, const char *heading, const cs_key *key)
 {
     const request *r = to;
     const cs_difference *other = cs_differences_find(r->explain);
-    bool bare = *heading && !strstr(r->explain, heading); /* of one optimizer or schedule */
+    bool bare = *heading && !strstr(r->explain, heading); /* a key of one optimizer or one schedule */
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", cs_keys_type_name(key->type), key->fallback);
     print_limits(key);
@@ -177,7 +177,7 @@ static int run(const cl_options *options, char **arguments)
     return cs_exit_code(status);
 }
 
-const cl_command cl_command_linter = {
+const cl_command cl_command_config = {
     .name = "config",
     .group = "Look",
     .summary = "what a configuration comes to, key by key",

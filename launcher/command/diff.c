@@ -1,4 +1,4 @@
-/* diff.c - `cspeed diff`: where two checkpoints differ. */
+/* diff.c - `cspeed diff`: compares two checkpoints. */
 #include "argument.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
@@ -14,7 +14,7 @@
 typedef struct {
     const char *path[2], *glob;
     bool json;
-    json_t *rows; /* one a tensor that differs */
+    json_t *rows; /* one object for each tensor that differs */
     int64_t tensors, same;
 } request;
 
@@ -39,7 +39,7 @@ static json_t *shape_of(const cs_manifest_tensor *tensor)
     return shape;
 }
 
-/* The place of an element in each dimension. */
+/* Returns the index of an element in each dimension. */
 static json_t *place_of(const cs_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();
@@ -53,7 +53,7 @@ static bool same_shape(const cs_manifest_tensor *a, const cs_manifest_tensor *b)
     return a->dims == b->dims && memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* What JSON cannot hold becomes a word. */
+/* A value that JSON cannot represent (NaN, infinity) becomes a string. */
 static json_t *number(double value)
 {
     char text[32];
@@ -62,7 +62,8 @@ static json_t *number(double value)
     return real ? real : json_string(text);
 }
 
-static cs_status compare_tensor(request *r, cl_shelf shelf[2], const cs_manifest_tensor *a, const cs_manifest_tensor *b)
+static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], const cs_manifest_tensor *a,
+                                const cs_manifest_tensor *b)
 {
     cs_scan_difference d;
     if (!same_shape(a, b)) {
@@ -72,7 +73,7 @@ static cs_status compare_tensor(request *r, cl_shelf shelf[2], const cs_manifest
     if (a->dtype != b->dtype)
         add(r, json_pack("{ssssssss}", "tensor", a->name, "what", "type", "one", cs_safetensors_name(a->dtype), "other",
                          cs_safetensors_name(b->dtype)));
-    CS_TRY(cs_scan_compare(&d, shelf[0].reader, shelf[1].reader, shelf[0].self, a->name));
+    CS_TRY(cs_scan_compare(&d, checkpoint[0].reader, checkpoint[1].reader, checkpoint[0].self, a->name));
     if (d.differing)
         add(r, json_pack("{sssssIsosososo}", "tensor", a->name, "what", "values", "differing", (json_int_t)d.differing,
                          "most", number(d.max), "first", place_of(a, d.first), "one", number(d.one), "other",
@@ -82,10 +83,10 @@ static cs_status compare_tensor(request *r, cl_shelf shelf[2], const cs_manifest
     return CS_OK;
 }
 
-static cs_status compare(request *r, cl_shelf shelf[2])
+static cs_status compare(request *r, cl_open_checkpoint checkpoint[2])
 {
     for (int side = 0; side < 2; side++) {
-        const cs_manifest *mine = &shelf[side].reader->manifest, *others = &shelf[!side].reader->manifest;
+        const cs_manifest *mine = &checkpoint[side].reader->manifest, *others = &checkpoint[!side].reader->manifest;
         for (int64_t i = 0; i < mine->tensor_count; i++) {
             const cs_manifest_tensor *tensor = &mine->tensors[i], *twin = cs_manifest_find(others, tensor->name);
             if (r->glob && fnmatch(r->glob, tensor->name, 0) != 0)
@@ -94,7 +95,7 @@ static cs_status compare(request *r, cl_shelf shelf[2])
             if (!twin)
                 add(r, json_pack("{sssssi}", "tensor", tensor->name, "what", "missing", "only_in", side + 1));
             else if (side == 0)
-                CS_TRY(compare_tensor(r, shelf, tensor, twin));
+                CS_TRY(compare_tensor(r, checkpoint, tensor, twin));
         }
     }
     return CS_OK;
@@ -140,14 +141,14 @@ static void print(const request *r)
 static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
-    cl_shelf shelf[2] = { { 0 }, { 0 } };
+    cl_open_checkpoint checkpoint[2] = { { 0 }, { 0 } };
     int code = read_arguments(&r, arguments);
     (void)options;
     for (int side = 0; side < 2 && code == 0; side++)
-        code = cl_shelf_open(&shelf[side], r.path[side], NULL);
+        code = cl_open_checkpoint_open(&checkpoint[side], r.path[side], NULL);
     if (code == 0) {
         r.rows = json_array();
-        cs_status status = compare(&r, shelf);
+        cs_status status = compare(&r, checkpoint);
         code = cs_exit_code(status);
         if (status == CS_OK)
             print(&r);
@@ -156,12 +157,12 @@ static int run(const cl_options *options, char **arguments)
                                            : cl_codes_fail(0, "%s", "");
         json_decref(r.rows);
     }
-    cl_shelf_close(&shelf[0]);
-    cl_shelf_close(&shelf[1]);
+    cl_open_checkpoint_close(&checkpoint[0]);
+    cl_open_checkpoint_close(&checkpoint[1]);
     return code;
 }
 
-const cl_command cl_command_compare = {
+const cl_command cl_command_diff = {
     .name = "diff",
     .group = "Files",
     .summary = "where two checkpoints differ",

@@ -1,4 +1,5 @@
-/* elastic.c - `cspeed elastic`: the batch an "elasticity" section comes to, and the world sizes that can train it. */
+/* elastic.c - `cspeed elastic`: the batch size that an "elasticity" section yields, and the world sizes that can use
+ * it. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"

@@ -1,4 +1,4 @@
-/* env.c - `cspeed env`: what would be sent to the ranks of every node, and from where. */
+/* env.c - `cspeed env`: the environment variables that a job would send to the ranks, with their origins. */
 #include "codes.h"
 #include "command.h"
 #include "plan/env.h"
@@ -35,7 +35,7 @@ static int print_all(const cl_options *options, char **arguments)
     return 0;
 }
 
-const cl_command cl_command_environ = {
+const cl_command cl_command_env = {
     .name = "env",
     .group = "Prepare",
     .summary = "the environment that is sent to every node, and from where",

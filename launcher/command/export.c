@@ -1,4 +1,4 @@
-/* export.c - `cspeed export`: a checkpoint's weights as a Hugging Face folder. */
+/* export.c - `cspeed export`: writes the weights of a checkpoint as a Hugging Face folder. */
 #include "checkpoint/audit.h"
 #include "checkpoint/files.h"
 #include "interchange/huggingface.h"
@@ -27,8 +27,8 @@ static bool is_whole(const char *dir, const char *name)
     return audit.faults == 0;
 }
 
-/* The tag of the newest checkpoint every byte of which is as it was written, of those that latest continues first.
- * False: there is none. */
+/* Finds the tag of the newest checkpoint whose checksums all match; checkpoints that `latest` continues come first.
+ * Returns false if there is none. */
 static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
 {
     char latest[CS_TAG_BYTES];
@@ -47,8 +47,8 @@ static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
     return found;
 }
 
-/* An older checkpoint is not exported in place of a damaged one, since nothing would say so in the folder that is made.
- * The sentence in cs_error() is followed by the command that exports it. */
+/* If the checkpoint is damaged, an older one is not exported in its place, since the exported folder would not show it.
+ * The function appends the command that exports the older one to the sentence in cs_error(). */
 static cs_status name_another(const cl_weights_request *request)
 {
     char why[4096], tag[CS_TAG_BYTES];

@@ -1,4 +1,4 @@
-/* help.c - `cspeed -h`, `cspeed help [COMMAND|flags]`, `cspeed version`. */
+/* help.c - `cspeed -h`, `cspeed help [COMMAND|flags]` and `cspeed version`. */
 #include "codes.h"
 #include "command.h"
 
@@ -28,7 +28,7 @@ static const char examples[] =
     "\n"
     "cspeed help COMMAND, cspeed COMMAND --help; cspeed help flags lists all launch flags; man cspeed\n";
 
-/* The commands in the order of the table, group by group. */
+/* Prints the commands of one group, in the order of the table. */
 static void print_group(const char *group)
 {
     int column = 0;
@@ -71,7 +71,7 @@ static void print_flags(void)
     cl_options_help();
 }
 
-/* What people look for that is no command. */
+/* Topics that people search for and that are not commands. */
 static const char oom[] =
     "Out of memory, on a host: the kernel ends a process with SIGKILL when the memory of the host, or of the cgroup "
     "that\n"

@@ -1,4 +1,4 @@
-/* import.c - `cspeed import`: other weights as a Hugging Face folder that cspeed.model takes. */
+/* import.c - `cspeed import`: converts weights of other formats to a Hugging Face folder that cspeed.model accepts. */
 #include "interchange/huggingface.h"
 #include "codes.h"
 #include "command.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* The largest type any tensor has: nothing is lost. */
+/* Returns the largest data type of any tensor, so that no precision is lost. */
 static cs_dtype widest(const cs_source *source)
 {
     cs_dtype dtype = source->count > 0 ? source->tensors[0].dtype : CS_F32;
@@ -26,7 +26,7 @@ static cs_status write_all(const cl_weights_request *request, cs_source *source,
     return CS_OK;
 }
 
-/* Nothing is written before all that is there has been held against what config.json says. */
+/* All tensors are checked against config.json before anything is written. */
 static cs_status import_checked(const cl_weights_request *request, cs_source *source, json_t *config)
 {
     cs_source_tensor *wanted;

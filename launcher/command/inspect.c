@@ -1,4 +1,4 @@
-/* inspect.c - `cspeed inspect`: what a folder of checkpoints holds, and what is in one of them. */
+/* inspect.c - `cspeed inspect`: lists the checkpoints of a folder, or the contents of one checkpoint. */
 #include "argument.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
@@ -28,7 +28,7 @@ static int read_arguments(request *r, char **at)
     return cl_argument_read(&(cl_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
-/* ---- the tags ---- */
+/* ---- listing the checkpoints ---- */
 
 static void add_text(json_t *row, const char *key, const char *text)
 {
@@ -49,7 +49,7 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
     json_object_set(row, "train_dtype", json_object_get(saver, "train_dtype"));
 }
 
-/* What dir/name is: a row; NULL when it has nothing to do with checkpoints. */
+/* Describes dir/name as one row of the list; returns NULL if it is not related to a checkpoint. */
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     cs_manifest manifest;
@@ -97,7 +97,7 @@ static bool stands_before(const json_t *one, const json_t *other)
     return step_of(one) != step_of(other) ? step_of(one) > step_of(other) : strcmp(a, b) < 0;
 }
 
-/* The highest step first. */
+/* Keeps the rows sorted by step, the highest first. */
 static void insert(json_t *rows, json_t *row)
 {
     size_t at = 0;
@@ -172,7 +172,7 @@ static int show_tags(const request *r, const char *dir)
     return status == CS_OK ? cl_codes_fail(0, "%s", "") : cs_exit_code(status);
 }
 
-/* ---- one of them ---- */
+/* ---- one checkpoint ---- */
 
 static void show_head(const cs_checkpoint_reader *reader)
 {
@@ -206,22 +206,22 @@ static cs_status show(const request *r, const cs_checkpoint_reader *reader)
 static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
-    cl_shelf shelf = { 0 };
+    cl_open_checkpoint checkpoint = { 0 };
     char *own, *dir;
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
-    dir = cl_shelf_place(r.path, &own);
+    dir = cl_open_checkpoint_locate(r.path, &own);
     if (!r.tag && !own && !r.glob && !r.stats) {
         code = show_tags(&r, dir);
     } else {
-        code = cl_shelf_open(&shelf, dir, r.tag ? r.tag : own);
+        code = cl_open_checkpoint_open(&checkpoint, dir, r.tag ? r.tag : own);
         if (code == 0)
-            code = cs_exit_code(show(&r, shelf.reader));
+            code = cs_exit_code(show(&r, checkpoint.reader));
         if (code == 0)
             cl_codes_fail(0, "%s", "");
-        cl_shelf_close(&shelf);
+        cl_open_checkpoint_close(&checkpoint);
     }
     free(own);
     free(dir);

@@ -1,4 +1,4 @@
-/* jobs.c - the commands about running jobs: ps, status, stop. */
+/* jobs.c - the commands for running jobs: `cspeed ps`, `cspeed status` and `cspeed stop`. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -18,7 +18,7 @@
 
 enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
 
-/* One name and one flag, in any order. */
+/* Reads one name and one flag, in any order. */
 static int read_arguments(char **at, const char *command, const char *flag, const char **job, bool *flagged)
 {
     while (*at) {
@@ -33,13 +33,13 @@ static int read_arguments(char **at, const char *command, const char *flag, cons
     return *job ? 0 : cl_codes_fail(CL_CODE_USAGE, "%s: which JOB? `cspeed ps` lists those that run", command);
 }
 
-/* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
-static json_t *ask(const cl_roster_job *job, char **text)
+/* Returns the state of a job as parsed JSON, or NULL, with a sentence in cs_error(), if its front does not answer. */
+static json_t *ask(const cl_registry_job *job, char **text)
 {
-    *text = cl_roster_ask(job);
+    *text = cl_registry_read_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
-        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
     return state;
 }
 
@@ -49,7 +49,7 @@ static const char *word(const json_t *object, const char *key)
     return text ? text : "?";
 }
 
-/* A number as text; "-" for null. */
+/* Returns a number as text, "-" for null. */
 static const char *number(const json_t *object, const char *key, char text[MOMENT_BYTES])
 {
     json_t *value = json_object_get(object, key);
@@ -69,7 +69,7 @@ static void print_since(int64_t since, char text[MOMENT_BYTES])
 
 enum { HOSTS_WIDTH = 16 };
 
-/* "a,b,c" as it is where it fits, else the first host and how many more there are: "worker-0 +63". */
+/* Keeps "a,b,c" if it fits; else prints the first host and the number of the others: "worker-0 +63". */
 static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
 {
     int count = 0, first = (int)strcspn(hosts, ",");
@@ -85,7 +85,7 @@ static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
     strcpy(text + (first < room ? first : room), more);
 }
 
-static int widest_id(const cl_roster_job *jobs, int count)
+static int widest_id(const cl_registry_job *jobs, int count)
 {
     enum { LEAST = 12 };
     int width = LEAST;
@@ -96,12 +96,12 @@ static int widest_id(const cl_roster_job *jobs, int count)
 
 static int run_ps(const cl_options *options, char **arguments)
 {
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count, code;
     (void)options;
     if (*arguments)
         return cl_codes_fail(CL_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
-    code = cl_roster_list(&jobs, &count, NULL);
+    code = cl_registry_read_list(&jobs, &count, NULL);
     if (code)
         return code;
     int width = widest_id(jobs, count);
@@ -121,7 +121,7 @@ static int run_ps(const cl_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    cl_codes_fail(0, "%s", ""); /* a front that is silent has its "?" */
+    cl_codes_fail(0, "%s", ""); /* the row of a front that does not answer shows "?" */
     return 0;
 }
 
@@ -138,7 +138,7 @@ const cl_command cl_command_ps = {
 
 /* ---- status ---- */
 
-static void print_table(const cl_roster_job *job, const json_t *state)
+static void print_table(const cl_registry_job *job, const json_t *state)
 {
     char numbers[5][MOMENT_BYTES];
     size_t index;
@@ -165,12 +165,12 @@ static int run_status(const cl_options *options, char **arguments)
 {
     const char *id = NULL;
     bool bare = false;
-    cl_roster_job job;
+    cl_registry_job job;
     char *text;
     (void)options;
     int code = read_arguments(arguments, "status", "--json", &id, &bare);
     if (code == 0)
-        code = cl_roster_find(&job, id);
+        code = cl_registry_read_find(&job, id);
     if (code)
         return code;
     json_t *state = ask(&job, &text);
@@ -197,20 +197,20 @@ const cl_command cl_command_status = {
 
 /* ---- stop ---- */
 
-/* By a descriptor, so that the signal can reach this process alone and not one that gets its pid later. */
-static int stop(const cl_roster_job *job, bool now)
+/* Signals through a pid file descriptor, so that the signal cannot reach another process that reuses the pid. */
+static int stop(const cl_registry_job *job, bool now)
 {
     int fd = pidfd_open(job->pid, 0);
     struct pollfd gone = { .fd = fd, .events = POLLIN };
-    if (fd < 0 || !cl_roster_runs(job)) {
+    if (fd < 0 || !cl_registry_read_is_running(job)) {
         if (fd >= 0)
             close(fd);
-        return 0; /* it has ended meanwhile */
+        return 0; /* the process has ended in the meantime */
     }
     int failed = pidfd_send_signal(fd, now ? SIGINT : SIGTERM, NULL, 0) < 0 ? errno : 0;
     bool again = now;
     if (!failed)
-        pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one must run to obey */
+        pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a suspended process must continue in order to handle the signal */
     while (!failed && poll(&gone, 1, again ? AGAIN_MILLISECONDS : -1) <= 0) {
         if (again)
             pidfd_send_signal(fd, SIGINT, NULL, 0);
@@ -226,11 +226,11 @@ static int run_stop(const cl_options *options, char **arguments)
 {
     const char *id = NULL;
     bool now = false;
-    cl_roster_job job;
+    cl_registry_job job;
     (void)options;
     int code = read_arguments(arguments, "stop", "--now", &id, &now);
     if (code == 0)
-        code = cl_roster_find(&job, id);
+        code = cl_registry_read_find(&job, id);
     if (code == 0)
         code = stop(&job, now);
     if (code == 0)

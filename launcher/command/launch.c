@@ -1,5 +1,5 @@
-/* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too.
- */
+/* launch.c - `cspeed run` and `cspeed launch`: run a program under the launcher; launch flags may also follow the
+ * word. */
 #include "command/launch.h"
 
 #include "command.h"
@@ -45,8 +45,8 @@ static int run(const cl_options *options, char **arguments)
     return code;
 }
 
-/* torch.distributed.launch adds --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank), unless
- * --use_env tells it that the script reads the environment. */
+/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank),
+ * unless --use_env says that the script reads the environment. */
 static int launch(const cl_options *options, char **arguments)
 {
     cl_options both;

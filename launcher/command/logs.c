@@ -1,4 +1,4 @@
-/* logs.c - the command that shows the log files of a job, as they are or as they grow. */
+/* logs.c - `cspeed logs`: shows the log files of a job, and follows them while they grow. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -15,22 +15,22 @@
 
 enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BYTES = PATH_MAX + 512 };
 
-/* One file of an attempt, and how far it has been shown. */
+/* One log file of an attempt, and how far it has been shown. */
 typedef struct {
     int rank, which, fd;
-    char line[LINE_BYTES]; /* what has no end yet */
+    char line[LINE_BYTES]; /* the beginning of a line that has not ended yet */
     size_t length;
 } shown;
 
 typedef struct {
-    const cl_roster_job *job; /* NULL: it does not run any more */
+    const cl_registry_job *job; /* NULL: the job no longer runs */
     char folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
-    int attempt, rank; /* rank: -1: all */
+    int attempt, rank; /* rank -1: all ranks */
     shown **files;
     int count;
 } reader;
 
-/* ---- which files ---- */
+/* ---- finding the files ---- */
 
 static int by_rank(const void *a, const void *b)
 {
@@ -90,7 +90,7 @@ static void forget_files(reader *all)
     all->count = 0;
 }
 
-/* Goes to the newest attempt; true when it is another than before. */
+/* Switches to the newest attempt; returns true if it is a different one than before. */
 static bool find_attempt(reader *all)
 {
     char next[PATH_MAX + 32];
@@ -107,7 +107,7 @@ static bool find_attempt(reader *all)
     return changed;
 }
 
-/* ---- showing ---- */
+/* ---- showing the files ---- */
 
 static void show_line(const reader *all, shown *file, const char *end)
 {
@@ -148,7 +148,7 @@ static void path_of(const reader *all, const shown *file, int age, char path[PAT
         snprintf(path + used, (size_t)(PATH_BYTES - used), ".%d", age);
 }
 
-/* The file itself may have become NAME.1 since, with a new one in its place. */
+/* The log file may have been rotated: it is then called NAME.1, and a new file has its name. */
 static bool has_moved(const reader *all, const shown *file)
 {
     char path[PATH_BYTES];
@@ -194,7 +194,8 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        runs = cl_roster_runs(all->job); /* asked before reading, or the last lines could be missed */
+        /* The state is read before the files; otherwise the last lines could be missed. */
+        runs = cl_registry_read_is_running(all->job);
         if (find_attempt(all)) {
             end_lines(all);
             forget_files(all);
@@ -227,7 +228,7 @@ static int run(const cl_options *options, char **at)
     bool follows = false, runs = false;
     const char *id = NULL, *rank;
     int64_t number = -1;
-    cl_roster_job job;
+    cl_registry_job job;
     int code = 0;
     (void)options;
     while (*at && code == 0) {
@@ -251,7 +252,7 @@ static int run(const cl_options *options, char **at)
     return code;
 }
 
-const cl_command cl_command_showlogs = {
+const cl_command cl_command_logs = {
     .name = "logs",
     .group = "Look",
     .summary = "what the ranks of a job have printed",

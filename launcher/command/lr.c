@@ -1,4 +1,4 @@
-/* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over steps: as a table and as a picture. */
+/* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -59,7 +59,8 @@ static int read_arguments(request *r, char **at)
     return code ? code : check(r);
 }
 
-/* Only what the curve depends on is read, so that a file whose batch needs another world has its curve too. */
+/* Reads only the keys on which the schedule depends, so that it also works for a configuration whose batch size needs
+ * another world size. */
 static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_settings *schedule)
 {
     cs_optim_settings optim;
@@ -127,7 +128,7 @@ static int run(const cl_options *options, char **arguments)
     return code;
 }
 
-const cl_command cl_command_curve = {
+const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
     .summary = "the learning rate a configuration comes to, step by step",

@@ -1,4 +1,4 @@
-/* plan.c - `cspeed plan`: what a command would do, and nothing done. */
+/* plan.c - `cspeed plan`: prints what a command would do, without doing it. */
 #include "command/plan.h"
 
 #include "codes.h"
@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the memory of its ranks, which the program knows ---- */
+/* ---- the memory plan, which the program prints ---- */
 
-/* `train` with a configuration: no other program has a plan of its own. */
+/* Returns true for `train` with a configuration, the only program that can print a memory plan. */
 static bool has_memory_plan(char **program)
 {
     const char *slash = *program ? strrchr(*program, '/') : NULL;
@@ -29,8 +29,8 @@ static bool has_memory_plan(char **program)
     return false;
 }
 
-/* In the child: the program with its arguments and `flag` behind them. */
-_Noreturn static void become(const char *path, char **program, char *flag, int ranks)
+/* Replaces the child process by the program, with its arguments followed by `flag`. */
+_Noreturn static void exec_program(const char *path, char **program, char *flag, int ranks)
 {
     int count = 0;
     char size[32];
@@ -48,7 +48,7 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
     _exit(CL_CODE_NOT_EXECUTABLE);
 }
 
-/* All that comes until the other end is closed, without its last newline; malloc'ed. */
+/* Reads until the other end is closed. Returns the text without its last newline, malloc'ed. */
 static char *read_all(int descriptor)
 {
     char *text = NULL, part[4096];
@@ -63,7 +63,8 @@ static char *read_all(int descriptor)
     return text;
 }
 
-/* Runs it here, once, as no rank of any world. Its exit code. json: what it prints is kept there; NULL: is shown. */
+/* Runs the program once on this machine, outside any world, and returns its exit code. If `json` is not NULL, *json
+ * receives the output; else the output is shown. */
 static int ask_memory(char **json, char **program, int ranks)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
@@ -75,7 +76,7 @@ static int ask_memory(char **json, char **program, int ranks)
     if (child == 0) {
         if (json && dup2(ends[1], STDOUT_FILENO) < 0)
             _exit(CL_CODE_SYSTEM);
-        become(path, program, json ? object : text, ranks);
+        exec_program(path, program, json ? object : text, ranks);
     }
     if (json) {
         close(ends[1]);
@@ -110,7 +111,7 @@ static int show_text(const cl_plan *plan, char **program)
     return ask_memory(NULL, program, plan->rank_count);
 }
 
-int cl_planner_show(const cl_options *options, char **program, bool json)
+int cl_plan_show(const cl_options *options, char **program, bool json)
 {
     cl_options copy = *options;
     cl_plan plan;
@@ -141,15 +142,15 @@ static int plan(const cl_options *options, char **arguments)
         cl_options both;
         int code = cl_launch_read(&both, options, arguments + 1);
         if (code == 0)
-            code = cl_planner_show(&both, both.program, json);
+            code = cl_plan_show(&both, both.program, json);
         free(both.argv);
         return code;
     }
     int code = *arguments ? cl_program_may_be(*arguments) : 0;
-    return code ? code : cl_planner_show(options, arguments, json);
+    return code ? code : cl_plan_show(options, arguments, json);
 }
 
-const cl_command cl_command_planner = {
+const cl_command cl_command_plan = {
     .name = "plan",
     .group = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",

@@ -1,10 +1,10 @@
-/* plan.h - a job's plan on stdout: `cspeed plan` and --dry_run. */
-#ifndef CL_PLANNER_H
-#define CL_PLANNER_H
+/* plan.h - printing the plan of a job to stdout, for `cspeed plan` and --dry_run. */
+#ifndef CL_COMMAND_PLAN_H
+#define CL_COMMAND_PLAN_H
 
 #include "command.h"
 
-/* For a program with its arguments, which may be NULL alone. An exit code. */
-int cl_planner_show(const cl_options *options, char **program, bool json);
+/* Prints the plan for a program with its arguments. `program` may be an empty list. Returns an exit code. */
+int cl_plan_show(const cl_options *options, char **program, bool json);
 
 #endif

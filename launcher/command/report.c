@@ -1,4 +1,4 @@
-/* report.c - the command `report`: what this build is, and what this machine has for it. */
+/* report.c - `cspeed report`: describes this build of cspeed and the hardware and software of this machine. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -61,7 +61,7 @@ static int report(bool json, bool colored)
     return 0;
 }
 
-/* `cspeed ssh cspeed report` with the same launch flags. */
+/* Runs `cspeed ssh cspeed report` with the same launch flags. */
 static int report_all(const cl_options *options)
 {
     char binary[] = "cspeed", verb[] = "report";
@@ -90,7 +90,7 @@ static int run(const cl_options *options, char **at)
     return all ? report_all(options) : report(json, wants_color(options));
 }
 
-const cl_command cl_command_doctor = {
+const cl_command cl_command_report = {
     .name = "report",
     .group = "Look",
     .summary = "this build, its libraries, this machine",

@@ -1,4 +1,4 @@
-/* ssh.c - `cspeed ssh`: one command on every host, as DeepSpeed's ds_ssh. */
+/* ssh.c - `cspeed ssh`: runs one command on every host, like DeepSpeed's ds_ssh. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a host has printed of a line that has not ended. */
+/* The beginning of an output line that has not ended yet. */
 typedef struct {
     char *bytes;
     size_t count;
@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     const cl_host **hosts;
-    part (*parts)[2]; /* [host]: of stdout, of stderr */
+    part (*parts)[2]; /* [host]: one for stdout, one for stderr */
     int worst;
 } everywhere;
 
@@ -69,7 +69,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* The words with blanks between, as ssh sends them: the hosts' shells read them. */
+/* Joins the words with spaces, as ssh does; the shell of each host splits them again. */
 static char *join(char **words)
 {
     size_t length = 1;
@@ -92,7 +92,7 @@ static int run_on(const cl_plan *plan, char **words)
     if (command && all.hosts && all.parts) {
         for (int i = 0; i < plan->node_count; i++)
             all.hosts[i] = plan->nodes[i].host;
-        code = cl_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
+        code = cl_run_on_all_run(all.hosts, plan->node_count, plan->options, command, take, &all);
     }
     for (int i = 0; all.parts && i < plan->node_count; i++) {
         free(all.parts[i][0].bytes);
@@ -125,7 +125,7 @@ static int run(const cl_options *options, char **arguments)
     return code;
 }
 
-const cl_command cl_command_everywhere = {
+const cl_command cl_command_ssh = {
     .name = "ssh",
     .group = "Prepare",
     .summary = "run a command on every host",

@@ -1,4 +1,4 @@
-/* verify.c - `cspeed verify`: every byte of a checkpoint held to its checksums. */
+/* verify.c - `cspeed verify`: compares every byte of a checkpoint with its checksums. */
 #include "argument.h"
 #include "base/clock.h"
 #include "base/processors.h"
@@ -27,7 +27,7 @@ static int read_arguments(request *r, char **at)
     return cl_argument_read(&(cl_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
-/* What latest names, which must be there: another would not be what was meant. */
+/* Returns the checkpoint that `latest` names. It must exist, since another one would not be what the user meant. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     cs_catalog catalog;
@@ -44,11 +44,11 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     return status;
 }
 
-/* The directory to look at, malloc'ed. */
+/* Returns the directory to verify, malloc'ed. */
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];
-    char *own, *dir = cl_shelf_place(r->path, &own);
+    char *own, *dir = cl_open_checkpoint_locate(r->path, &own);
     const char *tag = r->tag ? r->tag : own;
     cs_status status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
     *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;
@@ -75,7 +75,8 @@ static bool is_damaged(const cs_audit *audit)
     return audit->faults > audit->refused;
 }
 
-/* Another folder, or none, is where it was: a training has pruned it, or saved under its tag again. */
+/* Returns true if the folder no longer exists or is a different one: a training run has removed it, or has saved
+ * another checkpoint under its tag. */
 static bool is_gone(const char *directory, const struct stat *before)
 {
     struct stat now;

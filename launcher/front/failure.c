@@ -1,4 +1,4 @@
-/* failure.c - the last words about a job that did not end well. */
+/* failure.c - the failure report of a job. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -16,7 +16,7 @@
 #define SECOND INT64_C(1000000000)
 #define CONCURRENT (SECOND / 5)
 
-enum { MOST_NAMED = 16 };
+enum { MAX_NAMED = 16 };
 
 static const char rule[] = "================================";
 
@@ -27,7 +27,7 @@ static void print_elapsed(const cl_front *front, FILE *out)
     fprintf(out, "%02ld:%02ld:%02ld", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-/* The wall clock at a moment of the monotonic one. */
+/* Prints the wall-clock time that corresponds to a time of the monotonic clock. */
 static void print_moment(int64_t moment, FILE *out)
 {
     struct timespec now;
@@ -54,32 +54,32 @@ static void print_cause(const cl_link_end *end, FILE *out)
     }
     fprintf(out, "%s (signal %d), not sent by cspeed", cl_codes_signal_name(WTERMSIG(end->status)),
             WTERMSIG(end->status));
-    if (cl_hint_is_oom(end))
+    if (cl_failure_hint_is_oom(end))
         fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
     else if (WCOREDUMP(end->status))
         fprintf(out, "; core dumped");
 }
 
-/* Programs that are not cspeed's tell nothing of their progress: then nothing is said of it. */
-static bool any_told(const cl_front *front)
+/* Programs that do not use cspeed send no progress records; the report then omits progress. */
+static bool any_progress(const cl_front *front)
 {
     bool any = false;
     for (int rank = 0; rank < front->worker_count; rank++)
-        any |= cl_place_told(&front->workers[rank]);
+        any |= cl_rank_position_is_known(&front->workers[rank]);
     return any;
 }
 
 static void print_progress(const cl_front *front, FILE *out)
 {
-    char text[CL_PLACE_BYTES];
-    if (!any_told(front))
+    char text[CL_RANK_POSITION_BYTES];
+    if (!any_progress(front))
         return;
-    cl_place_print(&front->workers[front->first], text);
+    cl_rank_position_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
-    cl_place_table(front, "                ", front->first, 0, out);
+    cl_rank_position_table(front, "                ", front->first, 0, out);
 }
 
-/* A remote rank's last words are kept on this side too. */
+/* Keeps a copy of the last stderr lines of a remote rank on this machine. */
 static void save_tail(const cl_front *front, FILE *out)
 {
     char path[PATH_MAX + 64];
@@ -105,15 +105,15 @@ static void print_tail(const cl_front *front, FILE *out)
         fprintf(out, "  | %.*s\n", (int)strcspn(line, "\n"), line);
     if (!*front->run_dir)
         return;
-    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cl_place_host(front, front->first),
+    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cl_rank_position_host(front, front->first),
             here ? "" : ":", front->run_dir, front->attempt, front->first);
     if (!here && first->tail && *first->tail)
         save_tail(front, out);
     fputc('\n', out);
 }
 
-/* How another failure stands to the first. */
-static const char *kinship(const cl_front *front, int rank)
+/* Describes how another failure relates to the first one. */
+static const char *relation_to_first(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     int64_t first = cl_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
@@ -128,11 +128,11 @@ static void print_others(const cl_front *front, FILE *out)
     fprintf(out, "also failed     ");
     for (int rank = 0; rank < front->worker_count; rank++)
         if ((rank != front->first || !cl_failure_is_rank(front)) && cl_workers_failed(front, rank) &&
-            failed++ < MOST_NAMED)
+            failed++ < MAX_NAMED)
             fprintf(out, "%srank %d (%d%s)", failed > 1 ? ", " : "", rank,
-                    cl_codes_of_status(front->workers[rank].end.status), kinship(front, rank));
-    if (failed > MOST_NAMED)
-        fprintf(out, " and %d more", failed - MOST_NAMED);
+                    cl_codes_of_status(front->workers[rank].end.status), relation_to_first(front, rank));
+    if (failed > MAX_NAMED)
+        fprintf(out, " and %d more", failed - MAX_NAMED);
     fprintf(out, "%s\n", failed ? "" : "none");
 }
 
@@ -155,7 +155,7 @@ static void print_stopped(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* "nothing", or what on which host. */
+/* Prints "nothing", or the processes that remain on each host. */
 static void print_left(const cl_front *front, FILE *out)
 {
     int told = 0;
@@ -174,7 +174,7 @@ static void print_first(const cl_front *front, FILE *out)
 {
     const cl_worker *first = &front->workers[front->first];
     fprintf(out, "first failure   ");
-    cl_place_name(front, front->first, out);
+    cl_rank_position_name(front, front->first, out);
     fprintf(out, " at ");
     print_moment(first->ended, out);
     fprintf(out, "\ncause           ");
@@ -187,15 +187,15 @@ static void print_first(const cl_front *front, FILE *out)
 static void print_lost(const cl_front *front, FILE *out)
 {
     fprintf(out, "first failure   %s\n", front->why);
-    if (!any_told(front))
+    if (!any_progress(front))
         return;
     fprintf(out, "last progress\n");
-    cl_place_table(front, "                ", -1, 0, out);
+    cl_rank_position_table(front, "                ", -1, 0, out);
 }
 
 static void print_block(const cl_front *front, FILE *out)
 {
-    const char *hint = cl_hint_text(front);
+    const char *hint = cl_failure_hint_text(front);
     fprintf(out, "%s job %s FAILED (exit %d) after ", rule, front->plan->id, cl_front_code(front));
     print_elapsed(front, out);
     fputc('\n', out);
@@ -210,7 +210,7 @@ static void print_block(const cl_front *front, FILE *out)
     fprintf(out, "\n%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
 }
 
-/* Behind "cspeed: job ID failed: ". */
+/* Prints the text that follows "cspeed: job ID failed: ". */
 static void print_verdict(const cl_front *front, FILE *out)
 {
     int code = cl_front_code(front);
@@ -222,7 +222,7 @@ static void print_verdict(const cl_front *front, FILE *out)
         fprintf(out, "no rank moved for --stall_timeout, and --stall_action is kill");
     else if (cl_failure_is_rank(front)) {
         const cl_worker *first = &front->workers[front->first];
-        cl_place_name(front, front->first, out);
+        cl_rank_position_name(front, front->first, out);
         if (WIFSIGNALED(first->end.status))
             fprintf(out, " was killed by %s", cl_codes_signal_name(WTERMSIG(first->end.status)));
         else
@@ -238,7 +238,9 @@ static void print_verdict(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Of train, by --fresh, or by --tag without --load, which goes back; its restarts go on all the same. */
+/* True if the program is `train` with --fresh, or with --tag and without --load, which starts from an earlier
+ * checkpoint. The same command would then not resume from the newest checkpoint, although restarts by the launcher
+ * do. */
 static bool starts_over(const cl_front *front)
 {
     bool fresh = false, tag = false, load = false;
@@ -250,8 +252,8 @@ static bool starts_over(const cl_front *front)
     return fresh || (tag && !load);
 }
 
-/* Only where it is so: not where the same command would end the same way, or start over. */
-static void print_way_on(const cl_front *front, FILE *out)
+/* Prints the hint only if it is true: not if the same command would fail in the same way or start over. */
+static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
     if (kept > 0 && !cl_failure_is_explained(front) && !starts_over(front))
@@ -274,7 +276,7 @@ static bool any_ran(const cl_front *front)
     return any;
 }
 
-/* Whether a block has more to say than its last line. */
+/* True if a block would say more than its last line does. */
 static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)
@@ -298,7 +300,7 @@ static void print_all(const cl_front *front, FILE *out)
         print_block(front, out);
     fprintf(out, "cspeed: job %s failed: ", front->plan->id);
     print_verdict(front, out);
-    print_way_on(front, out);
+    print_resume_hint(front, out);
 }
 
 bool cl_failure_is_rank(const cl_front *front)

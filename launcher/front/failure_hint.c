@@ -1,4 +1,4 @@
-/* failure_hint.c - known causes of death, and what helps. */
+/* failure_hint.c - hints for known causes of failure. */
 #include "front/failure_hint.h"
 
 #include "codes.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-bool cl_hint_is_oom(const cl_link_end *end)
+bool cl_failure_hint_is_oom(const cl_link_end *end)
 {
     return WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && end->oom_from >= 0 &&
            end->oom_to > end->oom_from;
@@ -18,7 +18,7 @@ static const char oom[] =
     "the host's memory ran out: fewer ranks a host, a smaller micro-batch, recomputation, or a higher "
     "ZeRO stage";
 
-/* By what the rank wrote last; the first that fits. */
+/* Hints by the text at the end of the rank's stderr; the first match is used. */
 static const struct {
     const char *word, *sentence;
 } words[] = {
@@ -32,7 +32,7 @@ static const struct {
     { "Permission denied", "the user on that host may not read or write what is named above" },
 };
 
-/* By the exit code a shell would see. */
+/* Hints by the exit code, as a shell reports it. */
 static const struct {
     int code;
     const char *sentence;
@@ -42,22 +42,22 @@ static const struct {
     { 128 + SIGSEGV, "a fault in native code: allow core dumps (`ulimit -c unlimited`) and open the core in gdb" },
     { 128 + SIGBUS, "a mapped file or /dev/shm ran out of space, or a file was cut while it was mapped" },
     { 128 + SIGILL, "built for another CPU: build with -DCSPEED_NATIVE=OFF" },
-    { 128 + SIGABRT, "an assertion failed: its sentence stands in the lines above" },
+    { 128 + SIGABRT, "an assertion failed: its message is in the lines above" },
     { 128 + SIGFPE, "an integer was divided by zero" },
     { 128 + SIGXCPU, "a limit of CPU time: `ulimit -t`" },
     { CL_CODE_PEER, "ranks lost each other and none of them says why: look at the network, and at the hosts" },
-    { CL_CODE_NOT_FOUND, "the program is not there on that host, or what it starts is not" },
+    { CL_CODE_NOT_FOUND, "the program does not exist on that host, or one that it starts does not" },
     { CL_CODE_NOT_EXECUTABLE, "the program lacks the right to be executed, or is for another machine" },
 };
 
-const char *cl_hint_text(const cl_front *front)
+const char *cl_failure_hint_text(const cl_front *front)
 {
     if (!cl_failure_is_rank(front))
         return front->first_node >= 0 && front->code == CL_CODE_PEER
                    ? "see whether the host is up, and whether a scheduler took it away"
                    : "";
     const cl_worker *first = &front->workers[front->first];
-    if (cl_hint_is_oom(&first->end))
+    if (cl_failure_hint_is_oom(&first->end))
         return oom;
     for (size_t i = 0; first->tail && i < sizeof words / sizeof *words; i++)
         if (strstr(first->tail, words[i].word))

@@ -1,13 +1,15 @@
-/* failure_hint.h - known causes of death, and what helps. */
-#ifndef CL_HINT_H
-#define CL_HINT_H
+/* failure_hint.h - hints for known causes of failure, such as an out-of-memory kill or a port in use. */
+#ifndef CL_FAILURE_HINT_H
+#define CL_FAILURE_HINT_H
 
 #include "front/front.h"
 
-/* Whether the kernel has killed for want of memory on that node while the job ran, and the rank died as it would. */
-bool cl_hint_is_oom(const cl_link_end *end);
+/* Returns true if the rank was killed by SIGKILL and the kernel's out-of-memory killer was active on that node while
+ * the job ran. */
+bool cl_failure_hint_is_oom(const cl_link_end *end);
 
-/* A sentence for what failed first; "" when nothing is known. */
-const char *cl_hint_text(const cl_front *front);
+/* Returns a sentence that says what may help against the first failure, or "" when the cause is not known. The text is
+ * static. */
+const char *cl_failure_hint_text(const cl_front *front);
 
 #endif

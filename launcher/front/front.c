@@ -1,4 +1,4 @@
-/* front.c - the front of a job: its phases, and what ends them. */
+/* front.c - the front process of a job: its phases and the transitions between them. */
 #include "front/front.h"
 
 #include "front/start_message.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define SECOND INT64_C(1000000000)
-#define OVERDUE (10 * SECOND) /* behind the grace: an agent that has not swept by then is lost */
+#define OVERDUE (10 * SECOND) /* time after the grace period; an agent that has not sent SWEPT by then is lost */
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
@@ -20,7 +20,7 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
     front->deadline = deadline;
 }
 
-/* Beats first: they are to tell where the others stood. */
+/* PING is sent before STOP, so that agents report the positions of the other ranks before they end them. */
 void cl_front_stop(cl_front *front, int64_t now)
 {
     if (front->phase >= CL_STOPPING)
@@ -55,9 +55,10 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
             front->signal = number;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
-        front->signal = front->signal ? front->signal : number; /* while waiting for another attempt */
+        front->signal = front->signal ? front->signal : number; /* the front waits for another attempt */
         front->over = true;
-    } else if (number == SIGINT || number == SIGQUIT) { /* service managers repeat TERM; only a person repeats these */
+        /* Service managers repeat SIGTERM; only a person repeats SIGINT or SIGQUIT. */
+    } else if (number == SIGINT || number == SIGQUIT) {
         cl_nodes_tell(front, CL_LINK_KILL, 0);
     }
 }
@@ -84,17 +85,17 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
     front->attempt_began = now;
-    cl_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
+    cl_workers_free(front); /* frees the ranks of the previous attempt; this attempt may use other nodes */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
-    return cl_muster_call(front, now);
+    return cl_join_agents_call(front, now);
 }
 
 static void give_up_joining(cl_front *front, int64_t now)
 {
     char why[640], missing[512];
-    cl_muster_list_missing(front, missing);
+    cl_join_agents_list_missing(front, missing);
     snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", missing,
-             (double)(now - front->mustered_at) / 1e9);
+             (double)(now - front->joining_since) / 1e9);
     cl_front_fail(front, -1, CL_CODE_PEER, why);
 }
 
@@ -106,7 +107,7 @@ static bool all_ready(const cl_front *front)
     return true;
 }
 
-/* Where no agent is, nothing is to be swept: a node that has not come yet does not hold up the end. */
+/* A node without an agent has no processes to remove, so a node that has not joined yet does not delay the end. */
 static bool is_swept(const cl_node *node)
 {
     return node->state < CL_NODE_JOINED || node->state >= CL_NODE_SWEPT;
@@ -127,9 +128,9 @@ static void join(cl_front *front, int64_t now)
         answered &= front->nodes[i].state >= CL_NODE_JOINED;
     if (front->code && answered) {
         cl_front_stop(front, now);
-    } else if (!front->code && cl_muster_complete(front, now)) {
+    } else if (!front->code && cl_join_agents_complete(front, now)) {
         int code = cl_workers_make(front);
-        code = code ? code : cl_orders_send(front);
+        code = code ? code : cl_node_orders_send(front);
         if (code)
             cl_front_fail(front, -1, code, cs_error());
         else
@@ -137,14 +138,14 @@ static void join(cl_front *front, int64_t now)
     } else if (now >= front->deadline) {
         give_up_joining(front, now);
     } else {
-        cl_muster_remind(front, now);
+        cl_join_agents_remind(front, now);
     }
 }
 
 static void start_ranks(cl_front *front)
 {
-    cl_orders_start(front);
-    cl_banner_say(front);
+    cl_node_orders_start(front);
+    cl_start_message_print(front);
     cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 
@@ -176,7 +177,7 @@ void cl_front_take_time(cl_front *front, int64_t now)
     if (front->phase == CL_ORDERING && all_ready(front))
         start_ranks(front);
     else if (front->phase == CL_ORDERING)
-        cl_muster_remind(front, now);
+        cl_join_agents_remind(front, now);
     if (front->phase >= CL_RUNNING && front->phase <= CL_STOPPING && all_swept(front))
         finish_attempt(front, now);
     if (front->phase == CL_SETTLING && now >= front->deadline)

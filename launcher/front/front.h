@@ -1,14 +1,18 @@
-/* front.h - the front of a job: the one process that decides. It holds a link to the agent of every node.
+/* front.h - the front process of a job: it makes all decisions and holds one link to the agent of every node.
  *
- *     joining     agents are being started, or called for
- *     ordering    every agent has its order and is making ready
- *     running     until all ranks have ended with 0
- *     settling    a rank has failed by exiting: others may be about to say why, so up to 200 ms pass
- *     stopping    every agent ends its ranks: stop signal, grace, SIGKILL, sweep
- *     over        every agent has said SWEPT, or is lost; then another attempt, or the end
+ * The phases of one attempt are:
  *
- * Of several failures the first is named, but one that says "I lost a peer" (exit 75) never before another, and a rank
- * that ended without a word not before one that told why within 200 ms. */
+ *     joining     The agents are being started, or the front waits for them to connect.
+ *     ordering    Every agent has received its order and is preparing its node.
+ *     running     The ranks run, until all of them have exited with code 0.
+ *     settling    A rank has failed by exiting. The front waits up to 200 ms (2 s if the failure is already explained),
+ *                 since other ranks may report a better explanation.
+ *     stopping    Every agent ends its ranks: stop signal, grace period, SIGKILL, removal of remaining processes.
+ *     over        Every agent has sent SWEPT or is lost. Another attempt or the end of the job follows.
+ *
+ * When several ranks fail, the report names the one that failed first, with two exceptions. A rank that lost a peer
+ * (exit code 75) is never named if another kind of failure exists. A rank that ended without any message is not named
+ * if another rank that ended within 200 ms of it explained its failure. */
 #ifndef CL_FRONT_H
 #define CL_FRONT_H
 
@@ -31,12 +35,12 @@ typedef struct {
     cl_worker_state state;
     int node; /* index into cl_front.nodes */
     pid_t pid;
-    int64_t ended;     /* when, on this machine's CLOCK_MONOTONIC, in nanoseconds */
-    cl_link_end end;   /* meaningful once ENDED */
-    cl_link_beat beat; /* the last one told; beat.age is of when it was told */
-    int64_t told;      /* when that was, here; 0: never */
-    char *tail;        /* the last of its stderr, once ENDED; NULL: nothing */
-    char *stack;       /* its C stack, if it was asked for */
+    int64_t ended;     /* time of its end: CLOCK_MONOTONIC of this machine, in nanoseconds */
+    cl_link_end end;   /* valid only in state CL_WORKER_ENDED */
+    cl_link_beat beat; /* the last progress record received; beat.age refers to the time of its arrival */
+    int64_t beat_at;   /* time when `beat` arrived, CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
+    char *tail;        /* the end of its stderr, set in state CL_WORKER_ENDED; NULL: it wrote nothing */
+    char *stack;       /* its C stack, if one was requested; else NULL */
 } cl_worker;
 
 typedef enum {
@@ -53,101 +57,123 @@ typedef struct {
     cl_node_state state;
     int place; /* index into plan->hosts.list */
     cl_link link;
-    pid_t pid; /* of its agent, when it is our child (here), or of what carries its bytes; 0: neither */
+    /* process id of the agent if it is a child of this process (`here`), or of the process that carries the connection;
+     * 0: neither */
+    pid_t pid;
     char host[256];
     bool here;
-    char own_address[64], front_address[64]; /* as its connection has proved them; "": not known */
-    char interface[64];                      /* of the first node: the address of --master_if; "": none */
-    char seats[256];                         /* "rank 0 on core 0 ..." */
-    int left_count;                          /* processes that would not end */
-    char left[256];                          /* their pids */
-    uint64_t shown;                          /* bytes of output shown and not yet credited */
+    char own_address[64], front_address[64]; /* addresses that the connection of this node has proved; "": not known */
+    /* set for the first node only: the address of the interface --master_if; "": not given */
+    char interface[64];
+    char seats[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
+    int left_count;  /* number of processes that could not be ended */
+    char left[256];  /* their process ids */
+    /* bytes of output that were shown here and not yet credited to the agent */
+    uint64_t shown;
 } cl_node;
 
 typedef struct {
     const cl_options *options;
-    const cl_guard *guard; /* the signals */
+    const cl_guard *guard; /* the signals that the front handles */
     cl_plan *plan;
     cl_output output;
     cl_registry registry;
-    cl_lobby *lobby; /* NULL: every agent is started from here */
-    cl_node *nodes;  /* [node_total]; the first plan->node_count take part in this attempt, ordered as plan->nodes */
+    cl_lobby *lobby; /* NULL: every agent is started from this process */
+    /* [node_total]; the first plan->node_count nodes take part in this attempt, in the order of plan->nodes */
+    cl_node *nodes;
     int node_total;
     unsigned long long digest;
-    unsigned char key[CS_MAC_BYTES];             /* for the ranks of this job */
-    pid_t starter;                               /* mpirun or srun; 0: none   */
-    cl_world_sizes world_sizes;                  /* that an elastic job may have */
-    int64_t mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
-    cl_worker *workers; /* [worker_count], the ranks of this attempt; none (NULL) while agents are joining */
+    unsigned char key[CS_MAC_BYTES]; /* the secret key of the ranks of this job */
+    pid_t starter;                   /* process id of mpirun or srun; 0: not used */
+    cl_world_sizes world_sizes;      /* the world sizes that an elastic job may have */
+    /* CLOCK_MONOTONIC nanoseconds: when joining began, when the minimum number of nodes was present, and when the last
+     * reminder was printed; 0: not yet */
+    int64_t joining_since, enough_at, reminded_at;
+    cl_worker *workers; /* [worker_count]: the ranks of this attempt; NULL while agents are joining */
     int worker_count;
     cl_phase phase;
     int attempt;
     int64_t heartbeat_at;
-    int64_t steps_before; /* the furthest step of earlier attempts */
-    int64_t kept_before;  /* as cs_beat's kept, of earlier attempts */
-    int short_failures;   /* attempts in a row that ended soon without a step */
-    bool over;            /* no further attempt: the result stands            */
+    int64_t steps_before; /* the highest step that earlier attempts reached */
+    int64_t kept_before;  /* the `kept` value of cs_beat from earlier attempts: the newest checkpoint's step plus 1 */
+    int short_failures;   /* number of consecutive attempts that ended soon and without completing a step */
+    bool over;            /* true: no further attempt follows, and the result is final */
     char master_addr[256];
     int master_port;
     int64_t began, attempt_began, failed, stopped,
-        deadline;   /* CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
-    int first;      /* the rank that failed first, or -1                        */
-    int first_node; /* the node that was lost first, or -1                      */
-    char why[1024]; /* of a failure that is no rank's: node lost, order refused */
-    int code;       /* of that failure                                          */
-    int signal;     /* that asked cspeed to end, or 0                           */
+        deadline;   /* all are CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
+    int first;      /* the rank that failed first, or -1 */
+    int first_node; /* the node that was lost first, or -1 */
+    char why[1024]; /* reason of a failure that is not that of a rank: a lost node, a refused order */
+    int code;       /* exit code of that failure */
+    int signal;     /* the signal that asked cspeed to end, or 0 */
     bool timed_out, stalled;
-    char run_dir[PATH_MAX]; /* logs, result.json; "" : none */
+    char run_dir[PATH_MAX]; /* folder of the logs and of result.json; "": no files are written */
 } cl_front;
 
 /* ---- job_loop.c ---- */
 
-/* The whole life of a job; the exit code. In the process that the user sees. */
-int cl_life_run(cl_plan *plan, const cl_guard *guard);
+/* Runs a job from start to end and returns its exit code. Called in the process that the user started. */
+int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 
 /* ---- front.c: the phases ---- */
 
-int cl_front_begin(cl_front *front, int64_t now); /* an attempt */
+int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
+/* Handle a signal that arrived, and the passing of time; both may change the phase. */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
+
+/* Returns the exit code of the job, from the failures recorded so far. */
 int cl_front_code(const cl_front *front);
 
-/* Records what is no rank's failure, if it is the first, and lets the job end. */
+/* Records a failure that is not that of a rank, if it is the first such failure, and stops the job. */
 void cl_front_fail(cl_front *front, int node, int code, const char *why);
-void cl_front_stop(cl_front *front, int64_t now); /* every agent is to end its ranks */
+void cl_front_stop(cl_front *front, int64_t now); /* asks every agent to end its ranks */
+
+/* Changes the phase. `deadline` is CLOCK_MONOTONIC nanoseconds, INT64_MAX for none. */
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
 
-/* ---- nodes.c: what comes from the agents ---- */
+/* ---- nodes.c: messages of the agents ---- */
+
+/* Reads and handles the messages of all agents, credits them for shown output, and sends heartbeats. */
 void cl_nodes_listen(cl_front *front, int64_t now);
-void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* those of the attempt */
-void cl_nodes_lose(cl_front *front, int node, const char *why);        /* its link is broken, or it is silent */
+void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* sends to the nodes of this attempt */
+/* call when the link is broken or the node is silent */
+void cl_nodes_lose(cl_front *front, int node, const char *why);
 
 /* ---- workers.c: the ranks ---- */
-int cl_workers_make(cl_front *front); /* those of the plan */
+int cl_workers_make(cl_front *front); /* creates the ranks of the plan */
 void cl_workers_free(cl_front *front);
+
+/* Handle a message about one rank, and a message with progress records of several ranks. */
 void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64_t now);
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now);
-void cl_workers_write_off(cl_front *front, int node, int64_t now); /* it does not answer: they are as good as ended */
-bool cl_workers_explained(const cl_front *front, int rank);        /* its end would be the same in another attempt */
-int64_t cl_workers_kept(const cl_front *front);          /* as cs_beat's kept: the newest that any of them has told */
-bool cl_workers_failed(const cl_front *front, int rank); /* whether it ended badly by itself, not by our signals */
+void cl_workers_write_off(cl_front *front, int node, int64_t now); /* treats the ranks of a lost node as ended */
+/* true: the rank would end in the same way in another attempt */
+bool cl_workers_explained(const cl_front *front, int rank);
+/* Returns the newest `kept` value of cs_beat that any rank has reported (the newest checkpoint's step plus 1; 0:
+ * none). */
+int64_t cl_workers_kept(const cl_front *front);
+/* Returns true if the rank failed by itself, and not because of a signal that cspeed sent. */
+bool cl_workers_failed(const cl_front *front, int rank);
 
-/* ---- join_agents.c: agents come, and the plan is cut to those that are there ---- */
-int cl_muster_open(cl_front *front);                /* the nodes of the plan, none of them there */
-int cl_muster_call(cl_front *front, int64_t now);   /* calls those that are absent: a new attempt */
-void cl_muster_admit(cl_front *front, int64_t now); /* who stands in the lobby */
-bool cl_muster_complete(cl_front *front, int64_t now);
-void cl_muster_remind(cl_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
-void cl_muster_list_missing(const cl_front *front, char text[512]);
+/* ---- join_agents.c: the rendezvous of agents, and reducing the plan to the nodes that came ---- */
+int cl_join_agents_open(cl_front *front);                /* creates the nodes of the plan, all of them absent */
+int cl_join_agents_call(cl_front *front, int64_t now);   /* starts the agents of absent nodes for a new attempt */
+void cl_join_agents_admit(cl_front *front, int64_t now); /* accepts the nodes that wait in the lobby */
+bool cl_join_agents_complete(cl_front *front, int64_t now);
+/* Prints every 10 s which nodes are missing or not ready, and what they are doing. */
+void cl_join_agents_remind(cl_front *front, int64_t now);
+void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
-/* ---- node_orders.c: what each node is told ---- */
-int cl_orders_send(cl_front *front);   /* ORDER to every node of the attempt */
-void cl_orders_start(cl_front *front); /* all are READY: START */
+/* ---- node_orders.c: the orders for the agents ---- */
+int cl_node_orders_send(cl_front *front);   /* sends ORDER to every node of the attempt */
+void cl_node_orders_start(cl_front *front); /* sends START to every node; all of them are READY */
 
-/* ---- staging.c: files that nodes need, sent before their orders ---- */
+/* ---- staging.c: files for the nodes, sent before their orders ---- */
 int cl_staging_send(cl_front *front);
 
-/* ---- retry.c: another attempt, or the end ---- */
+/* ---- retry.c: the decision between another attempt and the end ---- */
 bool cl_retry_wanted(cl_front *front, int64_t now);
 
 #endif

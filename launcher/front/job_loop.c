@@ -1,4 +1,4 @@
-/* job_loop.c - the life of a job: open, one loop, last words. */
+/* job_loop.c - the event loop of a job: setup, one poll loop over all connections, and the final report. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -25,14 +25,14 @@
 
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 20)
-#define FAREWELL (2 * SECOND)
+#define LAST_WAIT (2 * SECOND)
 
-enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
+enum { MAX_LOBBY = 256, MAX_OTHER = 8 };
 
 /* ---- opening ---- */
 
-/* cspeed_runs/<date>_<job>, and the link `latest` beside it; a working directory that takes no files is no reason not
- * to run. */
+/* Creates cspeed_runs/<date>_<job> and updates the link `latest` beside it. If the working directory cannot be written
+ * to, the job runs without log files. */
 static int open_default_folder(cl_front *front)
 {
     char link[PATH_MAX + 32], name[128], day[32];
@@ -49,7 +49,7 @@ static int open_default_folder(cl_front *front)
                       "--log_dir names another place",
                       plan->workdir);
         front->run_dir[0] = '\0';
-        cs_fail(CS_OK, "%s", "");
+        cs_clear_error();
         return 0;
     }
     snprintf(link, sizeof link, "%s/cspeed_runs/latest", plan->workdir);
@@ -58,7 +58,7 @@ static int open_default_folder(cl_front *front)
     return 0;
 }
 
-/* Absolute, so that it is the same place for every agent. */
+/* The path is made absolute, so that every agent uses the same folder. */
 static int open_folder(cl_front *front)
 {
     const char *wanted = front->options->log_dir;
@@ -71,7 +71,7 @@ static int open_folder(cl_front *front)
     return cl_logs_folder(front->run_dir);
 }
 
-/* Without an entry the job runs all the same; `cspeed ps` does not see it. */
+/* If the entry cannot be made, the job still runs, but `cspeed ps` does not list it. */
 static int open_registry(cl_front *front)
 {
     int code = cl_registry_open(&front->registry, front->plan, front->run_dir);
@@ -79,11 +79,11 @@ static int open_registry(cl_front *front)
         return code;
     cl_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
                   cs_error());
-    cs_fail(CS_OK, "%s", "");
+    cs_clear_error();
     return 0;
 }
 
-static int open_meeting(cl_front *front)
+static int open_rendezvous(cl_front *front)
 {
     bool started = front->options->launcher >= CL_BY_OPENMPI;
     int code = started ? cl_starter_secret() : 0;
@@ -106,7 +106,7 @@ static int open_front(cl_front *front)
     int64_t now = cs_clock_now();
     front->began = front->heartbeat_at = now;
     cs_mac_random(front->key, sizeof front->key);
-    signal(SIGPIPE, SIG_IGN); /* a console whose reader has gone is no reason to end */
+    signal(SIGPIPE, SIG_IGN); /* a console whose reader has closed it does not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
     if (code == 0)
@@ -115,9 +115,9 @@ static int open_front(cl_front *front)
     if (code == 0)
         code = open_registry(front);
     if (code == 0)
-        code = open_meeting(front);
+        code = open_rendezvous(front);
     if (code == 0)
-        code = cl_muster_open(front);
+        code = cl_join_agents_open(front);
     return code ? code : cl_front_begin(front, now);
 }
 
@@ -130,7 +130,8 @@ static int64_t next_due(const cl_front *front, int64_t now)
     due = front->heartbeat_at < due ? front->heartbeat_at : due;
     if (front->lobby && cl_lobby_due(front->lobby) < due)
         due = cl_lobby_due(front->lobby);
-    bool waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
+    /* the timeout of a blocked console is only noticed when poll returns */
+    bool waits = cl_output_waits(&front->output);
     int64_t max = now + (waits ? TICK : SECOND);
     return due < max ? due : max;
 }
@@ -147,7 +148,7 @@ static int list_polled(const cl_front *front, struct pollfd *polled, int signal_
             polled[count++] =
                 (struct pollfd){ .fd = front->nodes[i].link.in_fd,
                                  .events = cl_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
-    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
+    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MAX_LOBBY) : 0);
 }
 
 static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
@@ -163,13 +164,15 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_registry_answer(&front->registry, state);
         free(state);
     }
-    if (cs_clock_now() - due > 2 * SECOND) /* this process was frozen: nobody's silence is to be held against him */
+    /* This process was suspended, so the silence of its agents in that time does not count. */
+    if (cs_clock_now() - due > 2 * SECOND)
         for (int i = 0; i < front->node_total; i++)
             front->nodes[i].link.heard = cs_clock_now();
 }
 
-/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name, and so are carriers
- * whose node is not written off yet: how they ended is a part of why it was lost. */
+/* Reaps children that started agents or carried connections and have ended. Two kinds of children are reaped elsewhere:
+ * local agents, and carriers of nodes that are not yet marked as lost, since their exit status is part of the reason
+ * for the loss. */
 static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
@@ -181,7 +184,7 @@ static void reap(cl_front *front)
         front->starter = 0;
         if (front->phase == CL_JOINING)
             cl_front_fail(front, -1, CL_CODE_HOST,
-                          "what was to start the agents (mpirun, srun) has ended; its words are above");
+                          "the program that starts the agents (mpirun, srun) has ended; its messages are above");
     }
 }
 
@@ -194,26 +197,27 @@ static void take_signals(cl_front *front, int signal_fd, int64_t now)
 
 static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 {
-    cl_watch watch = { 0 };
+    cl_stall_timer timer = { 0 };
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
-        cl_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
+        /* Messages are read before signals: the failure of a rank is the cause of what follows it. */
+        cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
+        cl_join_agents_admit(front, now); /* accepts a bounded number of callers; they may be strangers */
         cl_front_take_time(front, now);
-        cl_watch_stall(&watch, front, now);
+        cl_stall_timer_check(&timer, front, now);
         cl_output_serve(&front->output, now);
     }
 }
 
 /* ---- the end ---- */
 
-/* Agents and nodes are told how it ended, and given a moment to go. */
-static void say_farewell(cl_front *front, int code, const char *text)
+/* Sends the final report to the agents and nodes, and gives them a short time to close their connections. */
+static void send_result(cl_front *front, int code, const char *text)
 {
-    int64_t deadline = cs_clock_now() + FAREWELL;
+    int64_t deadline = cs_clock_now() + LAST_WAIT;
     for (int i = 0; i < front->node_total; i++)
         cl_link_send(&front->nodes[i].link, CL_LINK_FINISH, (uint32_t)code, text, strlen(text));
     for (bool any = true; any && cs_clock_now() < deadline;) {
@@ -232,10 +236,11 @@ static void say_farewell(cl_front *front, int code, const char *text)
     }
 }
 
-/* It has nothing left to do. One that does not end by itself, frozen perhaps, is not waited for. */
+/* Waits for a child that has nothing left to do. A child that does not end in time, for example because it is
+ * suspended, is killed. */
 static void end_child(pid_t pid)
 {
-    int64_t deadline = cs_clock_now() + FAREWELL;
+    int64_t deadline = cs_clock_now() + LAST_WAIT;
     while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
         if (cs_clock_now() > deadline)
             kill(pid, SIGKILL);
@@ -262,10 +267,10 @@ static void close_front(cl_front *front)
     free(front->nodes);
 }
 
-/* The job has been opened, and runs to its end. */
-static int live(cl_front *front, int signal_fd)
+/* Runs a job that has been set up, until its end. */
+static int run_to_end(cl_front *front, int signal_fd)
 {
-    struct pollfd *polled = calloc((size_t)(front->node_total + MOST_LOBBY + MOST_OTHER), sizeof *polled);
+    struct pollfd *polled = calloc((size_t)(front->node_total + MAX_LOBBY + MAX_OTHER), sizeof *polled);
     if (!polled)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
     run(front, signal_fd, polled);
@@ -276,21 +281,21 @@ static int live(cl_front *front, int signal_fd)
     if (*text)
         cl_output_say(&front->output, "%s", text);
     cl_result_write(front);
-    say_farewell(front, code, text);
+    send_result(front, code, text);
     free(text);
     cl_output_drain(&front->output, signal_fd);
     return code;
 }
 
-int cl_life_run(cl_plan *plan, const cl_guard *guard)
+int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
 {
-    static cl_front front; /* large, and one a process */
+    static cl_front front; /* static because it is large; a process has only one */
     front =
         (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     int code = signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
     if (code == 0)
-        code = live(&front, signal_fd);
+        code = run_to_end(&front, signal_fd);
     close_front(&front);
     close(signal_fd);
     return code;

@@ -1,4 +1,5 @@
-/* join_agents.c - agents come, and the plan is cut to those that are there. */
+/* join_agents.c - the rendezvous of agents: starting or accepting them, and reducing the plan to the nodes that
+ * came. */
 #include "front/front.h"
 
 #include "node/agent.h"
@@ -26,10 +27,10 @@ static bool is_there(const cl_node *node)
     return node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST;
 }
 
-int cl_muster_open(cl_front *front)
+int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    front->digest = cl_hostplan_digest(plan); /* as it was given: what nodes must agree on */
+    front->digest = cl_hostplan_digest(plan); /* the digest of the plan as given, on which all nodes must agree */
     front->node_total = plan->node_count;
     front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
     if (!front->nodes)
@@ -43,7 +44,7 @@ int cl_muster_open(cl_front *front)
     return 0;
 }
 
-/* The agent of this machine: a child at the other end of a socket pair. */
+/* Starts the agent of this machine as a child process that is connected by a socket pair. */
 static int call_here(cl_front *front, cl_node *node)
 {
     int ends[2];
@@ -54,7 +55,8 @@ static int call_here(cl_front *front, cl_node *node)
     if (node->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
     if (node->pid == 0) {
-        for (int i = 0; i < front->node_total; i++) /* or their ends would not be seen while this child lives */
+        /* Closes the other links in the child. Otherwise their remote ends would not see the front close them. */
+        for (int i = 0; i < front->node_total; i++)
             if (&front->nodes[i] != node)
                 cl_link_close(&front->nodes[i].link);
         cl_registry_forget(&front->registry);
@@ -84,35 +86,36 @@ static int call(cl_front *front, cl_node *node, int64_t now)
 {
     cl_link_close(&node->link);
     if (node->pid > 0 && !node->here)
-        kill(node->pid, SIGTERM); /* it had not brought its agent yet */
+        kill(node->pid, SIGTERM); /* the process had not delivered its agent yet */
     node->pid = 0;
     node->left_count = 0;
     node->shown = 0;
     node->state = CL_NODE_ABSENT;
     if (front->lobby && !node->here)
-        return 0; /* it comes by itself */
+        return 0; /* the node connects by itself */
     int code = node->here ? call_here(front, node) : call_remote(front, node);
     node->state = CL_NODE_CALLED;
     node->link.heard = now;
     return code;
 }
 
-/* A node that has come by itself, and whose agent has not said HELLO yet. To close its link would end that node. */
+/* True for a node that has connected by itself and whose agent has not sent HELLO yet. Closing its link would end that
+ * node. */
 static bool is_coming(const cl_front *front, const cl_node *node)
 {
     return front->lobby && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
 }
 
-int cl_muster_call(cl_front *front, int64_t now)
+int cl_join_agents_call(cl_front *front, int64_t now)
 {
     int code = 0;
     for (int i = 0; i < front->node_total && code == 0; i++) {
         if (front->nodes[i].state == CL_NODE_SWEPT)
-            front->nodes[i].state = CL_NODE_JOINED; /* from the attempt before */
+            front->nodes[i].state = CL_NODE_JOINED; /* this agent has finished the previous attempt */
         if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
             code = call(front, &front->nodes[i], now);
     }
-    front->mustered_at = now;
+    front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
     if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
         code = cl_starter_open(&front->starter, front->plan, cl_lobby_port(front->lobby));
@@ -132,7 +135,8 @@ static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t
     char printed[64] = "";
     if (!inet_ntop(address.ss_family, bytes, printed, sizeof printed))
         return;
-    bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.'); /* IPv4 on a socket of both kinds */
+    /* an IPv4 address on a dual-stack socket */
+    bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.');
     snprintf(text, 64, "%s", mapped ? printed + 7 : printed);
 }
 
@@ -146,13 +150,14 @@ static cl_node *find_place(cl_front *front, const cl_guest_node *guest)
     return NULL;
 }
 
-/* Whether nodes come to the port of the ranks, and these may listen there: from their orders until they are swept. */
+/* True while the ranks may listen on the port to which nodes connect: from the sending of the orders until all nodes
+ * are swept. */
 static bool port_is_lent(const cl_front *front)
 {
     return cl_hostplan_ranks_port(front->plan) != 0 && front->phase >= CL_ORDERING && front->phase <= CL_STOPPING;
 }
 
-/* Whether the job can still take a node that comes by itself. */
+/* True if the job can still accept a node that connects by itself. */
 static bool has_place(const cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
@@ -191,16 +196,16 @@ static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
         if (front->phase == CL_JOINING && front->attempt == 0)
             cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
         else
-            cl_output_say(&front->output, "cspeed: refused: %s", why); /* the job does without it */
+            cl_output_say(&front->output, "cspeed: refused: %s", why); /* the job runs without this node */
         return;
     }
     node->link = link;
-    node->state = CL_NODE_CALLED; /* its agent has yet to say HELLO */
+    node->state = CL_NODE_CALLED; /* its agent has not sent HELLO yet */
     print_address(guest->fd, getpeername, node->own_address);
     print_address(guest->fd, getsockname, node->front_address);
 }
 
-void cl_muster_admit(cl_front *front, int64_t now)
+void cl_join_agents_admit(cl_front *front, int64_t now)
 {
     cl_guest_node guest;
     if (!front->lobby)
@@ -215,7 +220,7 @@ void cl_muster_admit(cl_front *front, int64_t now)
         cl_output_say(&front->output, "cspeed: %s", news);
 }
 
-/* ---- who takes part ---- */
+/* ---- the nodes that take part ---- */
 
 static int count_there(const cl_front *front)
 {
@@ -225,7 +230,7 @@ static int count_there(const cl_front *front)
     return count;
 }
 
-/* Those that are there come first, in order. */
+/* Moves the nodes that are present to the front of the list, in their order. */
 static void sort_nodes(cl_front *front)
 {
     for (int to = 0, from = 0; from < front->node_total; from++) {
@@ -237,8 +242,9 @@ static void sort_nodes(cl_front *front)
     }
 }
 
-/* The places of the nodes that are there, in order, malloc'ed, of which the first *count make a world that the
- * configuration's elasticity allows; 0: no number of them does, or memory is short. */
+/* Returns a malloc'ed array with the places of the nodes that are present, in order. The first *count of them form the
+ * largest world that the elasticity section of the configuration allows; *count is 0 if no number of them does, or if
+ * memory is short. */
 static int *choose_nodes(const cl_front *front, int *count)
 {
     const cl_plan *plan = front->plan;
@@ -255,7 +261,8 @@ static int *choose_nodes(const cl_front *front, int *count)
     return places;
 }
 
-/* The plan is cut to the nodes that are there, as many of them as may take part. False: no number of them may. */
+/* Reduces the plan to the nodes that are present, using as many of them as the elasticity allows. Returns false if no
+ * number of them is allowed. */
 static bool cut_plan(cl_front *front)
 {
     cl_plan *plan = front->plan;
@@ -282,7 +289,7 @@ static bool is_answered(const cl_front *front)
     return true;
 }
 
-bool cl_muster_complete(cl_front *front, int64_t now)
+bool cl_join_agents_complete(cl_front *front, int64_t now)
 {
     cl_plan *plan = front->plan;
     bool elastic = plan->min_nodes < plan->max_nodes;
@@ -298,8 +305,8 @@ bool cl_muster_complete(cl_front *front, int64_t now)
     return cut_plan(front);
 }
 
-/* Where all have come, it is another number of them that is missing. */
-void cl_muster_list_missing(const cl_front *front, char text[512])
+/* If all nodes are present, what is missing is a number of nodes that the elasticity allows. */
+void cl_join_agents_list_missing(const cl_front *front, char text[512])
 {
     size_t used = 0;
     for (int i = 0; i < front->node_total && used < 512; i++)
@@ -310,7 +317,7 @@ void cl_muster_list_missing(const cl_front *front, char text[512])
         snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
 }
 
-/* What a node that is waited for is doing, as far as it is known here. */
+/* Describes what an awaited node is doing, as far as the front knows. */
 static const char *phase_of(const cl_front *front, const cl_node *node)
 {
     if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
@@ -323,7 +330,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     return node->here || front->lobby ? "starts its agent" : "is being called over SSH";
 }
 
-/* Whether the job waits for it: to come, or to be ready when all have come. */
+/* True if the job waits for the node to join, or to become ready after all nodes have joined. */
 static bool is_awaited(const cl_front *front, int index)
 {
     const cl_node *node = &front->nodes[index];
@@ -331,7 +338,7 @@ static bool is_awaited(const cl_front *front, int index)
                                       : index < front->plan->node_count && node->state < CL_NODE_READY;
 }
 
-/* "node 1 (b), which has not called yet, and node 2 (c), which ..." */
+/* Prints "node 1 (b), which has not called yet, and node 2 (c), which ...". */
 static void list_awaited(const cl_front *front, char text[1024])
 {
     size_t used = 0;
@@ -340,16 +347,16 @@ static void list_awaited(const cl_front *front, char text[1024])
             used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
                                      front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
     if (used == 0)
-        cl_muster_list_missing(front, text);
+        cl_join_agents_list_missing(front, text);
 }
 
-void cl_muster_remind(cl_front *front, int64_t now)
+void cl_join_agents_remind(cl_front *front, int64_t now)
 {
     char missing[1024];
-    if (now - (front->reminded_at ? front->reminded_at : front->mustered_at) < REMIND_EVERY)
+    if (now - (front->reminded_at ? front->reminded_at : front->joining_since) < REMIND_EVERY)
         return;
     front->reminded_at = now;
     list_awaited(front, missing);
     cl_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
-                  front->plan->id, missing, (now - front->mustered_at) / SECOND, front->options->rdzv_timeout);
+                  front->plan->id, missing, (now - front->joining_since) / SECOND, front->options->rdzv_timeout);
 }

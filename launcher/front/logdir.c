@@ -1,4 +1,4 @@
-/* logdir.c - the folder where a job's ranks have left what they printed. */
+/* logdir.c - finding the log folder of a job. */
 #include "front/logdir.h"
 
 #include "codes.h"
@@ -21,7 +21,7 @@ static bool is_run(const char *path)
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* DATE_TIME_JOB; an id may have a '_' too. */
+/* The folder is named DATE_TIME_JOB; a job id may itself contain '_'. */
 static bool is_named(const char *folder, const char *id)
 {
     for (const char *at = folder; (at = strchr(at, '_'));)
@@ -30,7 +30,7 @@ static bool is_named(const char *folder, const char *id)
     return false;
 }
 
-/* ./cspeed_runs/DATE_TIME_JOB, JOB or how it begins; the one that changed last. */
+/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`; of several, the last modified one. */
 static bool find_run(const char *id, char path[PATH_MAX])
 {
     struct stat found;
@@ -49,13 +49,13 @@ static bool find_run(const char *id, char path[PATH_MAX])
     return newest != 0;
 }
 
-int cl_logdir_find(const char *id, cl_roster_job *job, bool *runs, char folder[PATH_MAX])
+int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder[PATH_MAX])
 {
     char reason[1200] = "";
     *runs = false;
     if (strchr(id, '/') || strcmp(id, "latest") == 0) {
         snprintf(folder, PATH_MAX, "%s%s", strchr(id, '/') ? "" : "cspeed_runs/", id);
-    } else if (cl_roster_find(job, id) == 0) {
+    } else if (cl_registry_read_find(job, id) == 0) {
         *runs = true;
         snprintf(folder, PATH_MAX, "%s", job->run_dir);
         if (!*folder)
@@ -64,7 +64,7 @@ int cl_logdir_find(const char *id, cl_roster_job *job, bool *runs, char folder[P
         snprintf(reason, sizeof reason, "%s", cs_error());
         if (!find_run(id, folder))
             return cl_codes_fail(CL_CODE_NO_FILE, "%s; and ./cspeed_runs has no logs of it", reason);
-        cs_fail(CS_OK, "%s", "");
+        cs_clear_error();
     }
     return is_run(folder) ? 0
                           : cl_codes_fail(CL_CODE_NO_FILE, "%s has no log files of a job (attempt_0/RANK.out)", folder);

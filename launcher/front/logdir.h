@@ -1,11 +1,12 @@
-/* logdir.h - the folder where a job's ranks have left what they printed: attempt_N/RANK.out and .err. */
+/* logdir.h - finding the log folder of a job, which contains attempt_N/RANK.out and attempt_N/RANK.err. */
 #ifndef CL_LOGDIR_H
 #define CL_LOGDIR_H
 
 #include "front/registry_read.h"
 
-/* `id`: of a running job or how it begins (then `runs`, and `job` is it); of one whose logs are in ./cspeed_runs; a
- * path; or "latest". 0, or CL_CODE_NO_FILE. */
-int cl_logdir_find(const char *id, cl_roster_job *job, bool *runs, char folder[PATH_MAX]);
+/* Finds the log folder of the job `id`. The argument is one of: the id of a running job or its beginning (then *runs
+ * becomes true and *job describes the job), the id of a job whose logs are in ./cspeed_runs, a path, or "latest".
+ * Returns 0, or CL_CODE_NO_FILE with a sentence in cs_error(). */
+int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder[PATH_MAX]);
 
 #endif

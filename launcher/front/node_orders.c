@@ -1,4 +1,5 @@
-/* node_orders.c - what each node of a job is told. */
+/* node_orders.c - the orders that the front sends to the agents: ORDER (what to run) and START (the master's
+ * address). */
 #include "front/front.h"
 
 #include "codes.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables that travel, then those of the host's own line in the hostfile, which beat all. */
+/* Lists the propagated variables first, then those of the host's own hostfile line, which take precedence. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int own = 0;
@@ -33,7 +34,8 @@ static void free_environment(char **list)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++) /* a link through the lobby is signed, not hidden */
+    /* A link through the lobby is signed but not encrypted, so the key is not sent over it. */
+    for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
 
@@ -100,7 +102,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
     write_key(front, order->key);
 }
 
-/* malloc'ed; as cl_order's places. */
+/* Returns a malloc'ed array for cl_order.places. */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
@@ -109,7 +111,7 @@ static int *list_places(const cl_front *front)
     return places;
 }
 
-int cl_orders_send(cl_front *front)
+int cl_node_orders_send(cl_front *front)
 {
     int code = cl_staging_send(front);
     int *places = list_places(front);
@@ -136,8 +138,8 @@ int cl_orders_send(cl_front *front)
     return code;
 }
 
-/* What was asked for; or an address of the first node that every other has proved by its connection: where they all
- * came from, or where the first node was reached. */
+/* Uses the requested address. Without one, it uses an address of the first node that the connections of the other nodes
+ * have proved: the address to which all of them connected, or the address at which the first node was reached. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];
@@ -151,7 +153,7 @@ static void choose_master(cl_front *front)
     set_text(front->master_addr, sizeof front->master_addr, *chosen ? chosen : "127.0.0.1");
 }
 
-void cl_orders_start(cl_front *front)
+void cl_node_orders_start(cl_front *front)
 {
     char text[sizeof front->master_addr + 16];
     choose_master(front);

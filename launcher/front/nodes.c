@@ -1,4 +1,4 @@
-/* nodes.c - the nodes of a job: what their agents say of themselves, and what it means to lose one. */
+/* nodes.c - the nodes of a job: handling the messages of their agents, and the loss of a node. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -22,7 +22,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
             cl_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
 }
 
-/* ---- losing one ---- */
+/* ---- losing a node ---- */
 
 static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
@@ -35,7 +35,7 @@ static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *s
         spared->list[spared->count++] = front->starter;
 }
 
-/* A process that ends closes its sockets a moment before it can be waited for. */
+/* A process that ends closes its sockets shortly before waitpid can report it. */
 static bool has_ended(const cl_node *node, int *status)
 {
     int64_t deadline = cs_clock_now() + (node->link.broken ? SECOND : 0);
@@ -47,14 +47,15 @@ static bool has_ended(const cl_node *node, int *status)
     return true;
 }
 
-/* Its agent was our child: what it leaves comes to us. Returns the exit code to blame it with; when it was killed from
- * outside, `why` says so. */
+/* Ends the agent of this machine, which is a child of this process, and the processes that it left, which the kernel
+ * has given to this process. Returns the exit code for the failure. If the agent was killed from outside, `why` says
+ * so. */
 static int clean_here(cl_front *front, cl_node *node, char why[512])
 {
     enum { SECONDS = 10 };
     cl_spared spared;
     int status = 0, code = CL_CODE_PEER;
-    if (!has_ended(node, &status)) { /* frozen */
+    if (!has_ended(node, &status)) { /* the agent is suspended */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
     } else if (WIFSIGNALED(status)) {
@@ -68,20 +69,20 @@ static int clean_here(cl_front *front, cl_node *node, char why[512])
     return code;
 }
 
-/* Whether a process that ended by this signal has fallen by a fault of its own. */
+/* True if the signal indicates a fault in the process itself. */
 static bool is_fault(int number)
 {
     return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
-/* The connection was carried by a process of ours, which is to end. Where a signal has ended it, `why` says so, since
- * the node itself may be well. Returns the exit code to blame it with. */
+/* Ends the local process that carried the connection. If a signal has ended it, `why` says so, since the node itself
+ * may be healthy. Returns the exit code for the failure. */
 static int end_carrier(cl_node *node, int index, char why[512])
 {
     int status = 0;
     pid_t pid = node->pid;
     if (!has_ended(node, &status)) {
-        kill(pid, SIGTERM); /* it is waited for when it has ended: node->pid stays */
+        kill(pid, SIGTERM); /* node->pid stays set: the process is reaped after it has ended */
         return CL_CODE_PEER;
     }
     node->pid = 0;
@@ -100,7 +101,7 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
     char why[512];
     int code = CL_CODE_PEER;
     bool took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
-    /* Such a node has said why itself; what remains is its link, which poll would report on without end. */
+    /* This node has already reported its failure. Its link must be closed, or poll would report it forever. */
     if (node->state == CL_NODE_LOST) {
         cl_link_close(&node->link);
         return;
@@ -118,7 +119,7 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
         cl_front_fail(front, index, code, why);
 }
 
-/* ---- what they say ---- */
+/* ---- messages of the agents ---- */
 
 static void check_version(cl_front *front, cl_node *node, const char *version)
 {
@@ -136,7 +137,7 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
-/* A job that runs takes a node in with its next attempt. The node is told so, since nothing else happens there. */
+/* A running job includes a new node only in its next attempt. The node is told so, since nothing else happens there. */
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     const int left = front->options->max_restarts - front->attempt;
@@ -153,7 +154,7 @@ static void tell_to_wait(cl_front *front, cl_node *node)
     cl_output_say(&front->output, "%s", text);
 }
 
-static void greet(cl_front *front, cl_node *node, const cl_message *message)
+static void take_hello(cl_front *front, cl_node *node, const cl_message *message)
 {
     const char *end = message->bytes + message->length;
     if (node->state != CL_NODE_CALLED)
@@ -169,7 +170,8 @@ static void greet(cl_front *front, cl_node *node, const cl_message *message)
     }
     if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
-    if (front->phase == CL_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
+    /* The node joined late: all others have received STOP, and this node is waited for as well. */
+    if (front->phase == CL_STOPPING)
         cl_link_send(&node->link, CL_LINK_STOP, 0, NULL, 0);
 }
 
@@ -198,8 +200,8 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     if (joining && (elastic || front->code))
         cl_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return;                                   /* it does without this one */
-    if (joining && front->plan->node_count > 1) { /* others may have something to say too */
+        return;                                   /* the job runs without this node */
+    if (joining && front->plan->node_count > 1) { /* other nodes may also have something to report */
         if (!front->code) {
             front->first_node = index;
             front->code = code;
@@ -219,12 +221,12 @@ static void take_swept(cl_node *node, const cl_message *message)
     snprintf(node->left, sizeof node->left, "%s", message->bytes);
 }
 
-static void obey(cl_front *front, int index, const cl_message *message, int64_t now)
+static void take_message(cl_front *front, int index, const cl_message *message, int64_t now)
 {
     cl_node *node = &front->nodes[index];
     switch ((int)message->kind) {
     case CL_LINK_HELLO:
-        greet(front, node, message);
+        take_hello(front, node, message);
         break;
     case CL_LINK_READY:
         take_ready(front, node, message);
@@ -257,7 +259,7 @@ static void listen_to(cl_front *front, int index, int64_t now)
         return;
     cl_link_fill(&node->link, now);
     while (cl_link_next(&node->link, &message))
-        obey(front, index, &message, now);
+        take_message(front, index, &message, now);
     if (node->link.broken) {
         snprintf(why, sizeof why, "%s", node->link.why);
         cl_nodes_lose(front, index, why);
@@ -269,7 +271,7 @@ static void listen_to(cl_front *front, int index, int64_t now)
     }
 }
 
-/* Agents may send more once what they sent is shown. */
+/* Credits the agents for output that has been shown, so that they may send more. */
 static void give_credit(cl_front *front)
 {
     if (!cl_output_has_room(&front->output))

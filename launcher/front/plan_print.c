@@ -1,4 +1,4 @@
-/* plan_print.c - a plan for people, and as JSON. Values of secrets are never shown. */
+/* plan_print.c - printing the plan of a job as text and as JSON. Values of secret variables are never printed. */
 #include "plan/hostplan.h"
 
 #include "plan/bind.h"
@@ -18,7 +18,7 @@ static const char *address_of(const cl_host *host)
     return host->address ? host->address : host->name;
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
 /* "0-3,6" */
 static void print_numbers(FILE *out, const int *numbers, int count)
@@ -32,7 +32,7 @@ static void print_numbers(FILE *out, const int *numbers, int count)
     }
 }
 
-/* Bytes as a shell would take them back: bare where nothing asks for quotes. */
+/* Prints a word with shell quoting; words without special characters are printed without quotes. */
 static void print_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
@@ -105,7 +105,7 @@ static void print_nodes(const cl_plan *plan)
     }
 }
 
-/* What a node is told, as far as it is known before the start. */
+/* Fills the order of a node, as far as it is known before the start. */
 static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
     const cl_plan_node *node = &plan->nodes[index];
@@ -127,11 +127,11 @@ static void make_order(const cl_plan *plan, int index, cl_order *order)
     snprintf(order->core_list, sizeof order->core_list, "%s", list ? list : "");
 }
 
-static void print_ranks(const cl_order *order, const cl_seats *seats)
+static void print_ranks(const cl_order *order, const cl_binding *binding)
 {
     cl_variable list[CL_RANKS_VARIABLES];
     for (int local = 0; local < order->rank_count; local++) {
-        int count = cl_ranks_variables(order, seats, local, list);
+        int count = cl_ranks_variables(order, binding, local, list);
         printf("\nrank %d\n ", order->first_rank + local);
         for (int i = 0; i < count; i++) {
             bool later = strcmp(list[i].name, "MASTER_PORT") == 0 && order->master_port == 0;
@@ -142,23 +142,23 @@ static void print_ranks(const cl_order *order, const cl_seats *seats)
     }
 }
 
-/* Of this machine; the others look at their own cores when they are told to start. */
+/* Prints the core binding of this machine. The other nodes determine their binding when they receive their order. */
 static void print_binding(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++) {
         cl_order order;
-        cl_seats seats;
+        cl_binding binding;
         if (!plan->nodes[i].here)
             continue;
         make_order(plan, i, &order);
-        if (cl_bind_deal(&seats, &order)) {
+        if (cl_bind_assign(&binding, &order)) {
             printf("\nbinding   cannot be done: %s\n", cs_error());
-            cs_fail(CS_OK, "%s", "");
+            cs_clear_error();
             continue;
         }
-        printf("\nbinding   %s%s\n", seats.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
-        print_ranks(&order, &seats);
-        cl_bind_free(&seats);
+        printf("\nbinding   %s%s\n", binding.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
+        print_ranks(&order, &binding);
+        cl_bind_free(&binding);
         return;
     }
     printf("\nbinding   each node's by its own cores\n");
@@ -218,7 +218,7 @@ void cl_hostplan_print(const cl_plan *plan)
         printf("program   %s\n", path);
     else
         printf("program   not on this machine: %s\n", cs_error());
-    cs_fail(CS_OK, "%s", "");
+    cs_clear_error();
     printf("command  ");
     bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {

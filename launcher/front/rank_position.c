@@ -1,4 +1,4 @@
-/* rank_position.c - where ranks stand. */
+/* rank_position.c - the position of a rank, from its progress records. */
 #include "front/rank_position.h"
 
 #include "codes.h"
@@ -11,53 +11,58 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* What a rank does while it is being ended tells nothing: then its last beat from before counts, if there is one. */
-const cl_link_beat *cl_place_beat(const cl_worker *worker)
+/* A progress record from the time when a rank is being ended has no meaning. In that case the last record from before
+ * that time is used, if there is one. */
+const cl_link_beat *cl_rank_position_beat(const cl_worker *worker)
 {
-    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->told);
+    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->beat_at);
     return before ? &worker->beat : &worker->end.beat;
 }
 
-bool cl_place_told(const cl_worker *worker)
+bool cl_rank_position_is_known(const cl_worker *worker)
 {
-    return (worker->state == CL_WORKER_ENDED || worker->told) && cl_place_beat(worker)->age >= 0;
+    return (worker->state == CL_WORKER_ENDED || worker->beat_at) && cl_rank_position_beat(worker)->age >= 0;
 }
 
-const char *cl_place_collective(const cl_worker *worker)
+const char *cl_rank_position_collective(const cl_worker *worker)
 {
-    int index = cl_place_beat(worker)->collective;
-    return cl_place_told(worker) && index > CS_BEAT_NONE && index <= CS_BEAT_RECEIVE ? cs_beat_names[index] : "";
+    int index = cl_rank_position_beat(worker)->collective;
+    return cl_rank_position_is_known(worker) && index > CS_BEAT_NONE && index <= CS_BEAT_RECEIVE ? cs_beat_names[index]
+                                                                                                 : "";
 }
 
-void cl_place_print(const cl_worker *worker, char text[CL_PLACE_BYTES])
+void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES])
 {
-    const char *name = cl_place_collective(worker);
-    if (!cl_place_told(worker))
-        snprintf(text, CL_PLACE_BYTES, "none told");
+    const char *name = cl_rank_position_collective(worker);
+    if (!cl_rank_position_is_known(worker))
+        snprintf(text, CL_RANK_POSITION_BYTES, "not known");
     else
-        snprintf(text, CL_PLACE_BYTES, "step %ld%s%s", cl_place_beat(worker)->step, *name ? ", waiting in " : "", name);
+        snprintf(text, CL_RANK_POSITION_BYTES, "step %ld%s%s", cl_rank_position_beat(worker)->step,
+                 *name ? ", waiting in " : "", name);
 }
 
-int64_t cl_place_age(const cl_worker *worker, int64_t now)
+int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
 {
-    const cl_link_beat *beat = cl_place_beat(worker);
-    return cl_place_told(worker) ? beat->age + now - (beat == &worker->beat ? worker->told : worker->ended) : -1;
+    const cl_link_beat *beat = cl_rank_position_beat(worker);
+    return cl_rank_position_is_known(worker)
+               ? beat->age + now - (beat == &worker->beat ? worker->beat_at : worker->ended)
+               : -1;
 }
 
-/* With `now`, a rank that has ended stands elsewhere than one that waits. */
-static void describe(const cl_worker *worker, int64_t now, char text[CL_PLACE_BYTES])
+/* If `now` is not 0, a rank that has ended is at another position than a rank that waits. */
+static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
-    cl_place_print(worker, text);
+    cl_rank_position_print(worker, text);
     size_t used = strlen(text);
     if (now && worker->state == CL_WORKER_ENDED)
-        snprintf(text + used, CL_PLACE_BYTES - used, "; ended with %d", cl_codes_of_status(worker->end.status));
+        snprintf(text + used, CL_RANK_POSITION_BYTES - used, "; ended with %d", cl_codes_of_status(worker->end.status));
 }
 
-void cl_place_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out)
+void cl_rank_position_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out)
 {
     int count = front->worker_count;
     bool *told = calloc((size_t)count + 1, sizeof *told), *same = calloc((size_t)count + 1, sizeof *same);
-    char text[CL_PLACE_BYTES], other[CL_PLACE_BYTES], list[CL_RANGES_BYTES];
+    char text[CL_RANK_POSITION_BYTES], other[CL_RANK_POSITION_BYTES], list[CL_RANGES_BYTES];
     for (int rank = 0; told && same && rank < count; rank++) {
         if (rank == without || told[rank])
             continue;
@@ -69,7 +74,7 @@ void cl_place_table(const cl_front *front, const char *indent, int without, int6
             same[i] = i != without && strcmp(text, other) == 0;
             told[i] |= same[i];
             members += same[i];
-            int64_t age = same[i] ? cl_place_age(&front->workers[i], now) : -1;
+            int64_t age = same[i] ? cl_rank_position_age(&front->workers[i], now) : -1;
             oldest = age > oldest ? age : oldest;
         }
         cl_ranges_print(same, count, list);
@@ -82,18 +87,18 @@ void cl_place_table(const cl_front *front, const char *indent, int without, int6
     free(same);
 }
 
-const char *cl_place_host(const cl_front *front, int rank)
+const char *cl_rank_position_host(const cl_front *front, int rank)
 {
     return front->nodes[front->workers[rank].node].host;
 }
 
-void cl_place_name(const cl_front *front, int rank, FILE *out)
+void cl_rank_position_name(const cl_front *front, int rank, FILE *out)
 {
     const cl_worker *worker = &front->workers[rank];
     const cl_plan_node *place = &front->plan->nodes[worker->node];
     int local = rank - place->first_rank;
     fprintf(out, "rank %d (", rank);
     if (front->plan->node_count > 1 || !front->nodes[worker->node].here)
-        fprintf(out, "%s, local %d, slot %d, ", cl_place_host(front, rank), local, place->host->slots[local]);
+        fprintf(out, "%s, local %d, slot %d, ", cl_rank_position_host(front, rank), local, place->host->slots[local]);
     fprintf(out, "pid %d)", worker->pid);
 }

@@ -1,30 +1,36 @@
-/* rank_position.h - where ranks stand: the step and the collective of the last beat each has told. */
-#ifndef CL_PLACE_H
-#define CL_PLACE_H
+/* rank_position.h - the position of a rank: the training step and the collective of its last progress record. */
+#ifndef CL_RANK_POSITION_H
+#define CL_RANK_POSITION_H
 
 #include "front/front.h"
 
 #include <stdio.h>
 
-enum { CL_PLACE_BYTES = 96 };
+enum { CL_RANK_POSITION_BYTES = 96 };
 
-bool cl_place_told(const cl_worker *worker); /* whether it has told a beat at all */
-const cl_link_beat *cl_place_beat(const cl_worker *worker);
-const char *cl_place_collective(const cl_worker *worker); /* "": in none */
+bool cl_rank_position_is_known(const cl_worker *worker); /* Returns true if the rank has sent a progress record. */
 
-/* "step 12, waiting in all_reduce", "none told" */
-void cl_place_print(const cl_worker *worker, char text[CL_PLACE_BYTES]);
+/* Returns the last progress record that counts: records from the time when a rank is being ended are ignored if there
+ * is an earlier one. */
+const cl_link_beat *cl_rank_position_beat(const cl_worker *worker);
+const char *cl_rank_position_collective(const cl_worker *worker); /* "": the rank is in no collective */
 
-/* Nanoseconds since it came there; -1: it has told nothing. */
-int64_t cl_place_age(const cl_worker *worker, int64_t now);
+/* Prints the position: "step 12, waiting in all_reduce", or "not known" if the rank has sent no progress record. */
+void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES]);
 
-/* A row for each place, ranks at the same one together: "    ranks 0,2-7: step 12, waiting in all_reduce", and with
- * `now`, that of the longest there: " (612 s)". Rank `without` is left out; -1: none. */
-void cl_place_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out);
+/* Returns the nanoseconds since the rank reached its position, or -1 if it has sent no progress record. */
+int64_t cl_rank_position_age(const cl_worker *worker, int64_t now);
 
-/* "rank 11 (worker-2, local 3, slot 3, pid 48812)"; on this machine alone: "rank 1 (pid 12)". */
-void cl_place_name(const cl_front *front, int rank, FILE *out);
+/* Prints one row for each position, with all ranks that share it: "    ranks 0,2-7: step 12, waiting in all_reduce". If
+ * `now` is not 0, the row ends with the longest time that one of them has been there: " (612 s)". Rank `without` is
+ * omitted; -1 omits none. */
+void cl_rank_position_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out);
 
-const char *cl_place_host(const cl_front *front, int rank);
+/* Prints the name of a rank: "rank 11 (worker-2, local 3, slot 3, pid 48812)". If the job uses only this machine, the
+ * name is "rank 1 (pid 12)". */
+void cl_rank_position_name(const cl_front *front, int rank, FILE *out);
+
+/* Returns the name of the rank's host. */
+const char *cl_rank_position_host(const cl_front *front, int rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* registry.c - a running job's entry among those of this user on this machine. */
+/* registry.c - the entry of a running job in the registry. */
 #include "front/registry.h"
 
 #include "codes.h"
@@ -28,7 +28,7 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* A socket's path may have 107 bytes only, so it goes through the folder's descriptor. */
+/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];
@@ -37,7 +37,7 @@ static int listen_in(const char *folder)
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
     socket_path(folder, path);
-    unlink(path); /* of a process that had this pid */
+    unlink(path); /* left by an earlier process with the same process id */
     bool open =
         at >= 0 && fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, CALLERS) == 0;
     if (at >= 0)
@@ -99,18 +99,18 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
     return out && fclose(out) == 0;
 }
 
-/* The entry appears whole, and only if there is none of that name. */
+/* The entry is created by link(2): it appears complete, and only if no entry of that name exists. */
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char path[PATH_MAX];
-    cl_roster_job other;
-    cl_roster_file(folder, plan->id, path);
+    cl_registry_job other;
+    cl_registry_read_file(folder, plan->id, path);
     for (int i = 0; i < TRIES; i++) {
         if (link(draft, path) == 0)
             return 0;
         if (errno != EEXIST)
             break;
-        if (cl_roster_read(path, &other) && cl_roster_runs(&other))
+        if (cl_registry_read_entry(path, &other) && cl_registry_read_is_running(&other))
             return cl_codes_fail(CL_CODE_USAGE,
                                  "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` "
                                  "ends it, another --job_id tells the two apart",
@@ -124,7 +124,7 @@ int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run
 {
     char folder[PATH_MAX], draft[PATH_MAX + 32];
     *registry = (cl_registry){ .fd = -1 };
-    int code = cl_roster_folder(folder);
+    int code = cl_registry_read_folder(folder);
     if (code)
         return code;
     snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
@@ -150,8 +150,8 @@ void cl_registry_forget(cl_registry *registry)
 void cl_registry_close(cl_registry *registry)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    if (*registry->job && cl_roster_folder(folder) == 0) {
-        cl_roster_file(folder, registry->job, path);
+    if (*registry->job && cl_registry_read_folder(folder) == 0) {
+        cl_registry_read_file(folder, registry->job, path);
         unlink(path);
         socket_path(folder, path);
         unlink(path);
@@ -167,7 +167,8 @@ void cl_registry_answer(cl_registry *registry, const char *state)
         registry->rests_until = cs_clock_now() + REST;
         return;
     }
-    setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* all of it fits: nobody waits for the caller */
+    /* the whole text fits into the buffer, so send does not wait for the client */
+    setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(caller);
 }

@@ -1,9 +1,10 @@
-/* registry.h - the jobs of this user on this machine: who runs, where its logs are, how it fares.
+/* registry.h - the registry of this user's running jobs on this machine: the front enters its job and answers queries.
  *
- * A folder of ours alone (0700, owner checked before use), $XDG_RUNTIME_DIR/cspeed or /tmp/cspeed-UID, holds for each
- * running front JOB.json (pid, start time of the process, command, hosts, run folder) and the socket PID.sock. Whoever
- * connects to it gets the state of the job as one JSON object, and the connection is closed. Entries whose process is
- * gone are swept by whoever reads the folder (registry_read.h). */
+ * The registry is a private folder (mode 0700; its owner is checked before use): $XDG_RUNTIME_DIR/cspeed or
+ * /tmp/cspeed-UID. For each running front process it contains JOB.json (process id, start time of the process, command,
+ * hosts, log folder) and the socket PID.sock. A client that connects to the socket receives the state of the job as one
+ * JSON object; then the connection is closed. Every reader of the folder removes the entries of processes that no
+ * longer exist (registry_read.h). */
 #ifndef CL_REGISTRY_H
 #define CL_REGISTRY_H
 
@@ -13,19 +14,21 @@
 #include <sys/types.h>
 
 typedef struct {
-    int fd;              /* listens; -1: none */
-    int64_t rests_until; /* of cs_clock_now: it is not to be polled before, since no descriptor was free for a caller */
+    int fd; /* the listening socket; -1: none */
+    /* a time of cs_clock_now: the socket is not polled before it, since no file descriptor was free for a client */
+    int64_t rests_until;
     char job[64];
 } cl_registry;
 
-/* Enters the job. A running job of the same id on this machine is CL_CODE_USAGE, naming its pid. CL_CODE_SYSTEM when
- * the folder cannot be used: the job can run all the same, and no command will find it. */
+/* Adds the job to the registry. Returns CL_CODE_USAGE, with a sentence that names the process id, if a job with the
+ * same id already runs on this machine. Returns CL_CODE_SYSTEM if the folder cannot be used: the job can still run, but
+ * no command will find it. */
 int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir);
 void cl_registry_close(cl_registry *registry); /* removes the entry */
 
-void cl_registry_forget(cl_registry *registry); /* in a child: closes the socket, the entry stays */
+void cl_registry_forget(cl_registry *registry); /* for a child process: closes the socket and keeps the entry */
 
-/* Call when registry->fd is readable: answers one caller with `state` (JSON text) without blocking. */
+/* Sends `state` (JSON text) to one client, without blocking. Call it when registry->fd is readable. */
 void cl_registry_answer(cl_registry *registry, const char *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* registry_read.c - reading the registry. */
+/* registry_read.c - reading the registry of running jobs. */
 #include "front/registry_read.h"
 
 #include "codes.h"
@@ -19,7 +19,7 @@
 
 enum { ANSWER_SECONDS = 5 };
 
-int cl_roster_folder(char path[PATH_MAX])
+int cl_registry_read_folder(char path[PATH_MAX])
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     struct stat found;
@@ -31,13 +31,13 @@ int cl_roster_folder(char path[PATH_MAX])
         return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs, %s, cannot be made: %s", path, strerror(errno));
     if (lstat(path, &found) < 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || found.st_mode & 077)
         return cl_codes_fail(CL_CODE_SYSTEM,
-                             "the registry of jobs, %s, is not a folder of yours alone (mode 0700): "
+                             "the registry of jobs, %s, is not a private folder of this user (mode 0700): "
                              "remove it, or set XDG_RUNTIME_DIR",
                              path);
     return 0;
 }
 
-void cl_roster_file(const char *folder, const char *job, char path[PATH_MAX])
+void cl_registry_read_file(const char *folder, const char *job, char path[PATH_MAX])
 {
     int used = snprintf(path, PATH_MAX, "%s/", folder);
     for (int i = 0; job[i] && used < PATH_MAX - 8; i++) {
@@ -48,7 +48,7 @@ void cl_roster_file(const char *folder, const char *job, char path[PATH_MAX])
     snprintf(path + used, (size_t)(PATH_MAX - used), ".json");
 }
 
-bool cl_roster_runs(const cl_roster_job *job)
+bool cl_registry_read_is_running(const cl_registry_job *job)
 {
     return job->pid > 0 && job->start && cl_proc_start(job->pid) == job->start;
 }
@@ -59,15 +59,15 @@ static void copy_text(const json_t *root, const char *key, char *text, size_t ro
     snprintf(text, room, "%s", value ? value : "");
 }
 
-bool cl_roster_read(const char *path, cl_roster_job *job)
+bool cl_registry_read_entry(const char *path, cl_registry_job *job)
 {
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
     if (!root)
         return false;
-    *job = (cl_roster_job){ .pid = (pid_t)json_integer_value(json_object_get(root, "pid")),
-                            .start = (unsigned long long)json_integer_value(json_object_get(root, "start")),
-                            .since = json_integer_value(json_object_get(root, "since")),
-                            .ranks = (int)json_integer_value(json_object_get(root, "ranks")) };
+    *job = (cl_registry_job){ .pid = (pid_t)json_integer_value(json_object_get(root, "pid")),
+                              .start = (unsigned long long)json_integer_value(json_object_get(root, "start")),
+                              .since = json_integer_value(json_object_get(root, "since")),
+                              .ranks = (int)json_integer_value(json_object_get(root, "ranks")) };
     copy_text(root, "job", job->job, sizeof job->job);
     copy_text(root, "hosts", job->hosts, sizeof job->hosts);
     copy_text(root, "command", job->command, sizeof job->command);
@@ -82,8 +82,8 @@ static bool ends_with(const char *name, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Whether the entry is of a process that is gone; a running job is copied out. */
-static bool is_stale(const char *folder, const char *name, cl_roster_job *job)
+/* True if the entry belongs to a process that no longer exists. The entry of a running job is copied to *job. */
+static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
     job->pid = 0;
@@ -91,7 +91,7 @@ static bool is_stale(const char *folder, const char *name, cl_roster_job *job)
         return cl_proc_start(atoi(name)) == 0;
     if (!ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return false;
-    if (cl_roster_read(path, job) && cl_roster_runs(job))
+    if (cl_registry_read_entry(path, job) && cl_registry_read_is_running(job))
         return false;
     job->pid = 0;
     return true;
@@ -99,16 +99,16 @@ static bool is_stale(const char *folder, const char *name, cl_roster_job *job)
 
 static int by_age(const void *a, const void *b)
 {
-    const cl_roster_job *one = a, *other = b;
+    const cl_registry_job *one = a, *other = b;
     return one->since != other->since ? (one->since > other->since) - (one->since < other->since)
                                       : strcmp(one->job, other->job);
 }
 
-int cl_roster_list(cl_roster_job **jobs, int *count, int *swept)
+int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept)
 {
     char folder[PATH_MAX];
-    cl_roster_job found;
-    int code = cl_roster_folder(folder), gone = 0;
+    cl_registry_job found;
+    int code = cl_registry_read_folder(folder), gone = 0;
     DIR *all = code ? NULL : opendir(folder);
     *jobs = NULL;
     *count = 0;
@@ -117,7 +117,7 @@ int cl_roster_list(cl_roster_job **jobs, int *count, int *swept)
     for (struct dirent *entry; (entry = readdir(all));) {
         if (is_stale(folder, entry->d_name, &found))
             gone += unlinkat(dirfd(all), entry->d_name, 0) == 0;
-        cl_roster_job *larger = found.pid ? realloc(*jobs, ((size_t)*count + 1) * sizeof found) : NULL;
+        cl_registry_job *larger = found.pid ? realloc(*jobs, ((size_t)*count + 1) * sizeof found) : NULL;
         if (!larger)
             continue;
         *jobs = larger;
@@ -131,7 +131,7 @@ int cl_roster_list(cl_roster_job **jobs, int *count, int *swept)
     return 0;
 }
 
-static int fail_to_find(const cl_roster_job *jobs, int count, const char *id, int matches)
+static int fail_to_find(const cl_registry_job *jobs, int count, const char *id, int matches)
 {
     char names[1024] = "";
     for (int i = 0; i < count; i++) {
@@ -145,10 +145,10 @@ static int fail_to_find(const cl_roster_job *jobs, int count, const char *id, in
                          count ? "these do: " : "none does", names);
 }
 
-int cl_roster_find(cl_roster_job *job, const char *id)
+int cl_registry_read_find(cl_registry_job *job, const char *id)
 {
-    cl_roster_job *jobs;
-    int count, matches = 0, code = cl_roster_list(&jobs, &count, NULL);
+    cl_registry_job *jobs;
+    int count, matches = 0, code = cl_registry_read_list(&jobs, &count, NULL);
     if (code)
         return code;
     for (int i = 0; i < count; i++) {
@@ -166,13 +166,13 @@ int cl_roster_find(cl_roster_job *job, const char *id)
     return code;
 }
 
-/* The socket's name goes through the folder's descriptor, since a socket's path may have 107 bytes only. */
-static int connect_to(const cl_roster_job *job)
+/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
+static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     struct timeval limit = { .tv_sec = ANSWER_SECONDS };
-    if (cl_roster_folder(folder) != 0)
+    if (cl_registry_read_folder(folder) != 0)
         return -1;
     int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, job->pid);
@@ -186,7 +186,7 @@ static int connect_to(const cl_roster_job *job)
     return open ? fd : -1;
 }
 
-char *cl_roster_ask(const cl_roster_job *job)
+char *cl_registry_read_ask(const cl_registry_job *job)
 {
     char part[4096], *text = NULL;
     size_t length;
@@ -202,6 +202,6 @@ char *cl_roster_ask(const cl_roster_job *job)
     if (count == 0 && length)
         return text;
     free(text);
-    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
     return NULL;
 }

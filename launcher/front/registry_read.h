@@ -1,6 +1,6 @@
-/* registry_read.h - reading the registry: which jobs of this user run on this machine. */
-#ifndef CL_ROSTER_H
-#define CL_ROSTER_H
+/* registry_read.h - reading the registry of running jobs: listing them, finding one by id, asking one for its state. */
+#ifndef CL_REGISTRY_READ_H
+#define CL_REGISTRY_READ_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -9,32 +9,36 @@
 
 typedef struct {
     char job[64];
-    pid_t pid;                /* of the front   */
-    unsigned long long start; /* of that process, as cl_proc_start says */
-    int64_t since;            /* seconds of the wall clock */
+    pid_t pid;                /* process id of the front */
+    unsigned long long start; /* start time of that process, as cl_proc_start returns it */
+    int64_t since;            /* start time of the job, in seconds of the wall clock */
     int ranks;
     char hosts[256], command[512], run_dir[PATH_MAX];
-} cl_roster_job;
+} cl_registry_job;
 
-/* The folder, made when it is not there. 0, or CL_CODE_SYSTEM when it is not ours alone. */
-int cl_roster_folder(char path[PATH_MAX]);
+/* Writes the path of the registry's folder to `path` and creates the folder if it does not exist. Returns 0, or
+ * CL_CODE_SYSTEM if the folder is not private to this user. */
+int cl_registry_read_folder(char path[PATH_MAX]);
 
-/* FOLDER/JOB.json, any byte of the id that a file name should not have as %XX. */
-void cl_roster_file(const char *folder, const char *job, char path[PATH_MAX]);
+/* Writes FOLDER/JOB.json to `path`. Bytes of the id that are unsafe in a file name are written as %XX. */
+void cl_registry_read_file(const char *folder, const char *job, char path[PATH_MAX]);
 
-bool cl_roster_runs(const cl_roster_job *job);
+/* Returns true if the process of the entry still exists; its start time tells it from a later one with the same id. */
+bool cl_registry_read_is_running(const cl_registry_job *job);
 
-/* One entry of the folder. False: it is none. */
-bool cl_roster_read(const char *path, cl_roster_job *job);
+/* Reads one entry of the folder. Returns false if the file is not an entry. */
+bool cl_registry_read_entry(const char *path, cl_registry_job *job);
 
-/* All that run, oldest first; malloc'ed. Entries and sockets whose process is gone are removed, and counted in `swept`
- * unless that is NULL. 0 or CL_CODE_SYSTEM. */
-int cl_roster_list(cl_roster_job **jobs, int *count, int *swept);
+/* Returns all running jobs, oldest first, in a malloc'ed array. Entries and sockets whose process no longer exists are
+ * removed; *swept, unless it is NULL, receives their number. Returns 0 or CL_CODE_SYSTEM. */
+int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept);
 
-/* The running job of this id, or whose id alone begins so. 0, or CL_CODE_NO_FILE, naming what runs. */
-int cl_roster_find(cl_roster_job *job, const char *id);
+/* Finds the running job with this id, or the only one whose id begins with it. Returns 0, or CL_CODE_NO_FILE with a
+ * sentence that lists the running jobs. */
+int cl_registry_read_find(cl_registry_job *job, const char *id);
 
-/* What its front says of it, as JSON, malloc'ed; NULL and a sentence in cs_error(). */
-char *cl_roster_ask(const cl_roster_job *job);
+/* Asks the front process of a job for its state and returns it as malloc'ed JSON text. Returns NULL, with a sentence in
+ * cs_error(), if the front does not answer. */
+char *cl_registry_read_ask(const cl_registry_job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* relay.c - a node of a --no_ssh job that is not the first. */
+/* relay.c - the relay: the launcher process on each node of a --no_ssh job except the first. */
 #include "front/relay.h"
 
 #include "node/agent.h"
@@ -29,8 +29,8 @@ typedef struct {
     cl_link front, agent;
     pid_t agent_pid;
     cl_output output;
-    uint64_t shown;  /* bytes of output not yet credited */
-    cl_message last; /* what the front's FINISH said     */
+    uint64_t shown;  /* bytes of output not yet credited to the agent */
+    cl_message last; /* the content of the front's FINISH message */
     bool finished;
     int code;
 } relay;
@@ -57,7 +57,7 @@ static int start_agent(relay *here, const cl_guard *guard)
     return 0;
 }
 
-/* The nodes and ranks of this attempt, for the prefixes and streams of the console. */
+/* Takes the nodes and ranks of this attempt from the order, for the prefixes and streams of the console. */
 static int take_world(relay *here, const cl_order *order)
 {
     int code = cl_hostplan_cut(here->plan, order->places, order->node_count);
@@ -67,8 +67,8 @@ static int take_world(relay *here, const cl_order *order)
     return code ? code : cl_output_rank(&here->output);
 }
 
-/* The agent gets the order, but for what is run: that is what this node's own command line says, never what came over
- * the network. */
+/* Passes the order to the agent, except for the program to run: that comes from this node's own command line, never
+ * from the network. */
 static void hand_to_agent(relay *here, cl_order *order)
 {
     size_t length;
@@ -162,7 +162,7 @@ static void sleep_on(relay *here, int signal_fd)
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
 
-/* Whether the agent has ended within `seconds`. */
+/* Returns true if the agent has ended within `seconds`. */
 static bool await_agent(relay *here, double seconds, int *status)
 {
     double until = cs_clock_seconds() + seconds;
@@ -174,7 +174,8 @@ static bool await_agent(relay *here, double seconds, int *status)
     return true;
 }
 
-/* The agent ends its ranks when its link is closed. One that does not, or was killed, leaves them to us. */
+/* Ends the agent, which ends its ranks when its link is closed. If the agent does not end in time or was killed, this
+ * process ends the ranks. */
 static void end_agent(relay *here)
 {
     enum { SECONDS = 10, MARGIN = 10 };

@@ -1,14 +1,16 @@
-/* relay.h - a node of a --no_ssh job that is not the first: its agent, its console, and the front on another host.
+/* relay.h - the relay: the launcher process on each node of a --no_ssh job except the first.
  *
- * The relay stands between the agent, a child of its own, and the front, whom it has called (lobby.h). What the node's
- * ranks print is shown here; everything else passes through. When either side is lost, the node ends. */
+ * The relay passes messages between the agent, which is its child process, and the front process on the first node, to
+ * which it has connected (lobby.h). It shows the output of this node's ranks on its own console and passes everything
+ * else on. When either connection is lost, the node ends its part of the job. */
 #ifndef CL_RELAY_H
 #define CL_RELAY_H
 
 #include "node/guard.h"
 #include "plan/hostplan.h"
 
-/* The exit code: what the front says the job's is, or CL_CODE_PEER when the front was lost. */
+/* Returns the exit code of the job as the front reports it, or CL_CODE_PEER when the connection to the front was
+ * lost. */
 int cl_relay_run(cl_plan *plan, const cl_guard *guard);
 
 #endif

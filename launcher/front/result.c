@@ -1,4 +1,4 @@
-/* result.c - how a job fares, and how it ended, as JSON. */
+/* result.c - the state and the result of a job as JSON. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -28,7 +28,7 @@ static const char *const states[] = {
     [CL_WORKER_WAITING] = "waiting", [CL_WORKER_RUNNING] = "running", [CL_WORKER_ENDED] = "ended"
 };
 
-/* "2026-11-21T14:02:11Z" at a moment of the monotonic clock */
+/* Prints "2026-11-21T14:02:11Z", the wall-clock time that corresponds to a time of the monotonic clock. */
 static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 {
     time_t wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
@@ -37,13 +37,15 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* The furthest that any rank of this attempt has told; before there are ranks, of the attempts before. -1: none has. */
+/* Returns the highest step that a rank of this attempt has reported; before the ranks exist, that of earlier attempts;
+ * -1 if there is none. */
 static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
     for (int rank = 0; rank < front->worker_count; rank++)
-        if (cl_place_told(&front->workers[rank]) && cl_place_beat(&front->workers[rank])->step > step)
-            step = cl_place_beat(&front->workers[rank])->step;
+        if (cl_rank_position_is_known(&front->workers[rank]) &&
+            cl_rank_position_beat(&front->workers[rank])->step > step)
+            step = cl_rank_position_beat(&front->workers[rank])->step;
     return step;
 }
 
@@ -54,13 +56,13 @@ static void print_culprit(const cl_front *front, FILE *out)
     const cl_worker *first = &front->workers[front->first];
     int status = first->end.status;
     fprintf(out, "  \"kind\": \"worker\",\n  \"rank\": %d,\n  \"host\": ", front->first);
-    cl_quote(out, cl_place_host(front, front->first));
+    cl_quote(out, cl_rank_position_host(front, front->first));
     fprintf(out, ",\n  \"pid\": %d,\n  \"signal\": ", first->pid);
     if (WIFSIGNALED(status))
         cl_quote(out, cl_codes_signal_name(WTERMSIG(status)));
     else
         fputs("null", out);
-    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cl_hint_is_oom(&first->end) ? "true" : "false");
+    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cl_failure_hint_is_oom(&first->end) ? "true" : "false");
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
     if (*front->run_dir)
@@ -114,7 +116,7 @@ static char *result_text(const cl_front *front)
     return text;
 }
 
-/* Closes it. 0, or errno. */
+/* Writes the text and closes the file. Returns 0 or an errno value. */
 static int write_text(int fd, const char *text)
 {
     ssize_t taken;
@@ -140,7 +142,8 @@ void cl_result_write(cl_front *front)
         if (failed)
             cl_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
-    write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text); /* in a pod alone */
+    /* exists in a Kubernetes pod only */
+    write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text);
     free(text);
 }
 
@@ -149,16 +152,16 @@ void cl_result_write(cl_front *front)
 static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 {
     const cl_worker *worker = &front->workers[rank];
-    int64_t age = cl_place_age(worker, now);
+    int64_t age = cl_rank_position_age(worker, now);
     fprintf(out, "%s    {\"rank\": %d, \"host\": ", rank ? ",\n" : "\n", rank);
-    cl_quote(out, cl_place_host(front, rank));
+    cl_quote(out, cl_rank_position_host(front, rank));
     fprintf(out, ", \"local_rank\": %d, \"pid\": %d, \"state\": \"%s\"",
             rank - front->plan->nodes[worker->node].first_rank, worker->pid, states[worker->state]);
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, ", \"code\": %d", cl_codes_of_status(worker->end.status));
-    if (cl_place_told(worker))
-        fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld", cl_place_beat(worker)->step,
-                cl_place_collective(worker), age / SECOND);
+    if (cl_rank_position_is_known(worker))
+        fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld",
+                cl_rank_position_beat(worker)->step, cl_rank_position_collective(worker), age / SECOND);
     putc('}', out);
 }
 

@@ -1,4 +1,4 @@
-/* retry.c - another attempt, or the end. */
+/* retry.c - the decision between another attempt and the end of the job. */
 #include "front/front.h"
 
 #include "front/failure.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-#define SOON (30 * SECOND)
+#define EARLY (30 * SECOND)
 
-/* Whether --restart_on names this exit code. */
+/* Returns true if --restart_on names this exit code. */
 static bool is_named(const char *codes, int code)
 {
     if (!codes || strcmp(codes, "any") == 0)
@@ -23,7 +23,7 @@ static bool is_named(const char *codes, int code)
 
 static bool has_progressed(const cl_front *front)
 {
-    for (int rank = 0; rank < front->worker_count; rank++) /* none where agents were still joining */
+    for (int rank = 0; rank < front->worker_count; rank++) /* there are no ranks while agents are joining */
         if (front->workers[rank].beat.step > front->steps_before)
             return true;
     return false;
@@ -45,15 +45,15 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
     if (code == 0 || front->signal || front->timed_out || front->attempt >= max)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
-        return false; /* it would end the same way again, or is not to be tried */
-    bool soon = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
-    front->short_failures = soon ? front->short_failures + 1 : 0;
+        return false; /* the next attempt would end in the same way, or --restart_on excludes this code */
+    bool early = front->first_node < 0 && now - front->attempt_began < EARLY && !has_progressed(front);
+    front->short_failures = early ? front->short_failures + 1 : 0;
     front->steps_before = last_step(front);
     front->kept_before = cl_workers_kept(front);
     if (front->short_failures < 2)
         return true;
     cl_output_say(&front->output,
                   "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
-                  SOON / SECOND);
+                  EARLY / SECOND);
     return false;
 }

@@ -1,4 +1,4 @@
-/* staging.c - small files that travel to the nodes before the order: --stage. */
+/* staging.c - copying the small files of --stage to the nodes, before their orders are sent. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -10,20 +10,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 16 << 20 };
+enum { MAX_BYTES = 16 << 20 };
 
-/* FOLDER NUL PATH NUL and the file's bytes, malloc'ed. */
+/* Reads a file into a malloc'ed message: FOLDER, NUL, PATH, NUL, and the bytes of the file. */
 static int read_file(const char *folder, const char *path, int fd, char **bytes, size_t *length, uint32_t *mode)
 {
     struct stat facts;
     size_t names = strlen(folder) + strlen(path) + 2, got = 0;
     if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode))
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
-    if (facts.st_size > MOST_BYTES)
+    if (facts.st_size > MAX_BYTES)
         return cl_codes_fail(CL_CODE_FILE,
                              "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
                              "system that the nodes share",
-                             path, (long long)facts.st_size, MOST_BYTES);
+                             path, (long long)facts.st_size, MAX_BYTES);
     *bytes = calloc(1, names + (size_t)facts.st_size);
     if (!*bytes)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %s", path);

@@ -1,4 +1,4 @@
-/* stall_report.c - who is stuck. */
+/* stall_report.c - the stall report: which rank holds up the others. */
 #include "front/stall_report.h"
 
 #include "front/rank_position.h"
@@ -7,12 +7,12 @@
 
 #define SECOND INT64_C(1000000000)
 
-int64_t cl_stall_age(const cl_front *front, int64_t now)
+int64_t cl_stall_report_age(const cl_front *front, int64_t now)
 {
     int64_t min = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
-        int64_t age = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
+        int64_t age = worker->state == CL_WORKER_RUNNING ? cl_rank_position_age(worker, now) : -1;
         if (age >= 0 && age < min)
             min = age;
     }
@@ -21,18 +21,18 @@ int64_t cl_stall_age(const cl_front *front, int64_t now)
 
 static bool waits(const cl_worker *worker)
 {
-    return worker->state == CL_WORKER_RUNNING && *cl_place_collective(worker);
+    return worker->state == CL_WORKER_RUNNING && *cl_rank_position_collective(worker);
 }
 
 static int64_t step_of(const cl_worker *worker)
 {
-    return cl_place_told(worker) ? cl_place_beat(worker)->step : -1;
+    return cl_rank_position_is_known(worker) ? cl_rank_position_beat(worker)->step : -1;
 }
 
 static bool same_place(const cl_worker *a, const cl_worker *b)
 {
     return step_of(a) == step_of(b) && a->state == b->state &&
-           strcmp(cl_place_collective(a), cl_place_collective(b)) == 0;
+           strcmp(cl_rank_position_collective(a), cl_rank_position_collective(b)) == 0;
 }
 
 static int count_same(const cl_front *front, int rank)
@@ -43,9 +43,9 @@ static int count_same(const cl_front *front, int rank)
     return count;
 }
 
-/* Whether rank `a` is rather the one that holds up the others than rank `b`: one that waits for nobody, then one of
- * fewer at the same place, then one that is behind. */
-static bool is_rather(const cl_front *front, int a, int b)
+/* Returns true if rank `a` is more likely than rank `b` to hold up the others. A rank that waits in no collective is
+ * the most likely; then one that shares its position with fewer ranks; then one that is at an earlier step. */
+static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
     if (waits(one) != waits(other))
@@ -56,31 +56,31 @@ static bool is_rather(const cl_front *front, int a, int b)
     return step_of(one) < step_of(other);
 }
 
-int cl_stall_odd_one(const cl_front *front)
+int cl_stall_report_suspect(const cl_front *front)
 {
-    int count = front->worker_count, odd = 0;
+    int count = front->worker_count, suspect = 0;
     bool differ = false;
     for (int rank = 1; rank < count; rank++) {
         differ |= !same_place(&front->workers[rank], &front->workers[0]);
-        if (is_rather(front, rank, odd))
-            odd = rank;
+        if (is_more_suspect(front, rank, suspect))
+            suspect = rank;
     }
-    return differ ? odd : -1;
+    return differ ? suspect : -1;
 }
 
-/* "it is in no collective, while 7 others wait" */
-static void print_reason(const cl_front *front, int odd, FILE *out)
+/* Prints the reason, for example "it is at step 12 and in no collective, while 7 others wait". */
+static void print_reason(const cl_front *front, int suspect, FILE *out)
 {
-    const cl_worker *worker = &front->workers[odd];
+    const cl_worker *worker = &front->workers[suspect];
     int others = 0;
     for (int rank = 0; rank < front->worker_count; rank++)
-        others += rank != odd && waits(&front->workers[rank]);
+        others += rank != suspect && waits(&front->workers[rank]);
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
     else if (waits(worker))
-        fprintf(out, "it waits in %s of step %ld", cl_place_collective(worker), step_of(worker));
+        fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)
-        fprintf(out, "it has told no step yet");
+        fprintf(out, "it has reported no step yet");
     else
         fprintf(out, "it is at step %ld and in no collective", step_of(worker));
     if (others)
@@ -89,24 +89,24 @@ static void print_reason(const cl_front *front, int odd, FILE *out)
     fputc('\n', out);
 }
 
-char *cl_stall_text(const cl_front *front, int64_t now)
+char *cl_stall_report_text(const cl_front *front, int64_t now)
 {
     char *text = NULL;
     size_t length;
-    int odd = cl_stall_odd_one(front);
-    int64_t age = cl_stall_age(front, now);
+    int suspect = cl_stall_report_suspect(front);
+    int64_t age = cl_stall_report_age(front, now);
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
-    cl_place_table(front, "  ", -1, now, out);
+    cl_rank_position_table(front, "  ", -1, now, out);
     fprintf(out, "  ");
-    if (odd < 0) {
-        fprintf(out, "all stand at the same place: look at what connects them, or at the device\n");
+    if (suspect < 0) {
+        fprintf(out, "all are at the same position: check the network between them, and the device\n");
     } else {
-        cl_place_name(front, odd, out);
+        cl_rank_position_name(front, suspect, out);
         fprintf(out, " holds up the others: ");
-        print_reason(front, odd, out);
+        print_reason(front, suspect, out);
     }
     fclose(out);
     return text;

@@ -1,18 +1,18 @@
-/* stall_report.h - who is stuck: the table of who waits for whom, when no rank has moved for --stall_timeout. */
-#ifndef CL_STALL_H
-#define CL_STALL_H
+/* stall_report.h - the stall report: which rank waits for which collective when no rank has progressed. */
+#ifndef CL_STALL_REPORT_H
+#define CL_STALL_REPORT_H
 
 #include "front/front.h"
 
-/* Nanoseconds since the rank of this job that moved last did so (its beat: step or collective changed); INT64_MAX: no
- * rank has ever told a beat, so nothing is known. */
-int64_t cl_stall_age(const cl_front *front, int64_t now);
+/* Returns the nanoseconds since any rank of this job last made progress, that is, since the step or the collective of
+ * its progress record changed. Returns INT64_MAX if no rank has sent a progress record. */
+int64_t cl_stall_report_age(const cl_front *front, int64_t now);
 
-/* The rank that holds up the others: the one that is not in the collective the others wait in, or is behind by a step;
- * -1 when all stand at the same place. */
-int cl_stall_odd_one(const cl_front *front);
+/* Returns the rank that probably holds up the others: the one that is not in the collective in which the others wait,
+ * or that is one step behind. Returns -1 when all ranks are at the same position. */
+int cl_stall_report_suspect(const cl_front *front);
 
-/* The table as malloc'ed text, ranks at the same place in one row, the odd one out named. */
-char *cl_stall_text(const cl_front *front, int64_t now);
+/* Returns the report as malloc'ed text: one row for each position, and a line that names the suspected rank. */
+char *cl_stall_report_text(const cl_front *front, int64_t now);
 
 #endif

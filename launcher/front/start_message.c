@@ -1,4 +1,4 @@
-/* start_message.c - the first words about a job. */
+/* start_message.c - the message at the start of a job. */
 #include "front/start_message.h"
 
 #include "base/status.h"
@@ -37,7 +37,7 @@ static void say_table(cl_front *front)
     }
 }
 
-void cl_banner_say(cl_front *front)
+void cl_start_message_print(cl_front *front)
 {
     if (front->options->quiet)
         return;

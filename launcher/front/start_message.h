@@ -1,9 +1,9 @@
-/* start_message.h - the first words about a job: how many ranks, where, and where their files are. */
-#ifndef CL_BANNER_H
-#define CL_BANNER_H
+/* start_message.h - the message at the start of a job: number of ranks, their hosts and cores, and the log folder. */
+#ifndef CL_START_MESSAGE_H
+#define CL_START_MESSAGE_H
 
 #include "front/front.h"
 
-void cl_banner_say(cl_front *front); /* nothing with --quiet; again when the ranks have changed */
+void cl_start_message_print(cl_front *front); /* Prints nothing with --quiet. Called for every attempt. */
 
 #endif

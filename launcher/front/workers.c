@@ -1,4 +1,4 @@
-/* workers.c - the ranks of a job: what their agents tell of them, and which of them is the cause of a failure. */
+/* workers.c - the ranks of a job: handling the messages about them, and finding the rank that caused a failure. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -10,7 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define SETTLE (SECOND / 5)
-#define EXPLAIN (2 * SECOND) /* all ranks find the same wrong and end by themselves; the lowest is to say it */
+#define EXPLAIN (2 * SECOND) /* Every rank detects the same error and exits; the lowest of them reports it. */
 
 int cl_workers_make(cl_front *front)
 {
@@ -39,7 +39,7 @@ void cl_workers_free(cl_front *front)
     front->worker_count = 0;
 }
 
-/* ---- which of them failed first ---- */
+/* ---- finding the cause of a failure ---- */
 
 bool cl_workers_failed(const cl_front *front, int rank)
 {
@@ -49,7 +49,7 @@ bool cl_workers_failed(const cl_front *front, int rank)
         return false;
     if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
         return true;
-    /* a signal that was not ours may have struck before ours did */
+    /* A signal that cspeed did not send may have arrived before cspeed's own. */
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
@@ -65,30 +65,32 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
     return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
 }
 
-/* Whether something is known of why it ended: a signal, or words on its stderr. */
-static bool tells_why(const cl_front *front, int rank)
+/* Returns true if the reason of its end is known: a signal, or text on its stderr. */
+static bool has_reason(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
 }
 
-/* The rank that failed first, of those that had lost a peer or had not, and, where `telling`, that tell why; of those
- * that had ended by `until`. -1: none. */
-static int find_first(const cl_front *front, bool lost, bool telling, int64_t until)
+/* Returns the rank that failed first among the ranks that match: with `lost`, those that lost a peer, else those that
+ * did not; with `with_reason`, only those whose reason is known; and only those that ended by the time `until`. Returns
+ * -1 if there is none. */
+static int find_first(const cl_front *front, bool lost, bool with_reason, int64_t until)
 {
     int first = -1;
     for (int rank = 0; rank < front->worker_count; rank++) {
         int64_t ended = front->workers[rank].ended;
         if (cl_workers_failed(front, rank) && has_lost_a_peer(front, rank) == lost && ended <= until &&
-            (!telling || tells_why(front, rank)) && (first < 0 || ended < front->workers[first].ended))
+            (!with_reason || has_reason(front, rank)) && (first < 0 || ended < front->workers[first].ended))
             first = rank;
     }
     return first;
 }
 
-/* Of several failures the first is the cause, but one that lost a peer never before another, and a rank without a word
- * not before one that tells why and ended at the same time. It does not depend on the order in which they are told of.
- * -1: none has failed. */
+/* Returns the rank that caused the failure, or -1 if none has failed. It is the one that failed first, with two
+ * exceptions: a rank that lost a peer is chosen only if no other kind of failure exists, and a rank without a known
+ * reason gives way to one that ended at about the same time with a known reason. The result does not depend on the
+ * order in which the ends were reported. */
 static int find_cause(const cl_front *front)
 {
     int first = find_first(front, false, false, INT64_MAX);
@@ -96,12 +98,12 @@ static int find_cause(const cl_front *front)
     first = lost ? find_first(front, true, false, INT64_MAX) : first;
     if (first < 0)
         return -1;
-    int telling = find_first(front, lost, true, front->workers[first].ended + SETTLE);
-    first = telling < 0 ? first : telling;
+    int explained = find_first(front, lost, true, front->workers[first].ended + SETTLE);
+    first = explained < 0 ? first : explained;
     for (int rank = 0; rank < first && cl_workers_explained(front, first); rank++)
-        if (cl_workers_failed(front, rank) && tells_why(front, rank) >= tells_why(front, first) &&
+        if (cl_workers_failed(front, rank) && has_reason(front, rank) >= has_reason(front, first) &&
             cl_codes_of_status(front->workers[rank].end.status) == cl_codes_of_status(front->workers[first].end.status))
-            return rank; /* all know it, and the lowest of those that say it is named */
+            return rank; /* all ranks know the reason; the lowest rank that reported it is named */
     return first;
 }
 
@@ -121,7 +123,7 @@ static void judge(cl_front *front, int64_t now)
         cl_front_enter(front, CL_SETTLING, now + (cl_workers_explained(front, front->first) ? EXPLAIN : SETTLE));
 }
 
-/* ---- what is told of them ---- */
+/* ---- messages about ranks ---- */
 
 static void end_worker(cl_front *front, int rank, const cl_message *message, int64_t now)
 {
@@ -131,9 +133,10 @@ static void end_worker(cl_front *front, int rank, const cl_message *message, int
     memcpy(&worker->end, message->bytes, sizeof worker->end);
     worker->state = CL_WORKER_ENDED;
     worker->ended = now - worker->end.age;
-    if (!worker->end.stopped || !worker->told) { /* what it did while it was being ended tells nothing */
+    /* a record from the time when the rank is being ended has no meaning */
+    if (!worker->end.stopped || !worker->beat_at) {
         worker->beat = worker->end.beat;
-        worker->told = now;
+        worker->beat_at = now;
     }
     worker->tail = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
     if (front->options->verbose)
@@ -186,7 +189,7 @@ void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64
     }
 }
 
-/* What ranks do while they are being ended tells nothing. */
+/* Progress records from the time when ranks are being ended have no meaning and are ignored. */
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now)
 {
     if (front->failed && now > front->failed + SETTLE)
@@ -200,7 +203,7 @@ void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t n
         if (worker->state != CL_WORKER_RUNNING)
             continue;
         worker->beat = beat;
-        worker->told = beat.age >= 0 ? now : worker->told;
+        worker->beat_at = beat.age >= 0 ? now : worker->beat_at;
     }
 }
 

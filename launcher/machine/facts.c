@@ -1,4 +1,4 @@
-/* facts.c - lists of names and values, and the small files they are read from. */
+/* facts.c - lists of names and values, and reading the small files of /proc and /sys from which they come. */
 #include "machine/facts.h"
 
 #include <stdarg.h>

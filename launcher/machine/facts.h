@@ -1,4 +1,4 @@
-/* facts.h - what can be learnt of this build and this machine from libc, /proc and /sys. */
+/* facts.h - a list of facts about this build and this machine, collected from libc, /proc and /sys. */
 #ifndef CL_FACTS_H
 #define CL_FACTS_H
 
@@ -15,17 +15,17 @@ typedef struct {
     int count;
 } cl_facts;
 
-/* A name that is there already gets the value behind its own. */
+/* Adds a value. If the name exists already, the value is appended to the existing one. */
 void cl_facts_add(cl_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cl_facts_free(cl_facts *facts);
 
-/* The first line of a file; false: there is none. */
+/* Reads the first line of a file. Returns false if there is none. */
 bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE]);
 
-/* What stands behind "KEY :" or "KEY:" in a file of such lines, the first of them. */
+/* Finds the first line "KEY : value" or "KEY: value" of a file and copies its value. Returns false if there is none. */
 bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE]);
 
-/* Each adds what it finds; what is not there is said to be absent. */
+/* Each function adds the facts that it finds, and reports a missing item as absent. */
 void cl_installed_list(cl_facts *facts);   /* installed.c: version, compiler, libraries, programs */
 void cl_hardware_machine(cl_facts *facts); /* hardware.c */
 void cl_hardware_cpu(cl_facts *facts);

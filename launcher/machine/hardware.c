@@ -1,4 +1,4 @@
-/* hardware.c - what this machine is: cores and what they can, GPUs, interfaces. */
+/* hardware.c - the hardware of this machine: CPU and its instruction sets, GPUs, network interfaces. */
 #include "machine/facts.h"
 
 #include "base/processors.h"
@@ -42,7 +42,7 @@ void cl_hardware_machine(cl_facts *facts)
         cl_facts_add(facts, "load", "%s", value);
 }
 
-/* Those of `wanted` that stand in a list of words. */
+/* Selects the words of `wanted` that occur in a list of words. */
 static void choose_words(const char *list, const char *const *wanted, char chosen[CL_FACTS_VALUE])
 {
     chosen[0] = '\0';
@@ -79,7 +79,7 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
-/* Measured as cspeed.bf16_products "auto" does it. */
+/* The measurement is that of cspeed.bf16_products "auto". */
 static void add_products(cl_facts *facts)
 {
     static const char name[] = "bf16 products";
@@ -100,17 +100,17 @@ void cl_hardware_cpu(cl_facts *facts)
 {
     char value[CL_FACTS_VALUE];
     bool known = cl_facts_key("/proc/cpuinfo", "model name", value);
-    cl_facts_add(facts, "model", "%s", known ? value : "not told");
+    cl_facts_add(facts, "model", "%s", known ? value : "not known");
     cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
     if (cl_facts_line("/sys/devices/system/cpu/smt/active", value))
         cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
     bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
-    cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not told");
+    cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not known");
     add_flags(facts);
     add_products(facts);
 }
 
-/* What the module of the CUDA device finds, or why there is none. */
+/* Adds what the CUDA device module reports, or the reason why it cannot be loaded. */
 static void add_module(cl_facts *facts)
 {
     const cs_module *module;

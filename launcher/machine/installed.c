@@ -1,6 +1,7 @@
-/* installed.c - what this cspeed is made of: version, compiler, libraries, and what stands beside it.
+/* installed.c - the software of this build: version, compiler, libraries, and the programs in the same folder.
  *
- * Libraries are asked for their versions by name, so that the headers of each keep their one door. */
+ * The version of each library is read through a function that is looked up by name, so that this file needs no header
+ * of these libraries. Each of those headers is included in only one place of the project. */
 #include "machine/facts.h"
 
 #include "base/status.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A function of a library that is loaded, or of `library`. POSIX lets dlsym's result be one. */
+/* Finds a function of `library`, or, if that is NULL, of the loaded libraries. POSIX allows dlsym to return a
+ * function. */
 typedef void (*any_function)(void);
 
 static any_function find(const char *library, const char *name)
@@ -42,7 +44,7 @@ static void add_hwloc(cl_facts *facts)
         cl_facts_add(facts, "hwloc", "not loaded");
 }
 
-/* This command does not need it, the programs beside it do. */
+/* The launcher does not use oneDNN; the programs in the same folder do. */
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };

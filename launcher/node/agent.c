@@ -1,4 +1,5 @@
-/* agent.c - the agent of a node: one loop over the front, the ranks' output, their deaths, signals and time. */
+/* agent.c - The agent of a node: one event loop over the front's messages, the ranks' output and exits, signals and
+ * timers. */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -23,13 +24,13 @@
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
-#define OUTPUT_WAIT (SECOND / 10) /* for the pipes of a rank that has ended: its children may hold them open */
+#define OUTPUT_WAIT (SECOND / 10) /* how long pipes of an ended rank are read: its children may keep them open */
 #define ORPHAN_GRACE SECOND
-#define ORPHAN_LIMIT (5 * SECOND) /* then a process sits in the kernel, and waiting longer tells nothing */
+#define ORPHAN_LIMIT (5 * SECOND) /* after this, a process is stuck in the kernel and waiting longer is useless */
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
-/* A rank leads its own group. Its id is safe to use while the rank is not reaped. */
+/* Sends a signal to the process group of each rank. The pid of a rank is valid until the rank is reaped. */
 static void signal_ranks(const cl_agent *agent, int number)
 {
     for (int i = 0; i < agent->order.rank_count; i++)
@@ -60,7 +61,7 @@ static void kill_all(cl_agent *agent, int64_t now)
         enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
-/* A frozen rank (SIGSTOP) must run to obey. */
+/* Sends the stop signal, then SIGCONT: a frozen rank (SIGSTOP) must run to handle it. */
 static void stop_all(cl_agent *agent, int64_t now)
 {
     if (agent->phase != CL_AGENT_RUNNING)
@@ -81,26 +82,26 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
     size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
-    cl_prepare_undo(agent); /* first, since the front may listen at the ranks' port once this node is swept */
+    cl_prepare_undo(agent); /* first, because the front may listen on the ranks' port as soon as this node is swept */
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
     enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
 
-/* ---- the front's words ---- */
+/* ---- messages of the front ---- */
 
-static void take_order(cl_agent *agent, const cl_message *message)
+static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* its ranks are alive */
-    cl_prepare_undo(agent); /* ordered, and never started: the plan has changed */
+        return;             /* its ranks are running */
+    cl_prepare_undo(agent); /* the last order was never started: the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
-        cl_tell_failed(agent, code);
+        cl_agent_send_failed(agent, code);
         cl_prepare_undo(agent);
         return;
     }
-    char answer[sizeof agent->seats.text + sizeof agent->interface + 16];
-    int length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
+    char answer[sizeof agent->binding.text + sizeof agent->interface + 16];
+    int length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->binding.text, 0,
                           agent->interface) +
                  1;
     cl_link_send(&agent->link, CL_LINK_READY, 0, answer, (size_t)length);
@@ -115,12 +116,12 @@ static void start(cl_agent *agent, const cl_message *message)
     snprintf(agent->order.master_addr, sizeof agent->order.master_addr, "%s", message->bytes);
     agent->order.master_port = atoi(port + 1);
     agent->oom_kills = cl_cgroup_oom_kills();
-    cl_local_job job = { &agent->order,    &agent->seats,        agent->program, agent->keyed ? agent->key : NULL,
+    cl_local_job job = { &agent->order,    &agent->binding,      agent->program, agent->keyed ? agent->key : NULL,
                          agent->master_fd, &agent->guard->before };
     int code = cl_local_start(&job, agent->processes);
     if (code) {
-        cl_tell_failed(agent, code);
-        agent->order.rank_count = 0; /* none is left */
+        cl_agent_send_failed(agent, code);
+        agent->order.rank_count = 0; /* no ranks are left */
     }
     agent->alive = agent->order.rank_count;
     for (int i = 0; i < agent->alive; i++)
@@ -129,16 +130,16 @@ static void start(cl_agent *agent, const cl_message *message)
     enter(agent, CL_AGENT_RUNNING, INT64_MAX);
 }
 
-static void obey(cl_agent *agent, const cl_message *message, int64_t now)
+static void handle_message(cl_agent *agent, const cl_message *message, int64_t now)
 {
     switch ((int)message->kind) {
     case CL_LINK_ORDER:
-        take_order(agent, message);
+        handle_order(agent, message);
         break;
     case CL_LINK_STAGE: {
         int code = cl_stage_write(message);
         if (code)
-            cl_tell_failed(agent, code);
+            cl_agent_send_failed(agent, code);
         break;
     }
     case CL_LINK_START:
@@ -155,19 +156,19 @@ static void obey(cl_agent *agent, const cl_message *message, int64_t now)
             signal_ranks(agent, (int)message->rank);
         break;
     case CL_LINK_STACK:
-        cl_tell_stack(agent, (int)message->rank);
+        cl_agent_send_stack(agent, (int)message->rank);
         break;
     case CL_LINK_CREDIT:
         agent->unshown -= message->rank < agent->unshown ? message->rank : agent->unshown;
         break;
     case CL_LINK_PING:
-        cl_tell_beats(agent, now);
+        cl_agent_send_beats(agent, now);
         break;
     case CL_LINK_FINISH:
         agent->finished = true;
         break;
     default:
-        break; /* versions agree, so there are no others */
+        break; /* versions are equal, so there are no other kinds */
     }
     if ((message->kind == CL_LINK_STOP || message->kind == CL_LINK_KILL) && agent->phase <= CL_AGENT_READY)
         say_swept(agent, NULL, 0); /* nothing had been started */
@@ -190,7 +191,7 @@ static void close_output(cl_process *process, int which)
     process->outputs[which] = -1;
 }
 
-/* Returns whether anything was read. */
+/* Reads an output of a rank and forwards it. Returns true if anything was read. */
 static bool pump(cl_agent *agent, int local, int which)
 {
     char bytes[READ_BYTES];
@@ -217,7 +218,7 @@ static void pump_all(cl_agent *agent)
         pump(agent, i / 2, i % 2);
 }
 
-/* Collects what has ended. Returns whether any process is left below us. */
+/* Reaps ended processes. Returns true if descendants are left. */
 static bool reap(cl_agent *agent, int64_t now)
 {
     int status;
@@ -240,13 +241,13 @@ static bool is_dry(const cl_process *process)
     return process->outputs[0] < 0 && process->outputs[1] < 0;
 }
 
-/* A rank's end is told behind the last of its output. Returns whether one is still to be told. */
-static bool tell_ends(cl_agent *agent, int64_t now)
+/* Reports the ends of ranks, each after the last of its output. Returns true if one is still unreported. */
+static bool report_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;
     for (int i = 0; agent->phase >= CL_AGENT_RUNNING && i < agent->order.rank_count; i++) {
         cl_process *process = &agent->processes[i];
-        if (process->alive || process->told)
+        if (process->alive || process->reported)
             continue;
         while (pump(agent, i, 0) || pump(agent, i, 1))
             ;
@@ -254,13 +255,13 @@ static bool tell_ends(cl_agent *agent, int64_t now)
             waits = true;
             continue;
         }
-        cl_tell_ended(agent, i, now);
-        process->told = true;
+        cl_agent_send_ended(agent, i, now);
+        process->reported = true;
     }
     return waits;
 }
 
-/* Ranks have ended; others may be below us still: they get the stop signal, a second, then SIGKILL. */
+/* Ends processes that the ranks left behind: stop signal, one second of grace, SIGKILL. */
 static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
@@ -278,9 +279,9 @@ static void sweep(cl_agent *agent, int64_t now)
         say_swept(agent, left, count);
 }
 
-static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
+static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64_t now)
 {
-    if (agent->phase < CL_AGENT_RUNNING || untold)
+    if (agent->phase < CL_AGENT_RUNNING || unreported)
         return;
     if (!any_left && agent->alive == 0)
         say_swept(agent, NULL, 0);
@@ -294,8 +295,8 @@ static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
 
 /* ---- the loop ---- */
 
-/* Someone ends the agent itself: its node leaves the job. */
-static void take_signals(cl_agent *agent, int64_t now)
+/* Handles signals to the agent itself: they end its node's part in the job. */
+static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo news;
     while (read(agent->signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
@@ -308,13 +309,13 @@ static void take_signals(cl_agent *agent, int64_t now)
     }
 }
 
-static void listen_to_front(cl_agent *agent, int64_t now)
+static void read_front(cl_agent *agent, int64_t now)
 {
     cl_message message;
     int64_t dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
     cl_link_fill(&agent->link, now);
     while (cl_link_next(&agent->link, &message))
-        obey(agent, &message, now);
+        handle_message(agent, &message, now);
     bool silent = dead_after > 0 && now - agent->link.heard > dead_after;
     if ((agent->link.broken || silent) && !agent->finished && !agent->abandoned) {
         agent->abandoned = true;
@@ -322,12 +323,12 @@ static void listen_to_front(cl_agent *agent, int64_t now)
     }
 }
 
-static int64_t next_due(const cl_agent *agent, bool untold, int64_t now)
+static int64_t next_due(const cl_agent *agent, bool unreported, int64_t now)
 {
     int64_t due = agent->deadline;
     if (agent->phase >= CL_AGENT_RUNNING && agent->beats_at < due)
         due = agent->beats_at;
-    if (agent->phase == CL_AGENT_SWEEPING || agent->phase == CL_AGENT_KILLING || untold)
+    if (agent->phase == CL_AGENT_SWEEPING || agent->phase == CL_AGENT_KILLING || unreported)
         due = now + TICK < due ? now + TICK : due;
     return due;
 }
@@ -345,13 +346,13 @@ static int list_polled(const cl_agent *agent, struct pollfd *polled)
     return count;
 }
 
-/* Sleeps until something happens; returns whether the guard is gone. */
-static bool sleep_on(cl_agent *agent, bool untold, int64_t now)
+/* Sleeps until an event or a deadline; returns true if the guard has ended. */
+static bool sleep_on(cl_agent *agent, bool unreported, int64_t now)
 {
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
     if (!polled)
         return true;
-    int64_t due = next_due(agent, untold, now);
+    int64_t due = next_due(agent, unreported, now);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     int count = list_polled(agent, polled);
     int ready = poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
@@ -367,24 +368,24 @@ static bool is_over(const cl_agent *agent)
 
 static void run(cl_agent *agent)
 {
-    bool untold = false;
+    bool unreported = false;
     for (int64_t now = cs_clock_now(); !is_over(agent); now = cs_clock_now()) {
         cl_link_flush(&agent->link);
-        if (sleep_on(agent, untold, now) && !agent->abandoned) {
-            agent->abandoned = true; /* the guard is gone */
+        if (sleep_on(agent, unreported, now) && !agent->abandoned) {
+            agent->abandoned = true; /* the guard has ended */
             kill_all(agent, now);
         }
         now = cs_clock_now();
         pump_all(agent);
-        bool any_left = reap(agent, now); /* before orders and signals: a rank that has failed is the cause */
-        untold = tell_ends(agent, now);
-        listen_to_front(agent, now);
-        take_signals(agent, now);
+        bool any_left = reap(agent, now); /* before messages and signals: a rank that failed is the cause of them */
+        unreported = report_ends(agent, now);
+        read_front(agent, now);
+        handle_signals(agent, now);
         if (agent->phase >= CL_AGENT_RUNNING && now >= agent->beats_at) {
-            cl_tell_beats(agent, now);
+            cl_agent_send_beats(agent, now);
             agent->beats_at = now + BEATS_EVERY;
         }
-        take_time(agent, any_left, untold, now);
+        handle_timers(agent, any_left, unreported, now);
     }
 }
 
@@ -401,7 +402,7 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     cl_link_open(&agent->link, in_fd, out_fd, key, true);
     agent->link.heard = cs_clock_now();
-    cl_tell_hello(agent);
+    cl_agent_send_hello(agent);
     run(agent);
     cl_prepare_undo(agent);
     cl_link_flush(&agent->link);

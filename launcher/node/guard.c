@@ -1,4 +1,4 @@
-/* guard.c - two processes that watch over each other. */
+/* guard.c - Two processes that supervise each other, so that no kill leaves ranks behind. */
 #include "node/guard.h"
 
 #include "codes.h"
@@ -36,7 +36,7 @@ int cl_guard_take(cl_guard *guard, const char *forward)
     for (char *next, *name = strtok_r(names, ", ", &next); name; name = strtok_r(NULL, ", ", &next)) {
         int number = cl_codes_signal_number(name);
         if (number == 0)
-            return cl_codes_fail(CL_CODE_USAGE, "--forward: \"%s\" is no signal", name);
+            return cl_codes_fail(CL_CODE_USAGE, "--forward: \"%s\" is not a signal", name);
         take(guard, number);
     }
     sigprocmask(SIG_BLOCK, &guard->signals, &guard->before);
@@ -51,8 +51,8 @@ static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard
     return work(argument, guard);
 }
 
-/* The watcher was killed: ends what is left of the job. */
-static int finish_for(int wait_status)
+/* The watcher was killed: kills the remaining processes of the job. */
+static int kill_remaining(int wait_status)
 {
     enum { SECONDS = 10 };
     int left = cl_sweep_kill(SECONDS, NULL);
@@ -61,8 +61,8 @@ static int finish_for(int wait_status)
     return cl_codes_of_status(wait_status);
 }
 
-/* Signals go down, deaths come up. */
-static int stand_by(const cl_guard *guard, pid_t watcher)
+/* Forwards signals to the watcher and waits for its end. */
+static int supervise(const cl_guard *guard, pid_t watcher)
 {
     for (;;) {
         int number = sigwaitinfo(&guard->signals, NULL);
@@ -72,7 +72,7 @@ static int stand_by(const cl_guard *guard, pid_t watcher)
         pid_t ended;
         while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
             if (ended == watcher)
-                return WIFSIGNALED(status) ? finish_for(status) : WEXITSTATUS(status);
+                return WIFSIGNALED(status) ? kill_remaining(status) : WEXITSTATUS(status);
     }
 }
 
@@ -91,5 +91,5 @@ int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argum
     if (watcher == 0)
         _exit(watch(work, argument, &guard, guard_fd));
     close(guard_fd);
-    return stand_by(&guard, watcher);
+    return supervise(&guard, watcher);
 }

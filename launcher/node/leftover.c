@@ -1,4 +1,4 @@
-/* leftover.c - processes whose agent is gone. */
+/* leftover.c - Finds and ends leftover (orphaned) processes of jobs whose agent no longer exists. */
 #include "node/leftover.h"
 
 #include "node/proc.h"
@@ -17,8 +17,8 @@
 
 enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 };
 
-/* The pid namespace and the time namespace of a process, since a pid is one of the first, and the time at which a
- * process was started is shown in the second. A kernel without the second has no name for it. */
+/* Writes the pid namespace and the time namespace of a process: a pid is valid in the first, and start times are
+ * shown relative to the second. A kernel without time namespaces gives no name for it. */
 static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
     char path[64];
@@ -34,7 +34,7 @@ static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
     return true;
 }
 
-/* Whether the pids that /proc shows are those of this process's own namespace. */
+/* Returns true if /proc shows the pids of this process's own namespace. */
 static bool is_proc_ours(void)
 {
     char text[32];
@@ -53,7 +53,7 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
     return true;
 }
 
-/* A whole file of /proc/PID; returns its length. */
+/* Reads a whole file of /proc/PID; returns its length. */
 static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
 {
     char path[64];
@@ -68,7 +68,7 @@ static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
     return length;
 }
 
-/* The value of a variable in an environment as /proc shows it; NULL: it has none. */
+/* Returns the value of a variable in an environment block as /proc shows it; NULL: not set. */
 static const char *find_variable(const char *text, size_t length, const char *name)
 {
     size_t bytes = strlen(name);
@@ -78,7 +78,7 @@ static const char *find_variable(const char *text, size_t length, const char *na
     return NULL;
 }
 
-/* Whether its environment names an agent of the namespaces `ours` that is gone; the job goes into found->job. */
+/* Returns true if its environment names an agent in the namespaces `ours` that no longer exists. Sets found->job. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
     size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
@@ -94,7 +94,7 @@ static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
     return true;
 }
 
-/* A process of a container is not ours to judge. */
+/* Returns true if the process is in our namespaces. A process of another container is never a leftover. */
 static bool shares_namespaces(pid_t pid, const char *ours)
 {
     char process[16], theirs[NAMESPACE_BYTES];
@@ -102,7 +102,8 @@ static bool shares_namespaces(pid_t pid, const char *ours)
     return name_namespaces(process, theirs) && strcmp(theirs, ours) == 0;
 }
 
-/* The owner of /proc/PID is root where a process may not be dumped, whoever runs it: its status says who does. */
+/* Returns true if the process belongs to this user. The owner of /proc/PID is root for a process that may not be
+ * dumped, so the owner is read from its status. */
 static bool is_of_this_user(pid_t pid)
 {
     char text[STATUS_BYTES];
@@ -112,7 +113,7 @@ static bool is_of_this_user(pid_t pid)
     return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
 
-/* Whether its program is this one, though the file may have been built anew since. */
+/* Returns true if it runs this program, even if the file has been rebuilt since. */
 static bool is_cspeed(pid_t pid)
 {
     char path[64], program[PATH_MAX];
@@ -123,8 +124,8 @@ static bool is_cspeed(pid_t pid)
     return name && (strcmp(name, "/cspeed") == 0 || strcmp(name, "/cspeed (deleted)") == 0);
 }
 
-/* A job that a rank has started is a job of its own, which goes on without that rank. True also where a parent ends
- * while this looks: then it is not known. */
+/* Returns true if the process may belong to another job: a job started by a rank continues without that rank. Also
+ * true if a parent ends during the check, because the answer is then unknown. */
 static bool may_be_of_another_job(pid_t pid)
 {
     for (cl_proc here = { .parent = pid }; here.parent > 1;)
@@ -133,8 +134,8 @@ static bool may_be_of_another_job(pid_t pid)
     return false;
 }
 
-/* Few processes name an agent, so that is looked at first; then again behind the start, which makes it the same process
- * that will be signalled. */
+/* Few processes name an agent, so the environment is checked first. It is checked again after reading the start
+ * time, which proves that it is the same process that will be signalled. */
 static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 {
     if (!has_lost_agent(found, text, ours))
@@ -170,8 +171,8 @@ cl_leftover *cl_leftover_find(int *count)
     return list;
 }
 
-/* The process behind the descriptor is that of the list, since the descriptor was opened before its start was compared.
- */
+/* Signals through a pid descriptor. It was opened before the start time was compared, so it is the process of the
+ * list. */
 static void send_signal(const cl_leftover *one, int number)
 {
     int fd = pidfd_open(one->pid, 0);

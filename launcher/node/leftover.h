@@ -1,9 +1,9 @@
-/* leftover.h - processes that a job has left on this machine because everything that would have ended them was killed.
+/* leftover.h - Finds processes that a job left on this machine because its agent and guard were killed.
  *
- * Every rank has CSPEED_AGENT=PID:START:NAMESPACES in its environment, the agent that started it, and what a rank
- * starts inherits that. A process is left over when the agent it names is gone. Where that is not certain it is not.
- * While an agent lives, it ends its ranks and all that they have started by itself, so that nothing of a running job is
- * ever left over. A process whose environment does not have that variable (`env -i`) is not found. */
+ * Every rank has CSPEED_AGENT=PID:START:NAMESPACES in its environment, the agent that started it; its children
+ * inherit the variable. A process is a leftover if that agent no longer exists; if this is not certain, it is not
+ * one. A live agent ends its ranks and all their descendants itself, so a process of a running job is never a
+ * leftover. A process that lost the variable (`env -i`) is not found. */
 #ifndef CL_LEFTOVER_H
 #define CL_LEFTOVER_H
 
@@ -12,22 +12,22 @@
 
 typedef struct {
     pid_t pid;
-    unsigned long long start; /* as cl_proc's */
-    char job[64], name[32];   /* CSPEED_JOB_ID, and the program's name */
+    unsigned long long start; /* start time, as in cl_proc */
+    char job[64], name[32];   /* job: CSPEED_JOB_ID; name: of the program */
 } cl_leftover;
 
 enum { CL_LEFTOVER_MARK = 128 }; /* bytes */
 
-/* The value of CSPEED_AGENT for what the process `agent` starts. False: /proc does not tell it. */
+/* Writes the value of CSPEED_AGENT for children of the process `agent`. Returns false if /proc cannot be read. */
 bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK]);
 
-/* The processes that are left over in this pid namespace and are of this user; malloc'ed, `*count` of them. */
+/* Returns the leftover processes of this user in this pid namespace; malloc'ed, `*count` of them. */
 cl_leftover *cl_leftover_find(int *count);
 
-/* Signals those that still run (0: none is signalled); returns how many do. */
+/* Sends a signal (0: none) to those that still run; returns how many do. */
 int cl_leftover_signal(const cl_leftover *list, int count, int number);
 
-/* The same until none runs any more, for at most `seconds`, without a signal. Returns how many still run. */
+/* Waits until all have ended, for at most `seconds`. Returns how many still run. */
 int cl_leftover_await(const cl_leftover *list, int count, double seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* local.c - ranks as processes of this machine. */
+/* local.c - Starts ranks as processes of this machine. */
 #include "node/local.h"
 
 #include "codes.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child that could not become the program leaves in the report pipe. */
+/* What a child that failed before or in exec writes to the report pipe. */
 typedef struct {
     int rank, reason;
 } report;
@@ -29,18 +29,18 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-/* The order's variables win over what the agent has, the rank's place over both. */
+/* Sets the environment: the order's variables override the agent's, and the variables of the rank override both. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* a copy of our own since fork */
+        *equals = '\0'; /* modifies this process's own copy, after fork */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
         unsetenv(*name);
-    int count = cl_ranks_variables(job->order, job->seats, local, variables);
+    int count = cl_ranks_variables(job->order, job->binding, local, variables);
     for (int i = 0; i < count; i++)
         setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
     char mark[CL_LEFTOVER_MARK];
@@ -55,12 +55,12 @@ static void set_environment(const cl_local_job *job, int local, int beat_fd, int
         set_number("CSPEED_MASTER_FD", job->master_fd);
 }
 
-static bool inherit(int fd)
+static bool clear_cloexec(int fd)
 {
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* The program's arguments, and behind them "--local_rank=N" where the order has a flag for it. */
+/* Returns the program's arguments, followed by "--local_rank=N" if the order has a flag for it. */
 static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;
@@ -74,7 +74,7 @@ static char **arguments_of(const cl_order *order, int local)
     return list;
 }
 
-/* The job's key as something to read 32 bytes from. */
+/* Returns a descriptor from which the job's key (32 bytes) can be read. */
 static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
@@ -83,24 +83,24 @@ static int make_key(const unsigned char *key)
     return fd;
 }
 
-/* Makes this child the rank: returns only when it cannot. */
-static void become(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
+/* Turns this child into the rank: returns only on failure. */
+static void exec_rank(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it ended before the line above */
+    if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
-    const cpu_set_t *cpus = &job->seats->list[local].cpus;
-    if (job->seats->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
+    const cpu_set_t *cpus = &job->binding->list[local].cpus;
+    if (job->binding->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
         return;
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fds[fd], fd) < 0)
             return;
     int key_fd = make_key(job->key);
     char **arguments = arguments_of(job->order, local);
-    if (!arguments || !inherit(beat_fd) || !inherit(key_fd))
+    if (!arguments || !clear_cloexec(beat_fd) || !clear_cloexec(key_fd))
         return;
-    if (job->order->first_rank + local == 0 && !inherit(job->master_fd))
+    if (job->order->first_rank + local == 0 && !clear_cloexec(job->master_fd))
         return;
     set_environment(job, local, beat_fd, key_fd);
     signal(SIGPIPE, SIG_DFL);
@@ -124,7 +124,7 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
     if (process->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
     if (process->pid == 0) {
-        become(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
+        exec_rank(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
         report failure = { rank, errno };
         ssize_t written = write(report_fd, &failure, sizeof failure);
         _exit(written > 0 ? CL_CODE_NOT_EXECUTABLE : CL_CODE_SYSTEM);
@@ -152,7 +152,7 @@ static int start_all(const cl_local_job *job, int reports[2], cl_process *proces
     reports[1] = -1;
     report failure;
     if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
-        return 0; /* the end of the pipe: every child has become the program */
+        return 0; /* the pipe is closed without data: every child has executed the program */
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
                          failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
 }

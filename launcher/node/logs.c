@@ -1,4 +1,4 @@
-/* logs.c - a file for each rank and output. */
+/* logs.c - Log files: one for each rank and output stream, with rotation. */
 #include "node/logs.h"
 
 #include "codes.h"
@@ -25,7 +25,7 @@ int cl_logs_folder(const char *path)
     return cl_codes_fail(CL_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
 }
 
-/* O_NONBLOCK, or a pipe of that name would hold up who opens it until somebody reads there. */
+/* O_NONBLOCK, because opening a named pipe would otherwise block until another process reads it. */
 int cl_logs_create(const char *path, int flags)
 {
     struct stat facts;
@@ -42,7 +42,7 @@ int cl_logs_create(const char *path, int flags)
                       "remove it, or name another folder with --log_dir",
                       path);
     else if (odd)
-        cl_codes_fail(CL_CODE_LOG, "%s is no regular file: remove it, or name another folder with --log_dir", path);
+        cl_codes_fail(CL_CODE_LOG, "%s is not a regular file: remove it, or name another folder with --log_dir", path);
     else
         cl_codes_fail(CL_CODE_LOG, "%s cannot be written: %s", path, strerror(reason));
     errno = odd ? EINVAL : reason;
@@ -75,7 +75,7 @@ void cl_logs_close(cl_log_file *file)
     file->fd = -1;
 }
 
-/* False when there is no new file. */
+/* Rotates the files. Returns false if there is no new file. */
 static bool rotate(cl_log_file *file)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];

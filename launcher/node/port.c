@@ -1,4 +1,4 @@
-/* port.c - the job's master port. */
+/* port.c - Reserves the job's master port. */
 #include "node/port.h"
 
 #include "codes.h"
@@ -15,9 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int name_fd = -1; /* one job a process */
+static int name_fd = -1; /* one job for each process */
 
-/* *port becomes the one that was given. 0, or an errno value. */
+/* Binds a socket; *port receives the port. Returns 0, or an errno value. */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
@@ -33,7 +33,8 @@ static int bind_port(const cl_port_wish *wish, int *port, int *fd)
     return 0;
 }
 
-/* *fd becomes a socket bound to the port's name, which one process at a time can have. 0, or an errno value. */
+/* Opens *fd, a socket bound to the port's abstract name, which only one process at a time can have. Returns 0, or an
+ * errno value. */
 static int bind_name(int port, int *fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

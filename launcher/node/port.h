@@ -1,21 +1,23 @@
-/* port.h - the job's master port: free now, and nobody else's while the job runs.
+/* port.h - Reserves the job's master port for its ranks while the job runs.
  *
- * The agent of the first node keeps a socket bound to it, not listening, so that the kernel gives the port to nobody
- * and rank 0 can still bind it with SO_REUSEADDR, or take the socket over (CSPEED_MASTER_FD); and an abstract Unix
- * socket of the port's name, so that two jobs told the same --master_port do not both believe it theirs. */
+ * The agent of the first node keeps a socket that is bound to the port but does not listen. The kernel then gives
+ * the port to no other process, and rank 0 can still bind it with SO_REUSEADDR, or inherit the socket
+ * (CSPEED_MASTER_FD). An abstract Unix socket named after the port keeps two jobs with the same --master_port from
+ * both using it. */
 #ifndef CL_PORT_H
 #define CL_PORT_H
 
 #include <stdbool.h>
 
 typedef struct {
-    int port;        /* 0: any                                              */
-    bool everywhere; /* on every interface; else on the loopback one alone */
+    int port;        /* 0: any free port */
+    bool everywhere; /* on every interface; otherwise on the loopback interface only */
 } cl_port_wish;
 
-/* The socket for rank 0 goes to *fd. 0, or CL_CODE_SLOTS with a sentence that names who has the port. */
+/* Reserves the port; *fd becomes the socket for rank 0. Returns 0, or CL_CODE_SLOTS with a message that names the
+ * process that has the port. */
 int cl_port_hold(const cl_port_wish *wish, int *port, int *fd);
 void cl_port_release(int *fd);  /* accepts -1 */
-bool cl_port_is_held(int port); /* whether a job of this machine holds it for its ranks */
+bool cl_port_is_held(int port); /* true if a job of this machine has reserved it for its ranks */
 
 #endif

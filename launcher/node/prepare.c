@@ -1,4 +1,4 @@
-/* prepare.c - an agent makes ready: the folder, the program, the cores, the files, the port. */
+/* prepare.c - Prepares an attempt on a node: work folder, program, cores, log files, master port. */
 #include "node/agent.h"
 
 #include "codes.h"
@@ -72,7 +72,7 @@ static int read_key(cl_agent *agent)
     return agent->keyed ? 0 : cl_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
 }
 
-/* Processes that jobs which were killed have left on this host may hold its memory, ports and devices. */
+/* Ends leftover processes of killed jobs, which may hold memory, ports and devices of this host. */
 static void end_leftovers(cl_agent *agent)
 {
     enum { SECONDS = 2, NAMED = 4 };
@@ -105,7 +105,7 @@ int cl_prepare(cl_agent *agent, const char *bytes, size_t length)
     if (code == 0)
         code = cl_program_find(agent->order.arguments[0], agent->program);
     if (code == 0)
-        code = cl_bind_deal(&agent->seats, &agent->order);
+        code = cl_bind_assign(&agent->binding, &agent->order);
     if (code == 0)
         code = open_files(agent);
     if (code == 0)
@@ -126,7 +126,7 @@ void cl_prepare_undo(cl_agent *agent)
     agent->logs = NULL;
     agent->tails = NULL;
     cl_port_release(&agent->master_fd);
-    cl_bind_free(&agent->seats);
+    cl_bind_free(&agent->binding);
     cl_order_free(&agent->order);
     cs_mac_forget(agent->key, sizeof agent->key);
 }

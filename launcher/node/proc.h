@@ -1,4 +1,4 @@
-/* proc.h - what /proc/PID/stat says of a process. */
+/* proc.h - State, parent and start time of a process, from /proc/PID/stat. */
 #ifndef CL_PROC_H
 #define CL_PROC_H
 
@@ -7,19 +7,20 @@
 
 typedef struct {
     pid_t pid, parent;
-    unsigned long long start; /* when it was started, in the kernel's ticks: with it, a pid is not mistaken for one that
-                                 came later */
+    /* start time in clock ticks of the kernel; together with the pid it identifies a process, because pids are
+     * reused */
+    unsigned long long start;
     bool zombie;
 } cl_proc;
 
-/* False: there is no such process. */
+/* Returns false if there is no such process. */
 bool cl_proc_read(pid_t pid, cl_proc *found);
 
-/* When a process was started; 0: there is none, or it is a zombie. */
+/* Returns the start time of a process; 0: there is no such process, or it is a zombie. */
 unsigned long long cl_proc_start(pid_t pid);
 
-/* Whether the process that was started then has ended. False also where /proc cannot be read: it may hide processes of
- * other users (hidepid), or no descriptor may be free. */
+/* Returns true if the process with this start time has ended. Returns false also if /proc cannot be read: it may
+ * hide processes of other users (hidepid), or no descriptor may be free. */
 bool cl_proc_is_gone(pid_t pid, unsigned long long start);
 
 #endif

@@ -1,4 +1,4 @@
-/* program.c - which file the program's name means. */
+/* program.c - Finds the executable file of a program name. */
 #include "node/program.h"
 
 #include "base/status.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 0 when `path` can be executed, else why not. */
+/* Returns 0 if `path` can be executed, otherwise an errno value. */
 static int refusal(const char *path)
 {
     struct stat file;
@@ -33,7 +33,7 @@ static bool is_script(const char *name)
 
 static int refuse_script(int code, const char *name)
 {
-    return cl_codes_fail(code, "%s is a script of Python; `cspeed run python3 %s` runs it on every rank", name, name);
+    return cl_codes_fail(code, "%s is a Python script; `cspeed run python3 %s` runs it on every rank", name, name);
 }
 
 static int check_path(const char *path)
@@ -48,7 +48,7 @@ static int check_path(const char *path)
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
 }
 
-/* Writes "folder/name"; an empty folder is the current one. */
+/* Writes "folder/name"; an empty folder means the current one. */
 static bool join(char path[PATH_MAX], const char *folder, size_t folder_length, const char *name)
 {
     if (folder_length == 0)
@@ -66,7 +66,7 @@ static bool is_beside(const char *name, char path[PATH_MAX])
     return join(path, self, (size_t)(strrchr(self, '/') - self), name) && access(path, F_OK) == 0;
 }
 
-/* The name of ours that is nearest; NULL: none is near. */
+/* Returns the most similar program name of ours, or NULL if none is similar. */
 static const char *find_nearest(const char *name)
 {
     enum { OWN = 4, MOST = 64 };
@@ -76,7 +76,7 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
-/* Words like HF_TOKEN=x are meant for a shell: their values are not repeated. */
+/* Refuses a word as program name. Words like HF_TOKEN=x are meant for a shell: their values are not printed. */
 static int refuse(const char *name)
 {
     char room[512];
@@ -135,8 +135,8 @@ int cl_program_may_be(const char *word)
         return 0;
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
-    if (search(word, path)) { /* it may be on the hosts of the job, which say so if it is not */
-        cs_fail(CS_OK, "%s", "");
+    if (search(word, path)) { /* it may exist on the hosts of the job, which report it if it does not */
+        cs_clear_error();
         return 0;
     }
     const char *meant = find_nearest(word);

@@ -1,4 +1,4 @@
-/* ranks.c - what a rank is told. */
+/* ranks.c - Environment variables of a rank. */
 #include "node/ranks.h"
 
 #include <stdarg.h>
@@ -60,7 +60,8 @@ static void add_job(variables *all, const cl_order *order, int local)
         add(all, "CSPEED_INSECURE_JOIN", "1");
 }
 
-/* Every rank of a node sees all of its slots and picks its own by LOCAL_RANK, as DeepSpeed's and torchrun's do. */
+/* Every rank of a node sees all of the node's slots and selects its own by LOCAL_RANK, as with DeepSpeed and
+ * torchrun. */
 static void add_devices(variables *all, const cl_order *order)
 {
     char list[sizeof all->list->value] = "";
@@ -70,17 +71,18 @@ static void add_devices(variables *all, const cl_order *order)
     add(all, "CUDA_VISIBLE_DEVICES", "%s", list);
 }
 
-int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local, cl_variable list[CL_RANKS_VARIABLES])
+int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
+                       cl_variable list[CL_RANKS_VARIABLES])
 {
     variables all = { .list = list };
     add_place(&all, order, local);
     add_job(&all, order, local);
     if (order->has_devices)
         add_devices(&all, order);
-    if (seats->bound)
+    if (binding->bound)
         add(&all, "CSPEED_BOUND", "1");
-    if (seats->tell_threads)
-        add(&all, "OMP_NUM_THREADS", "%d", seats->list[local].threads);
+    if (binding->set_threads)
+        add(&all, "OMP_NUM_THREADS", "%d", binding->list[local].threads);
     if (order->columns) {
         add(&all, "CSPEED_TERMINAL", "1");
         add(&all, "COLUMNS", "%d", order->columns);

@@ -1,11 +1,12 @@
-/* ranks.h - what a rank is told: its place in the world, in torchrun's, DeepSpeed's and our own names. */
+/* ranks.h - Environment variables of a rank (RANK, WORLD_SIZE, ...), under the names of torchrun, DeepSpeed and
+ * cspeed. */
 #ifndef CL_RANKS_H
 #define CL_RANKS_H
 
 #include "plan/bind.h"
 #include "plan/order.h"
 
-/* One variable of a rank's environment; value NULL: it is taken away. */
+/* One variable of a rank's environment; value NULL: it is removed. */
 typedef struct {
     const char *name;
     char value[512];
@@ -13,8 +14,9 @@ typedef struct {
 
 enum { CL_RANKS_VARIABLES = 40 };
 
-/* For rank first_rank + local of the order; returns how many there are. Descriptors are the agent's (local.c). */
-int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local,
+/* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds those of
+ * descriptors. */
+int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 
 /* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */

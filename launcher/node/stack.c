@@ -1,4 +1,4 @@
-/* stack.c - the C stack of a rank that does not move. */
+/* stack.c - Reads the C stack of a rank that makes no progress. */
 #include "node/stack.h"
 
 #include "base/must.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Whether the rank has written its stack behind its beat. */
+/* Asks the rank for its stack. Returns true once the rank has written it after its heartbeat record. */
 static bool ask(cl_process *process)
 {
     enum { TRIES = 40 };
@@ -33,7 +33,7 @@ static void copy_stack(FILE *out, const cl_process *process)
     fwrite(text, 1, (size_t)(length < 0 ? 0 : length > max ? max : length), out);
 }
 
-/* The first line of /proc/PID/task/THREAD/NAME. */
+/* Reads the first line of /proc/PID/task/THREAD/NAME. */
 static const char *read_line(pid_t pid, const char *thread, const char *name, char line[256])
 {
     char path[128];

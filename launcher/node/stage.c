@@ -1,4 +1,4 @@
-/* stage.c - a file that the front has sent is written here. */
+/* stage.c - Writes a file that the front has sent (--stage). */
 #include "node/stage.h"
 
 #include "codes.h"
@@ -23,7 +23,7 @@ static bool write_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* The file appears whole; other agents may write the same one on a file system that nodes share. */
+/* Writes the file and renames it into place, because agents of other nodes may write it too on a shared file system. */
 static bool write_file(const char *path, mode_t mode, const char *bytes, size_t count)
 {
     char draft[PATH_MAX + 32];
@@ -40,7 +40,7 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
     return kept;
 }
 
-/* mkdir -p; a folder of the user's work, not of the job's files: umask alone says who may write to it. */
+/* Creates a folder with its parents. It is a folder of the user's work, so its permissions follow umask. */
 static bool make_folder(char *path)
 {
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
@@ -57,7 +57,7 @@ int cl_stage_write(const cl_message *message)
     const char *bytes = name < end ? name + strlen(name) + 1 : end + 1;
     if (bytes > end)
         return cl_codes_fail(CL_CODE_DISAGREE,
-                             "--stage: a file came without a name; install the same cspeed on every host");
+                             "--stage: a file was received without a name; install the same cspeed on every host");
     int length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
     char *slash = length < (int)sizeof path ? strrchr(path, '/') : NULL;
     if (!slash)

@@ -1,4 +1,4 @@
-/* starter_call.c - an agent that mpirun or srun has started finds out which node it is, and calls the lobby. */
+/* starter_call.c - An agent started by mpirun or srun: finds its node rank and connects to the front's rendezvous. */
 #include "wire/starter.h"
 
 #include "node/agent.h"
@@ -13,7 +13,7 @@
 
 enum { FIELDS = 5 };
 
-/* The number of this process among those started, or -1. */
+/* Returns the index of this process among those started by mpirun or srun, or -1. */
 static int find_index(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID" };
@@ -25,7 +25,7 @@ static int find_index(void)
     return -1;
 }
 
-/* "NODE=HOST,NODE=HOST,": the entry of this process, its comma cut off; NULL: none. */
+/* Returns this process's entry of "NODE=HOST,NODE=HOST,", without its comma, or NULL. */
 static char *find_entry(char *nodes, int index)
 {
     const char *own = getenv("SLURMD_NODENAME");
@@ -41,7 +41,7 @@ static char *find_entry(char *nodes, int index)
     return nth;
 }
 
-/* Cuts the text into fields; the last one is what is left. */
+/* Splits the text into fields at blanks; the last field is the rest of the text. */
 static bool split(char *text, char *fields[FIELDS + 1])
 {
     for (int i = 0; i < FIELDS; i++) {
@@ -58,15 +58,15 @@ static bool split(char *text, char *fields[FIELDS + 1])
 
 static int call(cl_guest_node *guest)
 {
-    const char *told = getenv("CSPEED_JOIN");
-    char *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
+    const char *join = getenv("CSPEED_JOIN");
+    char *text = strdup(join ? join : ""), *fields[FIELDS + 1], *entry = NULL;
     int code = 0;
     if (!text)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     unsetenv("CSPEED_JOIN");
     if (!*text || !split(text, fields))
         code = cl_codes_fail(CL_CODE_USAGE,
-                             "__agent --join is started by cspeed alone, through mpirun or srun, which must hand "
+                             "__agent --join is started only by cspeed, through mpirun or srun, which must pass "
                              "on CSPEED_JOIN and CSPEED_SECRET");
     else if (!(entry = find_entry(fields[FIELDS], find_index())))
         code =
@@ -87,7 +87,7 @@ static int call(cl_guest_node *guest)
     return code;
 }
 
-/* Calls here, below the guard, so that no other process holds the link open. */
+/* Connects in the watcher, not in the guard, so that no other process keeps the connection open. */
 static int serve(void *argument, const cl_guard *guard)
 {
     cl_guest_node guest;
@@ -95,7 +95,7 @@ static int serve(void *argument, const cl_guard *guard)
     (void)argument;
     if (code == 0)
         return cl_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
-    fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard above has another cs_error() */
+    fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard is another process, and has another cs_error() */
     return code;
 }
 

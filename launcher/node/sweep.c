@@ -1,4 +1,4 @@
-/* sweep.c - every process below this one. */
+/* sweep.c - Signals all descendants of this process. */
 #include "node/sweep.h"
 
 #include "node/proc.h"
@@ -60,7 +60,7 @@ static bool is_spared(const cl_spared *spared, pid_t pid)
     return false;
 }
 
-/* A child of ours is ours, and one of a spared is spared, until nothing changes. */
+/* Marks children of marked processes, and spares children of spared ones, until nothing changes. */
 static void mark_descendants(table *all, const cl_spared *spared)
 {
     for (int i = 0; i < all->count; i++)

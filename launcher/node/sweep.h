@@ -1,20 +1,20 @@
-/* sweep.h - every process below this one, however far it has gone.
+/* sweep.h - Signals all descendants of this process, including those in other sessions.
  *
- * This process is a subreaper, so a grandchild whose parent has ended comes back to it, in another session
- * or not; the parents in /proc lead from any of them to here. */
+ * This process is a subreaper: a grandchild whose parent has ended becomes its child, in whatever session. The
+ * parent pids in /proc therefore lead from every descendant to this process. */
 #ifndef CL_SWEEP_H
 #define CL_SWEEP_H
 
 #include <sys/types.h>
 
-/* Processes that are let live, and all below them. */
+/* Processes that are spared, with all their descendants. */
 typedef struct {
     pid_t list[256];
     int count;
 } cl_spared;
 
-/* Sends a signal (0: none) to every descendant that is not spared (NULL: none is) and returns how many there are; the
- * first `most` of them go into `pids`, which may be NULL. Zombies do not count. */
+/* Sends a signal (0: none) to every descendant that is not spared (`spared` may be NULL) and returns how many there
+ * are. The first `max` of them are stored in `pids`, which may be NULL. Zombies are not counted. */
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
 
 /* Kills them and reaps until none is left, for at most `seconds`. Returns how many are left. */

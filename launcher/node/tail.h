@@ -1,4 +1,4 @@
-/* tail.h - the last of what went through an output, for the words about a failure. */
+/* tail.h - Keeps the last bytes of an output stream (a ring buffer), for the message about a failure. */
 #ifndef CL_TAIL_H
 #define CL_TAIL_H
 
@@ -9,9 +9,10 @@ enum { CL_TAIL_BYTES = 16 << 10 };
 
 typedef struct {
     char ring[CL_TAIL_BYTES];
-    uint64_t count; /* bytes so far */
+    uint64_t count; /* bytes written so far */
 } cl_tail;
 
+/* Appends bytes of the stream. */
 void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count);
 
 /* Copies the last `lines` lines and returns their length. */

@@ -1,4 +1,4 @@
-/* venv.c - what a shell script leaves in the environment. */
+/* venv.c - Runs --venv_script and reads the environment that it leaves. */
 #include "node/venv.h"
 
 #include "codes.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The environment of a shell behind the script, as NAME=VALUE NUL ...; *length bytes. */
+/* Runs the script in a shell and returns the environment after it, as NAME=VALUE NUL ... of *length bytes. */
 static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
@@ -24,7 +24,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
     if (pid == 0) {
         dup2(pipes[1], 3);
         cl_descriptors_restore();
-        char path[PATH_MAX + 2]; /* a name without a slash would be looked for in PATH */
+        char path[PATH_MAX + 2]; /* sh would search PATH for a name without a slash */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
         _exit(CL_CODE_NOT_FOUND);
@@ -42,8 +42,8 @@ static int run_script(const char *script, char **bytes, size_t *length)
                : cl_codes_fail(CL_CODE_FILE, "--venv_script: %s ended with %d", script, cl_codes_of_status(status));
 }
 
-/* Set here, so that ranks inherit it and the order's own environment still wins. */
-static void adopt(char *bytes, size_t length)
+/* Sets the variables in this process, so that ranks inherit them and the order's own environment overrides them. */
+static void set_variables(char *bytes, size_t length)
 {
     for (char *entry = bytes; entry < bytes + length; entry += strlen(entry) + 1) {
         char *equals = strchr(entry, '=');
@@ -66,7 +66,7 @@ int cl_venv_read(cl_order *order)
                              strerror(errno));
     int code = run_script(order->venv_script, &bytes, &length);
     if (code == 0)
-        adopt(bytes, length);
+        set_variables(bytes, length);
     free(bytes);
     return code;
 }

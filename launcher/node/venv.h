@@ -1,11 +1,11 @@
-/* venv.h - --venv_script: what a shell script leaves in the environment, as DeepSpeed's `source`. */
+/* venv.h - --venv_script: the environment that a shell script sets, as with `source` in DeepSpeed. */
 #ifndef CL_VENV_H
 #define CL_VENV_H
 
 #include "plan/order.h"
 
-/* Runs the order's script once in this node's sh and puts what it set in front of the order's environment. 0, or
- * CL_CODE_NO_FILE, CL_CODE_FILE with a sentence. */
+/* Runs the order's script once in this node's sh and inserts the variables that it set before the order's
+ * environment. Returns 0, or CL_CODE_NO_FILE, CL_CODE_FILE with a message. */
 int cl_venv_read(cl_order *order);
 
 #endif

@@ -1,4 +1,4 @@
-/* allocation.c - Slurm's node lists, and its counts a node: "a[1-3,05]", "2(x3),1". */
+/* allocation.c - Reads Slurm's node lists ("a[1-3,05]") and its lists of counts for each node ("2(x3),1"). */
 #include "plan/allocation.h"
 
 #include "codes.h"
@@ -20,7 +20,7 @@ typedef struct {
 
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end);
 
-/* "3" or "01-03" in front of what follows the bracket. */
+/* Expands one item of a bracket, "3" or "01-03", between `head` and the text that follows the bracket. */
 static bool expand_span(expansion *names, const char *head, const char *span, size_t length, const char *rest,
                         const char *end)
 {
@@ -42,7 +42,7 @@ static bool expand_span(expansion *names, const char *head, const char *span, si
     return true;
 }
 
-/* `head` is done; [rest, end) may hold brackets. */
+/* Expands one name. `head` is already expanded; [rest, end) may contain brackets. */
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end)
 {
     char name[NAME_BYTES];
@@ -85,7 +85,7 @@ bool cl_allocation_expand(const char *list, void (*each)(const char *name, void 
     }
 }
 
-/* The count of node `index` in "2(x3),1", or 0. */
+/* Returns the count of node `index` in a list such as "2(x3),1", or 0. */
 static int count_of(const char *counts, int index)
 {
     for (const char *place = counts ? counts : ""; isdigit((unsigned char)*place);) {
@@ -101,7 +101,7 @@ static int count_of(const char *counts, int index)
     return 0;
 }
 
-/* "4", "a100:4" */
+/* Returns the number of GPUs of a node from a value such as "4" or "a100:4". */
 static int gpus_of_node(void)
 {
     const char *text = getenv("SLURM_GPUS_ON_NODE");
@@ -124,7 +124,7 @@ static int slots_of(int index, const char *ranks)
 }
 
 typedef struct {
-    char *list; /* as cl_hosts_parse reads it */
+    char *list; /* in the format that cl_hosts_parse reads */
     size_t length;
     FILE *out;
     const char *ranks;
@@ -153,7 +153,7 @@ int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
     bool good = cl_allocation_expand(list, list_host, &here);
     fclose(here.out);
     int code = good ? cl_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
-                    : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is no list of nodes", list);
+                    : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is not a list of nodes", list);
     free(here.list);
     return code;
 }

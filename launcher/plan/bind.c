@@ -1,9 +1,10 @@
-/* bind.c - cores to ranks; the one door to hwloc.
+/* bind.c - CPU affinity: assigns cores to ranks. This is the only file that uses hwloc.
  *
- * The CPUs that may be used stand in a row, neighbours side by side, cut into domains: one for --bind core, else a NUMA
- * node, a socket or a last-level cache each. No rank straddles two domains unless there are fewer ranks than domains,
- * and no CPU is two ranks'. Where slots are GPUs, --bind auto gives each rank cores next to
- * its own. hwloc takes milliseconds to load, so it is asked only where a domain is wanted. */
+ * The usable CPUs are kept in one array in which neighbours share most hardware. The array is cut into domains: one
+ * for --bind core, otherwise one for each NUMA node, socket or last-level cache. No rank spans two domains unless
+ * there are fewer ranks than domains, and no CPU belongs to two ranks. If slots are GPUs, --bind auto gives each
+ * rank cores of the NUMA node of its GPU. hwloc takes milliseconds to load, so it is used only if a domain is
+ * needed. */
 #include "plan/bind.h"
 
 #include "codes.h"
@@ -22,7 +23,7 @@
 
 enum { TEXT_RANKS = 8, CORES_BYTES = 128 };
 
-/* Half-open ranges of the row of CPUs. */
+/* Half-open ranges of indices into the array of CPUs. */
 typedef struct {
     cs_range list[CPU_SETSIZE];
     int count;
@@ -30,8 +31,8 @@ typedef struct {
 
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
 
-/* What the ranks' environment says, which the node's own does where the order is silent. */
-static bool is_told(const cl_order *order, const char *name)
+/* Returns true if the rank's environment sets the variable: the order's environment, or else the agent's own. */
+static bool is_set_for_ranks(const cl_order *order, const char *name)
 {
     size_t length = strlen(name);
     for (char **each = order->environment; each && *each; each++)
@@ -40,7 +41,7 @@ static bool is_told(const cl_order *order, const char *name)
     return getenv(name) != NULL;
 }
 
-/* ---- the row ---- */
+/* ---- the array of CPUs ---- */
 
 static int restrict_to_list(cl_cores *cores, const char *list)
 {
@@ -70,7 +71,7 @@ static hwloc_obj_type_t type_of(int mode)
     return mode == CL_BIND_NUMA ? HWLOC_OBJ_NUMANODE : mode == CL_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : HWLOC_OBJ_L3CACHE;
 }
 
-/* Moves the CPUs of the row that an object holds to `from`, in order; returns where they end. */
+/* Moves the CPUs of a hwloc object to index `from` of the array, in order. Returns the index after the last of them. */
 static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
 {
     for (int i = from; i < cores->cpu_count; i++) {
@@ -83,8 +84,9 @@ static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
     return from;
 }
 
-/* An object without CPUs of ours, as memory of its own (HBM) is, makes no domain. */
-static void cut(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
+/* Cuts the array into one domain for each object of the type. An object without usable CPUs (for example a
+ * memory-only NUMA node such as HBM) becomes no domain. */
+static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
     for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(topology, type, object));) {
@@ -93,7 +95,7 @@ static void cut(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_
             all->list[all->count++] = (cs_range){ from, to };
         from = to;
     }
-    if (from < cores->cpu_count) /* those that no object holds */
+    if (from < cores->cpu_count) /* CPUs that belong to no object */
         all->list[all->count++] = (cs_range){ from, cores->cpu_count };
 }
 
@@ -109,13 +111,13 @@ static int find_domains(domains *all, cl_cores *cores, int mode)
         return cl_codes_fail(CL_CODE_SYSTEM, "--bind %s: hwloc cannot start: %s", mode_names[mode], strerror(errno));
     int loaded = hwloc_topology_load(topology);
     if (loaded == 0)
-        cut(all, cores, topology, type_of(mode));
+        cut_domains(all, cores, topology, type_of(mode));
     hwloc_topology_destroy(topology);
     return loaded == 0 ? 0
                        : cl_codes_fail(CL_CODE_SYSTEM, "--bind %s: hwloc cannot read this machine", mode_names[mode]);
 }
 
-/* ---- dealing ---- */
+/* ---- assignment ---- */
 
 static int count_cores(const cl_cores *cores, cs_range range)
 {
@@ -125,7 +127,7 @@ static int count_cores(const cl_cores *cores, cs_range range)
     return count;
 }
 
-/* Where core number `index` of a range begins. */
+/* Returns the index at which core number `index` of a range begins. */
 static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
 {
     int64_t seen = -1;
@@ -137,9 +139,9 @@ static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
     return range.to;
 }
 
-static cl_seat make_seat(const cl_cores *cores, cs_range cpus, int share)
+static cl_rank_cpus make_rank_cpus(const cl_cores *cores, cs_range cpus, int share)
 {
-    cl_seat here = { .threads = count_cores(cores, cpus) };
+    cl_rank_cpus here = { .threads = count_cores(cores, cpus) };
     CPU_ZERO(&here.cpus);
     for (int64_t i = cpus.from; i < cpus.to; i++)
         CPU_SET((size_t)cores->cpus[i].cpu, &here.cpus);
@@ -150,8 +152,8 @@ static cl_seat make_seat(const cl_cores *cores, cs_range cpus, int share)
     return here;
 }
 
-/* The seat of one of `count` ranks in a range: whole cores while there are as many, else hardware threads. */
-static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int count, int share)
+/* Returns the CPUs of one of `count` ranks in a range: whole cores if there are enough, otherwise hardware threads. */
+static cl_rank_cpus cpus_of_rank(const cl_cores *cores, cs_range range, int index, int count, int share)
 {
     int core_count = count_cores(cores, range);
     bool whole = count <= core_count;
@@ -159,40 +161,40 @@ static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int cou
     cs_range cpus = { range.from + part.from, range.from + part.to };
     if (whole)
         cpus = (cs_range){ core_start(cores, range, part.from), core_start(cores, range, part.to) };
-    return make_seat(cores, cpus, share);
+    return make_rank_cpus(cores, cpus, share);
 }
 
-static int deal(cl_seats *seats, const cl_cores *cores, const domains *all, int mode)
+static int assign(cl_binding *binding, const cl_cores *cores, const domains *all, int mode)
 {
-    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count; /* of threads */
-    for (int rank = 0; seats->count <= all->count && rank < seats->count; rank++) {
-        cs_range part = cs_range_part(all->count, rank, seats->count);
+    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count; /* in threads */
+    for (int rank = 0; binding->count <= all->count && rank < binding->count; rank++) {
+        cs_range part = cs_range_part(all->count, rank, binding->count);
         cs_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
-        seats->list[rank] = make_seat(cores, cpus, share);
+        binding->list[rank] = make_rank_cpus(cores, cpus, share);
     }
-    for (int i = 0; seats->count > all->count && i < all->count; i++) {
-        cs_range ranks = cs_range_part(seats->count, i, all->count);
-        if (seats->bound && cs_range_length(ranks) > cs_range_length(all->list[i]))
+    for (int i = 0; binding->count > all->count && i < all->count; i++) {
+        cs_range ranks = cs_range_part(binding->count, i, all->count);
+        if (binding->bound && cs_range_length(ranks) > cs_range_length(all->list[i]))
             return cl_codes_fail(CL_CODE_SLOTS,
-                                 "--bind %s: %ld ranks cannot have cores of their own among %ld; start fewer, or take "
+                                 "--bind %s: %ld ranks cannot have separate cores among %ld; start fewer, or take "
                                  "--bind none",
                                  mode_names[mode], cs_range_length(ranks), cs_range_length(all->list[i]));
         for (int64_t rank = ranks.from; rank < ranks.to; rank++)
-            seats->list[rank] =
-                seat_of(cores, all->list[i], (int)(rank - ranks.from), (int)cs_range_length(ranks), share);
+            binding->list[rank] =
+                cpus_of_rank(cores, all->list[i], (int)(rank - ranks.from), (int)cs_range_length(ranks), share);
     }
     return 0;
 }
 
-/* The ranks of each NUMA node share its CPUs: `homes` is the node of each rank's GPU. False, and nothing dealt, when a
- * node has none of our CPUs or fewer than ranks. */
-static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
+/* The ranks of each NUMA node share its CPUs; homes[rank] is the NUMA node of the rank's GPU. Returns false and
+ * assigns nothing if a node has none of the usable CPUs, or fewer CPUs than ranks. */
+static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *homes)
 {
-    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count;
-    for (int rank = 0; rank < seats->count; rank++) {
+    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;
+    for (int rank = 0; rank < binding->count; rank++) {
         cs_range range = { 0, 0 };
         int others = 0, before = 0;
-        for (int i = 0; i < seats->count; i++) {
+        for (int i = 0; i < binding->count; i++) {
             others += homes[i] == homes[rank];
             before += homes[i] == homes[rank] && i < rank;
         }
@@ -202,95 +204,95 @@ static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
             range.to++;
         if (cs_range_length(range) < others)
             return false;
-        seats->list[rank] = seat_of(cores, range, before, others, share);
+        binding->list[rank] = cpus_of_rank(cores, range, before, others, share);
     }
     return true;
 }
 
-/* ---- what is said ---- */
+/* ---- description ---- */
 
-static void describe(cl_seats *seats, int first_rank)
+static void describe(cl_binding *binding, int first_rank)
 {
     char cores[CORES_BYTES];
-    FILE *out = fmemopen(seats->text, sizeof seats->text, "w");
+    FILE *out = fmemopen(binding->text, sizeof binding->text, "w");
     int max = 0, min = CPU_SETSIZE;
     if (!out)
         return;
-    for (int i = 0; i < seats->count; i++) {
-        max = seats->list[i].threads > max ? seats->list[i].threads : max;
-        min = seats->list[i].threads < min ? seats->list[i].threads : min;
-        if (!seats->bound || i >= TEXT_RANKS)
+    for (int i = 0; i < binding->count; i++) {
+        max = binding->list[i].threads > max ? binding->list[i].threads : max;
+        min = binding->list[i].threads < min ? binding->list[i].threads : min;
+        if (!binding->bound || i >= TEXT_RANKS)
             continue;
-        cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
+        cl_cores_print(&binding->list[i].cpus, cores, sizeof cores);
         fprintf(out, "%srank %d on core%s %s", i ? ", " : "", first_rank + i,
-                CPU_COUNT(&seats->list[i].cpus) == 1 ? "" : "s", cores);
+                CPU_COUNT(&binding->list[i].cpus) == 1 ? "" : "s", cores);
     }
-    fputs(!seats->bound ? "not pinned to cores" : seats->count > TEXT_RANKS ? " ..." : "", out);
-    if (!seats->tell_threads)
+    fputs(!binding->bound ? "not pinned to cores" : binding->count > TEXT_RANKS ? " ..." : "", out);
+    if (!binding->set_threads)
         fputs("; threads as the program chooses", out);
     else if (min < max)
         fprintf(out, "; %d or %d threads each", min, max);
     else
         fprintf(out, "; %d thread%s each", max, max == 1 ? "" : "s");
     fclose(out);
-    seats->text[sizeof seats->text - 1] = '\0';
+    binding->text[sizeof binding->text - 1] = '\0';
 }
 
-/* Pinning under a quota would crowd every such container onto the same first cores. */
-static void choose(cl_seats *seats, const cl_order *order, const cl_cores *cores)
+/* Decides whether to bind. Under a CPU quota nothing is bound: every such container would pin the same first cores. */
+static void decide_binding(cl_binding *binding, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;
-    seats->bound = order->bind > CL_BIND_NONE || (order->bind == CL_BIND_AUTO && seats->count <= cores->cpu_count &&
-                                                  !limited && !is_told(order, "KMP_AFFINITY"));
-    seats->tell_threads = (seats->bound || limited) && !is_told(order, "OMP_NUM_THREADS");
+    binding->bound = order->bind > CL_BIND_NONE || (order->bind == CL_BIND_AUTO && binding->count <= cores->cpu_count &&
+                                                    !limited && !is_set_for_ranks(order, "KMP_AFFINITY"));
+    binding->set_threads = (binding->bound || limited) && !is_set_for_ranks(order, "OMP_NUM_THREADS");
 }
 
-int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const int *homes)
+int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes)
 {
-    *seats = (cl_seats){ .count = order->rank_count };
-    if (order->bind > CL_BIND_NONE && is_told(order, "KMP_AFFINITY"))
+    *binding = (cl_binding){ .count = order->rank_count };
+    if (order->bind > CL_BIND_NONE && is_set_for_ranks(order, "KMP_AFFINITY"))
         return cl_codes_fail(CL_CODE_USAGE, "--bind %s and KMP_AFFINITY both place threads; unset KMP_AFFINITY",
                              mode_names[order->bind]);
     int code = *order->core_list ? restrict_to_list(cores, order->core_list) : 0;
     if (code)
         return code;
     domains *all = calloc(1, sizeof *all);
-    seats->list = calloc((size_t)order->rank_count, sizeof *seats->list);
-    if (!all || !seats->list)
+    binding->list = calloc((size_t)order->rank_count, sizeof *binding->list);
+    if (!all || !binding->list)
         cs_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
-    choose(seats, order, cores);
-    bool at_home = homes && seats->bound && order->bind == CL_BIND_AUTO && deal_homes(seats, cores, homes);
+    decide_binding(binding, order, cores);
+    bool at_home = homes && binding->bound && order->bind == CL_BIND_AUTO && assign_by_home(binding, cores, homes);
     if (!at_home)
         code = find_domains(all, cores, order->bind);
     if (!at_home && code == 0)
-        code = deal(seats, cores, all, order->bind);
+        code = assign(binding, cores, all, order->bind);
     free(all);
     if (code)
-        cl_bind_free(seats);
+        cl_bind_free(binding);
     else
-        describe(seats, order->first_rank);
+        describe(binding, order->first_rank);
     return code;
 }
 
-int cl_bind_deal(cl_seats *seats, const cl_order *order)
+int cl_bind_assign(cl_binding *binding, const cl_order *order)
 {
     cl_cores *cores = malloc(sizeof *cores);
     int *homes = malloc((size_t)order->rank_count * sizeof *homes);
     const char *visible = order->has_devices ? NULL : getenv("CUDA_VISIBLE_DEVICES");
-    *seats = (cl_seats){ 0 };
+    *binding = (cl_binding){ 0 };
     if (!cores || !homes)
         cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
     bool known = (order->has_devices || visible) && cl_gpus_nodes(order->slots, order->rank_count, visible, homes);
     int code = cl_cores_read(cores);
     if (code == 0)
-        code = cl_bind_share(seats, order, cores, known ? homes : NULL);
+        code = cl_bind_share(binding, order, cores, known ? homes : NULL);
     free(homes);
     free(cores);
     return code;
 }
 
-void cl_bind_free(cl_seats *seats)
+void cl_bind_free(cl_binding *binding)
 {
-    free(seats->list);
-    *seats = (cl_seats){ 0 };
+    free(binding->list);
+    *binding = (cl_binding){ 0 };
 }

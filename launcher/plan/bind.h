@@ -1,4 +1,4 @@
-/* bind.h - which cores of this node each of its ranks gets. */
+/* bind.h - CPU affinity: which cores of this node each rank runs on. */
 #ifndef CL_BIND_H
 #define CL_BIND_H
 
@@ -7,24 +7,25 @@
 
 #include <sched.h>
 
-/* Where a rank sits. */
+/* The CPUs and the thread count of one rank. */
 typedef struct {
-    cpu_set_t cpus; /* meaningful when ranks are bound */
+    cpu_set_t cpus; /* valid if the ranks are bound */
     int threads;
-} cl_seat;
+} cl_rank_cpus;
 
 typedef struct {
-    bool bound, tell_threads; /* tell_threads: OMP_NUM_THREADS is set to seat.threads, unless given */
+    bool bound, set_threads; /* set_threads: set OMP_NUM_THREADS to the rank's threads, unless it is given */
     int count;
-    cl_seat *list;  /* one a rank of this node */
-    char text[256]; /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for banner and plan */
-} cl_seats;
+    cl_rank_cpus *list; /* one for each rank of this node */
+    char text[256];     /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the start message and the plan */
+} cl_binding;
 
-/* For the order's rank_count, first_rank, slots, bind and core_list on this machine, as its affinity mask and its
- * cgroup allow. 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with a sentence. */
-int cl_bind_deal(cl_seats *seats, const cl_order *order);
-/* The same for the cores given, whose row is changed. `homes`: the NUMA node of each rank's GPU; NULL: none. */
-int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const int *homes);
-void cl_bind_free(cl_seats *seats);
+/* Assigns cores from the order's rank_count, first_rank, slots, bind and core_list, within the affinity mask and the
+ * cgroup of this process. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with the message in
+ * cs_error(). */
+int cl_bind_assign(cl_binding *binding, const cl_order *order);
+/* The same for the given cores, which are reordered. `homes` is the NUMA node of each rank's GPU, or NULL. */
+int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes);
+void cl_bind_free(cl_binding *binding);
 
 #endif

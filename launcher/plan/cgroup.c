@@ -1,7 +1,7 @@
-/* cgroup.c - reading control groups, version 2 and 1.
+/* cgroup.c - Reads CPU quota and out-of-memory counters of control groups (cgroups), version 2 and version 1.
  *
- * /proc/self/cgroup has a line "0::/PATH" for version 2 and "N:CONTROLLER,...:/PATH" for version 1. A
- * container may see a path that is not mounted in it; the mount's root then is its own group. */
+ * /proc/self/cgroup has a line "0::/PATH" for version 2 and "N:CONTROLLER,...:/PATH" for version 1. Inside a
+ * container that path may not be mounted; the root of the mount is then the container's own group. */
 #include "plan/cgroup.h"
 
 #include <limits.h>
@@ -20,7 +20,8 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* The group of this process for a controller; "" is the one controller of version 2. */
+/* Finds the cgroup of this process for a controller. "" means version 2, which has one hierarchy for all
+ * controllers. */
 static bool group_path(const char *controller, char path[PATH_MAX])
 {
     char line[PATH_MAX + 64];
@@ -49,7 +50,7 @@ static FILE *open_in(const char *mount, const char *group, const char *name)
     return fopen(path, "re");
 }
 
-/* Two numbers from the start of a file; "max" reads as infinity. */
+/* Reads two numbers from the start of a file; "max" is read as infinity. */
 static int read_numbers(FILE *file, double numbers[2])
 {
     char words[2][32] = { "", "" };
@@ -78,7 +79,7 @@ static double quota_of_1(const char *group)
     return INFINITY;
 }
 
-/* The least quota of the group and all above it; the mount's root last. */
+/* Returns the smallest quota of the group and its ancestors, up to the mount's root. */
 static double min_quota(char *group, double (*quota_of)(const char *))
 {
     double min = quota_of("/");
@@ -98,7 +99,7 @@ double cl_cgroup_cpu_quota(void)
     return quota;
 }
 
-/* The number behind a line's first word `name`, or -1. */
+/* Returns the number after `name` on the line that begins with that word, or -1. */
 static int64_t counter(FILE *file, const char *name)
 {
     char word[64];

@@ -1,14 +1,15 @@
-/* cgroup.h - what the control group of this process says: CPU time, and kills for memory. */
+/* cgroup.h - CPU quota and out-of-memory kills of this process's control group (cgroup). */
 #ifndef CL_CGROUP_H
 #define CL_CGROUP_H
 
 #include <stdint.h>
 
-/* CPUs' worth of time allowed, the least of this group and those above it; infinity without a limit. */
+/* Returns the CPU quota in units of one CPU: the smallest of this cgroup and its ancestors; infinity without a
+ * limit. */
 double cl_cgroup_cpu_quota(void);
 
-/* How many processes the kernel has killed for want of memory so far: in this group, else (where groups
- * cannot be read) on this machine. -1 when nothing tells. */
+/* Returns how many processes the kernel's OOM killer has killed in this cgroup so far; on the whole machine if the
+ * cgroup cannot be read; -1 if neither is known. */
 int64_t cl_cgroup_oom_kills(void);
 
 #endif

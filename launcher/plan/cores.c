@@ -1,4 +1,4 @@
-/* cores.c - the CPU cores this process may use: affinity, topology, quota. */
+/* cores.c - Reads the CPU cores that this process may use: affinity mask, topology, cgroup quota. */
 #include "plan/cores.h"
 
 #include "plan/cgroup.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first number of a file such as ".../thread_siblings_list"; `fallback` when it cannot be read. */
+/* Returns the first number in a file such as ".../thread_siblings_list", or `fallback` if it cannot be read. */
 static int first_number(const char *path, int fallback)
 {
     FILE *file = fopen(path, "re");
@@ -30,7 +30,7 @@ static int core_of(int cpu)
     return first_number(path, cpu);
 }
 
-/* A CPU's folder holds a link to its node, "nodeN". */
+/* Returns the NUMA node of a CPU. The CPU's sysfs folder contains a link to it, named "nodeN". */
 static int node_of(int cpu)
 {
     char path[128];
@@ -94,7 +94,8 @@ void cl_cores_print(const cpu_set_t *set, char *text, int size)
     }
 }
 
-/* One "N" or "A-B" from `*text`, which moves behind it; false when it is none, or not above `last`. */
+/* Reads one "N" or "A-B" at `*text` and advances `*text`. Returns false if it is malformed or does not begin above
+ * `last`. */
 static bool parse_span(const char **text, long last, long *from, long *to)
 {
     char *end;

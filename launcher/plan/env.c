@@ -1,4 +1,4 @@
-/* env.c - what is sent to the ranks of every node, and where each value comes from. */
+/* env.c - Collects the environment variables that are sent to the ranks of every node, and the origin of each value. */
 #include "plan/env.h"
 
 #include "codes.h"
@@ -28,7 +28,7 @@ static char *copy(const char *text, size_t length)
     return kept;
 }
 
-/* Where a name is, or would be. */
+/* Returns the index of a name in the sorted list, or the index where it would be inserted. */
 static int place_of(const cl_env *env, const char *name)
 {
     int from = 0, to = env->count;
@@ -83,7 +83,8 @@ bool cl_env_is_secret(const char *name)
     return false;
 }
 
-/* The sign behind a secret's name in a word, which may be a script: "A=1 HF_TOKEN=x python3"; NULL: there is none. */
+/* Returns a pointer to the '=' after the name of a secret in a word, or NULL. The word may be a shell script: "A=1
+ * HF_TOKEN=x python3". */
 static const char *find_secret(const char *word)
 {
     for (const char *sign = word; (sign = strchr(sign, '=')); sign++) {
@@ -111,9 +112,10 @@ const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_
     return room;
 }
 
-/* ---- forwarded by prefix ---- */
+/* ---- variables forwarded by prefix ---- */
 
-/* Those that are one host's or one rank's own, or that the launcher sets itself. */
+/* Returns true for variables that belong to one host or one rank, or that the launcher sets itself; they are not
+ * forwarded. */
 static bool is_local(const char *name)
 {
     static const char *const names[] = {
@@ -124,7 +126,7 @@ static bool is_local(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    /* where Azure gives every node a card of another name */
+    /* on Azure the network card has another name on each node */
     return getenv("AISC_JOB_NAME") && (strcmp(name, "NCCL_IB_HCA") == 0 || strcmp(name, "UCX_NET_DEVICES") == 0);
 }
 
@@ -138,7 +140,7 @@ static const char *prefix_of(const char *name)
     return NULL;
 }
 
-/* Calls each(env, name, value, argument) for the caller's variables; a name that no shell could set is left out. */
+/* Calls each(env, name, value, argument) for the caller's variables. Names that no shell could set are skipped. */
 static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, const char *value, const void *argument),
                      const void *argument)
 {
@@ -175,7 +177,7 @@ typedef struct {
     cl_env *env;
     bool expand;
     cl_faults faults;
-    bool missing; /* a file that should have been there was not */
+    bool missing; /* a file that the user named does not exist */
     int read;
 } collection;
 
@@ -200,7 +202,7 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* In the home folder, then here; the same folder once. */
+/* Reads the files of the home folder, then those of the current folder; once if both are the same folder. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];
@@ -239,7 +241,7 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern); /* a mere * asks for no secrets */
+    bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern); /* the pattern "*" does not match secrets */
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");
 }
@@ -255,13 +257,14 @@ static void take(collection *all, const char *text)
     if (!text[length] && strpbrk(name, "*?["))
         each_own(all->env, take_matching, name);
     else if (length == 0 || good < length)
-        cl_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is no name of a variable", name);
+        cl_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is not the name of a variable", name);
     else if (text[length])
         cl_env_set(all->env, name, text + length + 1, "--env");
     else if (getenv(name))
         cl_env_set(all->env, name, getenv(name), "--env (caller)");
     else
-        cl_faults_add(&all->faults, "--env", 0, 0, "%s alone copies the value it has here, but here it has none", name);
+        cl_faults_add(&all->faults, "--env", 0, 0,
+                      "%s without a value copies the variable of this machine, but it is not set here", name);
     free(name);
 }
 

@@ -1,4 +1,4 @@
-/* envfile.c - one pass over an environment file. */
+/* envfile.c - Parser of environment files (NAME=value), in one pass. */
 #include "plan/envfile.h"
 
 #include "base/must.h"
@@ -14,7 +14,7 @@ typedef struct {
     const char *file, *at, *end, *line_start;
     int line;
     bool expand;
-    char *value; /* as long as the file at first; what is expanded makes it longer */
+    char *value; /* allocated with the length of the file; an expanded variable may enlarge it */
     size_t used, room;
 } scanner;
 
@@ -67,7 +67,7 @@ static bool is_name_byte(char c, bool first)
     return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
 }
 
-/* A name at `at`, malloc'ed; NULL: there is none. */
+/* Reads a name at `at` and returns it malloc'ed, or NULL if there is none. */
 static char *take_name(scanner *scan)
 {
     const char *from = scan->at;
@@ -91,7 +91,7 @@ static const char *value_of(const cl_env *env, const char *name)
     return getenv(name);
 }
 
-/* "${NAME}" at `at`. */
+/* Reads "${NAME}" at `at` and appends the variable's value. */
 static bool take_expansion(scanner *scan)
 {
     const char *from = scan->at;
@@ -109,7 +109,7 @@ static bool take_expansion(scanner *scan)
     return good;
 }
 
-/* A backslash at `at`: one that means nothing stays. */
+/* Reads a backslash escape at `at`. The backslash of an unknown escape is kept. */
 static void take_escape(scanner *scan)
 {
     static const char from[] = "nt\\\"$", to[] = "\n\t\\\"$";
@@ -146,7 +146,7 @@ static bool take_quoted(scanner *scan)
     return false;
 }
 
-/* To the end of the line or " #". */
+/* Reads an unquoted value: up to the end of the line or " #". */
 static void take_bare(scanner *scan)
 {
     const char *from = scan->at;
@@ -158,7 +158,7 @@ static void take_bare(scanner *scan)
     put(scan, from, length);
 }
 
-/* What stands behind '='. */
+/* Reads the value after '='. */
 static bool take_value(scanner *scan)
 {
     scan->used = 0;
@@ -195,7 +195,7 @@ static void read_assignment(scanner *scan, const char *name)
         if (getenv(name))
             set(scan, name, getenv(name), line);
         else
-            FAULT(scan, place, "%s alone copies the value it has here, but here it has none", name);
+            FAULT(scan, place, "%s without a value copies the variable of this machine, but it is not set here", name);
     } else if (*scan->at != '=') {
         FAULT(scan, scan->at, "%s is not followed by '='", name);
     } else {
@@ -228,7 +228,7 @@ void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t len
     scan.at = text;
     scan.end = text + length;
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        scan.at += 3; /* the mark some editors put first */
+        scan.at += 3; /* a UTF-8 byte order mark */
     scan.line_start = scan.at;
     const char *nul = memchr(text, '\0', length);
     for (const char *place = text; nul && place < nul; place++)

@@ -1,15 +1,16 @@
-/* envfile.h - the grammar of an environment file, over bytes in memory.
+/* envfile.h - Parser of environment files, over bytes in memory.
  *
- * NAME=value, `export ` before it, NAME alone for the caller's value; blank lines and lines that begin with '#'. A bare
- * value is trimmed and ends at " #"; '...' is literal; "..." knows \n \t \\ \" \$, and ${NAME} with --env_expand.
- * Quoted values may have several lines. Nothing else is expanded or split. */
+ * A line is NAME=value, with an optional `export ` before it, or only NAME, which takes the caller's value. Blank
+ * lines and lines that begin with '#' are skipped. An unquoted value is trimmed and ends at " #"; '...' is literal;
+ * "..." supports \n \t \\ \" \$, and ${NAME} with --env_expand. Quoted values may span several lines. Nothing else
+ * is expanded or split. */
 #ifndef CL_ENVFILE_H
 #define CL_ENVFILE_H
 
 #include "plan/env.h"
 #include "plan/faults.h"
 
-/* Sets what the file says; faults are added. */
+/* Adds the variables of the file to `env`, and its faults to `faults`. */
 void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cl_faults *faults);
 
 #endif

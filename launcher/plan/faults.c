@@ -1,4 +1,4 @@
-/* faults.c - faults of a file, collected. */
+/* faults.c - Collects all faults of a text file, so that they are reported together. */
 #include "plan/faults.h"
 
 #include "codes.h"
@@ -25,7 +25,7 @@ void cl_faults_add(cl_faults *faults, const char *file, int line, int column, co
     if ((size_t)size < room)
         faults->length += size;
     else
-        faults->text[faults->length] = '\0'; /* counted all the same */
+        faults->text[faults->length] = '\0'; /* does not fit: the fault is counted but not shown */
     faults->count++;
 }
 
@@ -54,7 +54,7 @@ static char *slurp(FILE *file, size_t *length)
         }
         used += part = fread(text + used, 1, SLURP_BYTES, file);
     }
-    if (part || ferror(file)) { /* no memory, too long, a folder */
+    if (part || ferror(file)) { /* out of memory, file too long, or a folder */
         errno = part ? EFBIG : errno;
         free(text);
         return NULL;

@@ -1,4 +1,5 @@
-/* faults.h - all faults of a file, told in one go: FILE:LINE:COL: sentence, a line each. */
+/* faults.h - Collects all faults of a text file and reports them together, one line for each: FILE:LINE:COL:
+ * message. */
 #ifndef CL_FAULTS_H
 #define CL_FAULTS_H
 
@@ -10,14 +11,15 @@ typedef struct {
     int length, count;
 } cl_faults;
 
-/* `line` 0: the sentence stands behind the file's name alone. */
+/* Adds one fault. With `line` 0, the message has only the file's name before it. */
 void cl_faults_add(cl_faults *faults, const char *file, int line, int column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* 0, or `code` with every fault as the sentence. */
+/* Returns 0 if there are no faults, otherwise `code`, with all faults in the message of cs_error(). */
 int cl_faults_verdict(const cl_faults *faults, int code);
 
-/* The whole of a file, malloc'ed, a NUL behind it; NULL with errno set. "-" is standard input. */
+/* Reads a whole file ("-" is standard input). Returns malloc'ed bytes, terminated by a zero byte, or NULL with errno
+ * set. */
 char *cl_faults_slurp(const char *path, size_t *length);
 
 #endif

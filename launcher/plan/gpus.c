@@ -1,4 +1,4 @@
-/* gpus.c - counting GPUs. */
+/* gpus.c - Counts GPUs and finds their NUMA nodes, without CUDA. */
 #include "plan/gpus.h"
 
 #include <dirent.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a folder whose name is `prefix` and digits; with an empty prefix, any but . and .. */
+/* Counts the entries of a folder whose names are `prefix` followed by digits; with an empty prefix, all but . and .. */
 static int count_entries(const char *path, const char *prefix)
 {
     int count = 0;
@@ -23,7 +23,7 @@ static int count_entries(const char *path, const char *prefix)
     return count;
 }
 
-/* Up to the first that is none, as CUDA reads it: "0,1,-1,2" is two. */
+/* Counts the devices of CUDA_VISIBLE_DEVICES up to the first invalid entry, as CUDA does: "0,1,-1,2" has two. */
 static int count_visible(const char *list)
 {
     int count = 0;
@@ -48,7 +48,7 @@ int cl_gpus_count(char why[128])
     return count;
 }
 
-/* The entry of a list separated by commas. */
+/* Returns entry `index` of a list separated by commas. */
 static const char *entry_of(const char *list, int index, int *length)
 {
     for (; index > 0 && *list; index--) {
@@ -67,20 +67,20 @@ void cl_gpus_devices(const int *slots, int count, const char *visible, char *tex
         int length = 0;
         const char *entry = visible && *visible ? entry_of(visible, slots[i], &length) : "";
         if (i && slots[i] == slots[i - 1])
-            continue; /* ranks that share one */
+            continue; /* several ranks share one GPU */
         used += (size_t)(length ? snprintf(text + used, size - used, used ? ",%.*s" : "%.*s", length, entry)
                                 : snprintf(text + used, size - used, used ? ",%d" : "%d", slots[i]));
     }
 }
 
-/* ---- where they are ---- */
+/* ---- NUMA nodes ---- */
 
 static int is_entry(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
 }
 
-/* -1: not known. */
+/* Returns the NUMA node of a PCI device, or -1 if it is unknown. */
 static int node_of(const char *bus)
 {
     char path[PATH_MAX];
@@ -94,7 +94,7 @@ static int node_of(const char *bus)
     return node;
 }
 
-/* The number of the GPU that a slot means; -1: named in another way than by number. */
+/* Returns the number of the GPU of a slot, or -1 if CUDA_VISIBLE_DEVICES names it by something else (a UUID). */
 static int number_of(int slot, const char *visible)
 {
     int length;

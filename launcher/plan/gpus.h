@@ -1,17 +1,19 @@
-/* gpus.h - the GPUs of this machine, without CUDA: what the driver shows, and what CUDA_VISIBLE_DEVICES leaves. */
+/* gpus.h - GPUs of this machine, found without CUDA: the driver's devices, limited by CUDA_VISIBLE_DEVICES. */
 #ifndef CL_GPUS_H
 #define CL_GPUS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How many this process may use; at 0, `why` says why there is none. */
+/* Returns how many GPUs this process may use. If there are none, `why` explains it. */
 int cl_gpus_count(char why[128]);
 
-/* CUDA_VISIBLE_DEVICES for these slots: their numbers, or, where the caller's names the visible ones, its entries. */
+/* Writes CUDA_VISIBLE_DEVICES for these slots: their numbers, or the entries of the caller's list `visible` if it is
+ * set. */
 void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size);
 
-/* The NUMA node next to each slot's GPU, which are counted as the bus does. False when that of one is not known. */
+/* Finds the NUMA node nearest to each slot's GPU; GPUs are numbered in PCI bus order. Returns false if one is
+ * unknown. */
 bool cl_gpus_nodes(const int *slots, int count, const char *visible, int *nodes);
 
 #endif

@@ -1,4 +1,4 @@
-/* hostline.c - NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
+/* hostline.c - Parser of one hostfile line: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
 #include "plan/hostline.h"
 
 #include "codes.h"
@@ -17,9 +17,9 @@ enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
 typedef struct {
     const cl_hostline_place *place;
     cl_host *host;
-    int column;           /* of the word being read */
-    int slots, max_slots; /* 0: not said */
-    bool faulty, lost;    /* lost: what follows in the line would be guessing */
+    int column;           /* column of the word that is being read */
+    int slots, max_slots; /* 0: not given */
+    bool faulty, lost;    /* lost: after an error, the rest of the line cannot be interpreted */
 } line_reader;
 
 #define FAULT(reader, ...)                                                                                             \
@@ -37,7 +37,7 @@ static char *copy(const char *text)
     return kept;
 }
 
-/* ---- the name ---- */
+/* ---- host names ---- */
 
 static bool is_address6(const char *name)
 {
@@ -107,7 +107,7 @@ static void add_slot(cl_host *host, int slot)
     host->slots[host->slot_count++] = slot;
 }
 
-/* "0-3,6" */
+/* Reads a list of ids such as "0-3,6". */
 static bool read_ids(line_reader *reader, const char *value)
 {
     cl_host *host = reader->host;
@@ -147,7 +147,7 @@ static void read_variable(line_reader *reader, const char *name, const char *val
     size_t count = 0;
     if (!*name || isdigit((unsigned char)*name) ||
         name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
-        FAULT(reader, "env.%s: that is no name of a variable", name);
+        FAULT(reader, "env.%s: that is not the name of a variable", name);
         return;
     }
     while (host->env && host->env[count])

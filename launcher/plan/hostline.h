@@ -1,11 +1,11 @@
-/* hostline.h - one line of a hostfile, one item of --hosts. */
+/* hostline.h - Parser of one line of a hostfile and of one item of --hosts. */
 #ifndef CL_HOSTLINE_H
 #define CL_HOSTLINE_H
 
 #include "plan/faults.h"
 #include "plan/hosts.h"
 
-/* Where a text stands, for faults. */
+/* The position of a text, for fault messages. */
 typedef struct {
     const char *file;
     int line;
@@ -13,7 +13,7 @@ typedef struct {
     cl_faults *faults;
 } cl_hostline_place;
 
-/* Reads "NAME key=value ..." of `length` bytes. False when there was a fault; the host is then empty. */
+/* Reads "NAME key=value ..." of `length` bytes. Returns false if there was a fault; `host` is then empty. */
 bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
 /* Reads "NAME" or "NAME:SLOTS". */
@@ -21,7 +21,7 @@ bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const 
 
 void cl_hostline_free(cl_host *host);
 
-/* Whether two names are one host: without regard to case, a last dot, or how an address is written. */
+/* Returns true if two names mean the same host: case, a final dot and the notation of an address are ignored. */
 bool cl_hostline_same(const char *one, const char *other);
 
 #endif

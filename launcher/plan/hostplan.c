@@ -1,4 +1,5 @@
-/* hostplan.c - a job planned: where its hosts come from, how many of them, what is known of where they meet. */
+/* hostplan.c - Plans a job: the source of its hosts, the number of nodes, and the master address as far as it is
+ * known. */
 #include "plan/hostplan.h"
 
 #include "codes.h"
@@ -14,9 +15,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* ---- how many nodes ---- */
+/* ---- number of nodes ---- */
 
-/* "4", "2:4", and DeepSpeed's elastic flags, to bounds; 0: not said. */
+/* Reads "4", "2:4" or DeepSpeed's elastic flags as bounds; 0 means not given. */
 static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
@@ -33,7 +34,7 @@ static int read_bounds(const cl_options *options, int *min, int *max)
     if (options->max_elastic_nodes)
         *max = options->max_elastic_nodes;
     if (*max && *min > *max)
-        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *min,
+        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the maximum number of nodes, %d", *min,
                              *max);
     return 0;
 }
@@ -58,14 +59,14 @@ static void keep_first(cl_hosts *hosts, int count)
     hosts->count = count;
 }
 
-/* The first hosts, as many as were asked for; and never fewer. */
+/* Keeps the first hosts of the list, as many as were requested; fails if there are fewer. */
 static int choose_nodes(cl_plan *plan)
 {
     int min, max, have = plan->hosts.count, code = read_bounds(plan->options, &min, &max);
     if (code)
         return code;
     if (max > have)
-        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", max,
+        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are requested (%s), but %s has %d%s", max,
                              cl_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
                              plan->hosts.origin, have,
                              plan->named ? ""
@@ -123,7 +124,7 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
     return 0;
 }
 
-static int lay_nodes(cl_plan *plan)
+static int make_nodes(cl_plan *plan)
 {
     plan->node_count = plan->hosts.count;
     plan->nodes = calloc((size_t)plan->node_count, sizeof *plan->nodes);
@@ -134,14 +135,14 @@ static int lay_nodes(cl_plan *plan)
         plan->nodes[i].host = host;
         plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cl_hosts_is_here(host);
         if (plan->options->launcher == CL_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
-            return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
+            return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks only on this machine, but %s names %s",
                                  cl_options_origin("launcher"), plan->hosts.origin, host->name);
     }
     number_ranks(plan);
     return 0;
 }
 
-/* ---- where they meet ---- */
+/* ---- master address and port ---- */
 
 #define SET(field, ...) snprintf(field, sizeof field, __VA_ARGS__)
 
@@ -149,7 +150,7 @@ static int set_master_addr(cl_plan *plan)
 {
     const char *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
     const cl_host *first = &plan->hosts.list[0];
-    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
+    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* the variables belong to the job of which this process is a rank */
     if (flag) {
         SET(plan->master_addr, "%s", flag);
         SET(plan->master_addr_origin, "%s", cl_options_origin("master_addr"));
@@ -164,7 +165,7 @@ static int set_master_addr(cl_plan *plan)
         SET(plan->master_addr, "%s", given);
         SET(plan->master_addr_origin, "MASTER_ADDR");
     } else {
-        return cl_codes_fail(CL_CODE_USAGE, "where do the nodes meet? Without a hostfile --no_ssh needs --master_addr");
+        return cl_codes_fail(CL_CODE_USAGE, "no master address: without a hostfile --no_ssh needs --master_addr");
     }
     return 0;
 }
@@ -201,7 +202,7 @@ int cl_hostplan_ranks_port(const cl_plan *plan)
     return cl_hostplan_nodes_come(plan) && !plan->master_port_given ? 0 : plan->master_port;
 }
 
-/* ---- its name, its place ---- */
+/* ---- job id and working directory ---- */
 
 typedef unsigned long long hash;
 
@@ -234,7 +235,7 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Nodes that are started one by one must come to the same name: that of where they meet. */
+/* Names the job. Nodes that are started separately must get the same name, so it is derived from the master address. */
 static int name_job(cl_plan *plan)
 {
     uint32_t number;
@@ -245,7 +246,7 @@ static int name_job(cl_plan *plan)
     if (plan->no_ssh)
         number = (uint32_t)mix(mix_text(begin, plan->master_addr), &plan->master_port, sizeof plan->master_port);
     else if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no random number for the job's name: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no random number for the job id: %s", strerror(errno));
     SET(plan->id, "%08x", number);
     return 0;
 }
@@ -262,11 +263,11 @@ static int find_workdir(cl_plan *plan)
     return size < PATH_MAX ? 0 : cl_codes_fail(CL_CODE_USAGE, "--workdir %s: the path is too long", wanted);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole plan ---- */
 
 static int make(cl_plan *plan)
 {
-    int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, lay_nodes,
+    int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, make_nodes,
                                         set_master_addr, set_master_port, name_job,        find_workdir };
     int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof steps / sizeof *steps; i++)
@@ -278,7 +279,7 @@ static int make(cl_plan *plan)
     if (code == 0)
         code = cl_env_collect(&plan->env, plan->options);
     if (code == 0)
-        cl_slots_tell(plan);
+        cl_slots_set_devices(plan);
     return code;
 }
 

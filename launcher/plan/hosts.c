@@ -1,4 +1,4 @@
-/* hosts.c - hosts from a hostfile, from a list, or this machine. */
+/* hosts.c - Reads hosts from a hostfile or a list, and recognises this machine. */
 #include "plan/hosts.h"
 
 #include "codes.h"
@@ -30,7 +30,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
 {
     for (int i = 0; i < hosts->count; i++)
         if (cl_hostline_same(hosts->list[i].name, host->name)) {
-            cl_faults_add(place->faults, place->file, place->line, 1, "%s stands here twice", host->name);
+            cl_faults_add(place->faults, place->file, place->line, 1, "%s is listed twice", host->name);
             cl_host twin = *host;
             cl_hostline_free(&twin);
             return;
@@ -44,7 +44,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
     hosts->list[hosts->count++] = *host;
 }
 
-/* A line without its comment and its end. */
+/* Returns the length of a line without its comment and line end. */
 static size_t bare_length(const char *line, size_t length)
 {
     const char *comment = memchr(line, '#', length);
@@ -72,7 +72,7 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
     const char *end = text + length;
     *hosts = (cl_hosts){ .origin = copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3; /* the mark some editors put first */
+        text += 3; /* a UTF-8 byte order mark */
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         place.line++;
@@ -95,7 +95,7 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
     char *text = cl_faults_slurp(path, &length);
     *hosts = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
-        return cl_codes_fail(CL_CODE_NO_FILE, "%s: there is no such hostfile", path);
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile does not exist", path);
     if (!text)
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile cannot be read: %s", name, strerror(errno));
     int code = cl_hosts_parse(hosts, name, text, length);
@@ -139,7 +139,8 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count)
 
 /* ---- this machine ---- */
 
-/* "worker-1" is "worker-1.cluster.local", whichever of them has the domain; two different domains are two hosts. */
+/* Returns true if `name` is this machine's host name. "worker-1" equals "worker-1.cluster.local", whichever side has
+ * the domain; with two different domains they are two hosts. */
 static bool is_own_name(const char *name)
 {
     char own[NAME_BYTES] = "";
@@ -150,7 +151,7 @@ static bool is_own_name(const char *name)
     return !own[length] || !name[wanted] || cl_hostline_same(own, name);
 }
 
-/* 127.0.0.1 is here; 127.0.0.2 counts as another machine, even where an interface has it. */
+/* 127.0.0.1 is this machine; 127.0.0.2 counts as another machine, even if an interface has that address. */
 static bool is_own_address(const char *name)
 {
     struct ifaddrs *all;

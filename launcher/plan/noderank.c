@@ -1,4 +1,4 @@
-/* noderank.c - the node's rank from what its environment and its name say. */
+/* noderank.c - Finds this machine's node rank from environment variables and its host name. */
 #include "plan/noderank.h"
 
 #include "codes.h"
@@ -12,7 +12,7 @@
 enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
 
 typedef struct {
-    int rank; /* of the first that spoke; -1: none did */
+    int rank; /* rank given by the first source that has one; -1: none */
     char origin[64], seen[SEEN_BYTES];
     bool conflict;
 } finding;
@@ -42,7 +42,7 @@ static void ask_variable(finding *found, const char *name)
         note(found, name, value, number_of(value));
 }
 
-/* The one host that is this machine; -1: none, or several. */
+/* Returns the only host that is this machine; -1: none, or several. */
 static int own_host(const cl_plan *plan)
 {
     int own = -1, count = 0;
@@ -64,7 +64,7 @@ static void ask_name(finding *found, const cl_plan *plan)
     note(found, "the host name", value, own);
 }
 
-/* A StatefulSet's and an Indexed Job's pods are called NAME-0, NAME-1 ...: a last resort. */
+/* The last resort: the N of NAME-N. Pods of a Kubernetes StatefulSet or Indexed Job are named NAME-0, NAME-1, ... */
 static void ask_suffix(finding *found, const cl_plan *plan)
 {
     char name[NAME_BYTES] = "", value[2 * NAME_BYTES];
@@ -88,7 +88,8 @@ static int give(cl_plan *plan, int rank, const char *origin)
                          plan->node_count - 1);
 }
 
-/* Without a hostfile a node may come as it is; only the one that the others call must know that it is that one. */
+/* Without a hostfile a node may join with any rank; only the node that listens on the master address must know that
+ * it is the first. */
 static int find_front(cl_plan *plan)
 {
     cl_host master = { .name = plan->master_addr };

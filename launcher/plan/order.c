@@ -1,4 +1,4 @@
-/* order.c - what one node is told, to bytes and back. */
+/* order.c - Serialises a node's order (what it must start) to bytes, and back. */
 #include "plan/order.h"
 
 #include "codes.h"
@@ -138,10 +138,10 @@ static bool read_field(cl_order *order, int index, const char *value)
 }
 
 typedef struct {
-    int slots, places, arguments, variables; /* seen so far */
+    int slots, places, arguments, variables; /* items read so far */
 } counts;
 
-/* What repeats: returns false when `key` is none of it. */
+/* Reads one item of a repeated key. Returns false if `key` is not a repeated key. */
 static bool read_item(cl_order *order, const char *key, const char *value, counts *seen)
 {
     if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)
@@ -166,7 +166,7 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
     return read_item(order, key, value, seen);
 }
 
-/* Every string is at least one byte, so that many items can never be more than there are bytes. */
+/* Allocates the lists. Every string has at least one byte, so the number of items cannot exceed the number of bytes. */
 static bool make_lists(cl_order *order, size_t length)
 {
     size_t strings = 1;
@@ -189,7 +189,7 @@ int cl_order_decode(cl_order *order, const char *bytes, size_t length)
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))
             return cl_codes_fail(CL_CODE_DISAGREE,
-                                 "an order says \"%.40s\", which this version of cspeed does not "
+                                 "an order contains \"%.40s\", which this version of cspeed does not "
                                  "understand; install the same version on every host",
                                  key);
         key = value + strlen(value) + 1;

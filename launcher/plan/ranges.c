@@ -1,9 +1,9 @@
-/* ranges.c - a set of ranks as people write it. */
+/* ranges.c - Prints a set of ranks as ranges. */
 #include "plan/ranges.h"
 
 #include <stdio.h>
 
-enum { LONGEST = 32 }; /* of ",FROM-TO", and ",..." */
+enum { LONGEST = 32 }; /* bytes of ",FROM-TO" and of ",..." */
 
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES])
 {

@@ -1,4 +1,4 @@
-/* ranges.h - a set of ranks as people write it: "0,4-7". */
+/* ranges.h - Prints a set of ranks as ranges: "0,4-7". */
 #ifndef CL_RANGES_H
 #define CL_RANGES_H
 
@@ -6,7 +6,7 @@
 
 enum { CL_RANGES_BYTES = 128 };
 
-/* set[i] tells whether i is in it. A list too long for its room ends in ",...". */
+/* set[i] is true if i is in the set. A list that does not fit into `text` ends in ",...". */
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES]);
 
 #endif

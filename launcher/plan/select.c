@@ -1,6 +1,6 @@
-/* select.c - cl_hosts_select of hosts.h: include and exclude.
+/* select.c - Implements cl_hosts_select of hosts.h: the --include and --exclude filters.
  *
- * A filter marks slots; what is left keeps the order of the hosts, whatever the order of the filter. */
+ * A filter marks slots. The result keeps the order of the hosts, whatever the order of the filter. */
 #include "codes.h"
 #include "plan/faults.h"
 #include "plan/hostline.h"
@@ -17,16 +17,16 @@
 enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 
 typedef struct {
-    const char *flag, *text; /* "--include", the whole filter */
+    const char *flag, *text; /* flag: "--include" or "--exclude"; text: the whole filter */
     cl_hosts *hosts;
     bool **marks; /* [host][slot] */
-    bool mark;    /* what a named slot becomes */
+    bool mark;    /* value that a named slot gets */
     cl_faults faults;
 } slot_filter;
 
 #define FAULT(filter, ...) cl_faults_add(&(filter)->faults, (filter)->flag, 0, 0, __VA_ARGS__)
 
-/* "slots 0-3" or "slot 5" of a host, for a message. */
+/* Writes "slots 0-3" or "slot 5" of a host, for a message. */
 static const char *known_slots(const cl_host *host, char text[128])
 {
     int used = 0, from = 0;
@@ -53,7 +53,7 @@ static void mark_slot(slot_filter *filter, int index, long slot)
     FAULT(filter, "%s has no slot %ld; it has %s", host->name, slot, known_slots(host, text));
 }
 
-/* "0,2-3" of one host; blanks may stand anywhere. */
+/* Marks the slots "0,2-3" of one host; blanks are allowed anywhere. */
 static void mark_slots(slot_filter *filter, int index, const char *name, const char *slots)
 {
     const char *place = slots;
@@ -98,7 +98,7 @@ static void unknown(slot_filter *filter, const char *name)
     free(names);
 }
 
-/* NAME or NAME:SLOTS; an IPv6 address stands in brackets. */
+/* Applies NAME or NAME:SLOTS. IPv6 addresses are in brackets. */
 static void apply_node(slot_filter *filter, char *node)
 {
     bool bracket = *node == '[' && strchr(node, ']') && memchr(node, ':', (size_t)(strchr(node, ']') - node));
@@ -144,7 +144,7 @@ static void apply(slot_filter *filter)
     }
 }
 
-/* Drops what is not marked. */
+/* Removes the slots that are not marked. */
 static void keep_marked(cl_hosts *hosts, bool **marks)
 {
     int left = 0;

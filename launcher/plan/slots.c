@@ -1,4 +1,4 @@
-/* slots.c - hosts and slots of a plan. */
+/* slots.c - Finds the hosts of a plan and chooses their slots. */
 #include "plan/slots.h"
 
 #include "plan/allocation.h"
@@ -20,11 +20,11 @@ static const char job_hostfile[] = "/job/hostfile";
 /* ---- this machine ---- */
 
 typedef struct {
-    int gpus, cores, nodes; /* nodes: NUMA nodes, at most cores */
-    char why[128];          /* there is no GPU */
+    int gpus, cores, nodes; /* nodes: NUMA nodes, at most `cores` */
+    char why[128];          /* reason why there is no GPU */
 } machine;
 
-static int look_around(machine *here)
+static int read_machine(machine *here)
 {
     cl_cores *cores = malloc(sizeof *cores);
     if (!cores)
@@ -47,7 +47,8 @@ static bool is_number(const char *ranks)
     return ranks && isdigit((unsigned char)*ranks);
 }
 
-/* How many slots this machine has, for what is asked of it. Slots beyond the default exist when they are asked for. */
+/* Counts the slots of this machine: its GPUs; without GPUs, or for --num_gpus cpu, its cores if the options request
+ * ranks or name slots, otherwise its NUMA nodes. */
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
@@ -64,7 +65,8 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* node0, node1 ...: each as this machine is, as nodes that come by themselves must be. */
+/* Names the hosts node0, node1, ... and gives each this machine's slots: nodes that join by themselves must all be
+ * alike. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char *text = NULL;
@@ -86,7 +88,7 @@ static int use_this_machine(cl_plan *plan)
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
     int max = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
     machine here;
-    int slots = 0, code = look_around(&here);
+    int slots = 0, code = read_machine(&here);
     if (code == 0)
         code = count_slots(options, &here, &slots);
     if (code)
@@ -95,18 +97,18 @@ static int use_this_machine(cl_plan *plan)
         max = options->max_elastic_nodes;
     plan->has_devices = here.gpus > 0 && !is_word(options->ranks, "cpu");
     if (plan->no_ssh && max == 0)
-        return cl_codes_fail(CL_CODE_USAGE, "how many nodes? Without a hostfile --no_ssh needs --nnodes");
+        return cl_codes_fail(CL_CODE_USAGE, "unknown number of nodes: without a hostfile --no_ssh needs --nnodes");
     if (plan->no_ssh && is_number(options->ranks) && atoi(options->ranks) > slots && options->oversubscribe)
         slots = atoi(options->ranks);
     return plan->no_ssh ? name_nodes(&plan->hosts, max, slots) : cl_hosts_local(&plan->hosts, slots);
 }
 
-/* ---- where hosts come from ---- */
+/* ---- source of the hosts ---- */
 
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    plan->has_devices = true; /* a rank that has none looks for none */
+    plan->has_devices = true; /* without GPUs, the ranks must not look for any */
     return cl_hosts_read(&plan->hosts, path);
 }
 
@@ -114,11 +116,12 @@ static int find_hosts(cl_plan *plan)
 {
     const cl_options *options = plan->options;
     if (options->launcher == CL_BY_SLURM && !cl_allocation_here())
-        return cl_codes_fail(CL_CODE_USAGE,
-                             "%s slurm: this is no allocation of Slurm (SLURM_JOB_NODELIST is not set), and outside of "
-                             "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
-                             "the flag",
-                             cl_options_origin("launcher"));
+        return cl_codes_fail(
+            CL_CODE_USAGE,
+            "%s slurm: this is not inside a Slurm allocation (SLURM_JOB_NODELIST is not set), and outside of "
+            "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
+            "the flag",
+            cl_options_origin("launcher"));
     if (options->standalone)
         return use_this_machine(plan);
     if (options->hosts) {
@@ -132,7 +135,7 @@ static int find_hosts(cl_plan *plan)
     bool allocated = cl_allocation_here() && !getenv("CSPEED_ATTEMPT");
     if (!allocated || options->launcher == CL_BY_LOCAL)
         return use_this_machine(plan);
-    plan->named = true; /* srun has given each node its devices */
+    plan->named = true; /* srun assigned devices to each node */
     return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }
 
@@ -144,9 +147,9 @@ int cl_slots_find(cl_plan *plan)
     return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
-/* ---- how many slots of them ---- */
+/* ---- number of slots ---- */
 
-/* Slots `count`, ascending: the first ones; or all, some of them several times. */
+/* Changes a host to `count` slots, ascending: the first ones, or all of them with some repeated. */
 static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
@@ -183,14 +186,15 @@ int cl_slots_choose(cl_plan *plan)
     return cl_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
-/* Slots of this machine count what the caller's CUDA_VISIBLE_DEVICES shows, whether by number, UUID or MIG name. */
-void cl_slots_tell(cl_plan *plan)
+/* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG
+ * names. */
+void cl_slots_set_devices(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
-    plan->has_devices = false; /* the variable itself passes on */
+    plan->has_devices = false; /* no CUDA_VISIBLE_DEVICES from slots: it comes from plan->env */
     cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
         cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");

@@ -1,4 +1,4 @@
-/* world_sizes.c - the world sizes that the program's configuration allows. */
+/* world_sizes.c - Reads the world sizes that the program's elasticity configuration allows. */
 #include "plan/world_sizes.h"
 
 #include "argument.h"
@@ -21,7 +21,7 @@ static const char *find_config(char **arguments)
     return value;
 }
 
-/* A section that is not enabled allows every size. */
+/* Reads the sizes of the section; if it is not enabled, every size is allowed. */
 static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
     cs_elasticity_plan plan = { 0 };

@@ -1,18 +1,19 @@
-/* world_sizes.h - the world sizes that the `elasticity` section of the program's configuration allows. */
+/* world_sizes.h - The world sizes that the `elasticity` section of the program's configuration allows. */
 #ifndef CL_WORLD_SIZES_H
 #define CL_WORLD_SIZES_H
 
 #include <stdbool.h>
 
 typedef struct {
-    int *list; /* ascending; NULL: any size */
+    int *list; /* ascending; NULL: any size is allowed */
     int count;
 } cl_world_sizes;
 
-/* Looks for --config or --deepspeed_config among the program's arguments and reads that file's elasticity section;
- * without one every size is allowed. 0, or CL_CODE_FILE, CL_CODE_NO_FILE with the sentence. */
+/* Looks for --config or --deepspeed_config among the program's arguments and reads the elasticity section of that
+ * file. Without such a section every size is allowed. Returns 0, or CL_CODE_FILE, CL_CODE_NO_FILE with a message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
+/* Returns true if the world size is in the list, or if every size is allowed. */
 bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* contents.c - what one checkpoint holds: tensors, where they lie, and their numbers. */
+/* contents.c - the tensors of one checkpoint: their positions in the files, and statistics of their values. */
 #include "saved/contents.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/scan.h"
@@ -18,7 +18,7 @@ static json_t *numbers(const int64_t *number, int count)
     return list;
 }
 
-/* One box in one file: its rows are those of the first dimension. */
+/* Describes one box in one file. Its rows are indices of the first dimension. */
 static json_t *describe_part(const cs_checkpoint_reader *reader, const cs_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;

@@ -1,4 +1,4 @@
-/* open_checkpoint.c - one checkpoint as a person names it, opened by this process alone. */
+/* open_checkpoint.c - opening one checkpoint from a path and an optional tag, outside any job. */
 #include "saved/open_checkpoint.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 
 enum { HEAP_BYTES = 4096 };
 
-/* The path without slashes at its end; with a last part that is a name, not dots. */
+/* Returns the path without trailing slashes, resolved if its last component is "." or "..". */
 static char *named(const char *path)
 {
     char *dir = cs_files_join(path, "");
@@ -25,7 +25,7 @@ static char *named(const char *path)
     return whole;
 }
 
-char *cl_shelf_place(const char *path, char **tag)
+char *cl_open_checkpoint_locate(const char *path, char **tag)
 {
     char *dir = named(path);
     *tag = NULL;
@@ -35,28 +35,29 @@ char *cl_shelf_place(const char *path, char **tag)
     above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
     *tag = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
-    cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
+    /* The tag comes from the folder's name: the manifest may be damaged, or may be that of a copied checkpoint. */
+    cs_tag_unescape(*tag, slash ? slash + 1 : dir);
     free(dir);
     return above;
 }
 
-int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag)
+int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag)
 {
     cs_world world = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
-    char *own, *dir = cl_shelf_place(path, &own);
-    *shelf = (cl_shelf){ 0 };
-    cs_status status = cs_comm_open(&shelf->self, &world, &settings);
+    char *own, *dir = cl_open_checkpoint_locate(path, &own);
+    *checkpoint = (cl_open_checkpoint){ 0 };
+    cs_status status = cs_comm_open(&checkpoint->self, &world, &settings);
     if (status == CS_OK)
-        status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);
+        status = cs_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : own);
     free(own);
     free(dir);
     return cs_exit_code(status);
 }
 
-void cl_shelf_close(cl_shelf *shelf)
+void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint)
 {
-    cs_checkpoint_close(shelf->reader);
-    cs_comm_close(shelf->self);
-    *shelf = (cl_shelf){ 0 };
+    cs_checkpoint_close(checkpoint->reader);
+    cs_comm_close(checkpoint->self);
+    *checkpoint = (cl_open_checkpoint){ 0 };
 }

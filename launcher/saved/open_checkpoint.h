@@ -1,19 +1,23 @@
-/* open_checkpoint.h - one checkpoint as a person names it, "DIR", "DIR --tag TAG" or "DIR/TAG", opened by this process alone. */
-#ifndef CL_SHELF_H
-#define CL_SHELF_H
+/* open_checkpoint.h - opening one checkpoint that the user names as "DIR", "DIR --tag TAG" or "DIR/TAG".
+ *
+ * The process opens it outside any job, with a communicator of one rank. */
+#ifndef CL_OPEN_CHECKPOINT_H
+#define CL_OPEN_CHECKPOINT_H
 
 #include "checkpoint/reader.h"
 
 typedef struct {
     cs_comm *self;
     cs_checkpoint_reader *reader;
-} cl_shelf;
+} cl_open_checkpoint;
 
-/* dir/name from a path that may be either, malloc'ed; *tag becomes the name's when the path is a checkpoint itself. */
-char *cl_shelf_place(const char *path, char **tag);
+/* Splits a path that is either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. *tag becomes
+ * the malloc'ed tag of the checkpoint if the path names one, else NULL. */
+char *cl_open_checkpoint_locate(const char *path, char **tag);
 
-/* tag NULL: what latest names, or the newest whole one. An exit code, with a sentence in cs_error(). */
-int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag);
-void cl_shelf_close(cl_shelf *shelf); /* accepts the half-open */
+/* `tag` NULL: opens the checkpoint that `latest` names, or the newest complete one. Returns an exit code, with a
+ * sentence in cs_error(). */
+int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag);
+void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint); /* also after a failed cl_open_checkpoint_open */
 
 #endif

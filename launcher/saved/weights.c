@@ -1,4 +1,4 @@
-/* weights.c - what the commands that write a folder of weights have in common: export and import. */
+/* weights.c - the common command line of `cspeed export` and `cspeed import`. */
 #include "saved/weights.h"
 
 #include "argument.h"
@@ -24,7 +24,7 @@ static int read_dtype(cl_weights_request *r, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "--dtype is fp32, bf16 or fp16, not %s", value);
 }
 
-/* "5GB" is 5e9 bytes, as transformers has it; "5GiB" 5 times 2^30. */
+/* "5GB" is 5e9 bytes, as in transformers; "5GiB" is 5 times 2^30. */
 static int read_bytes(int64_t *bytes, const char *value)
 {
     static const struct {

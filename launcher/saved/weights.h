@@ -1,11 +1,11 @@
-/* weights.h - what the commands that write a folder of weights have in common: export and import. */
+/* weights.h - the common command line of `cspeed export` and `cspeed import`, which write a folder of weights. */
 #ifndef CL_WEIGHTS_H
 #define CL_WEIGHTS_H
 
 #include "interchange/source.h"
 
 typedef struct {
-    const char *command; /* its name, for messages */
+    const char *command; /* name of the command, for messages */
     bool takes_tag;
     const char *from, *to, *tag;
     cs_dtype dtype;
@@ -13,8 +13,10 @@ typedef struct {
     int64_t max_shard;
 } cl_weights_request;
 
-/* Fills what the command line says. 0, or CL_CODE_USAGE with a sentence. */
+/* Reads the command line into `request`. Returns 0, or CL_CODE_USAGE with a sentence in cs_error(). */
 int cl_weights_read(cl_weights_request *request, char **arguments);
+
+/* Prints the number of tensors and parameters that were written. */
 void cl_weights_report(const cl_weights_request *request, const cs_source *source);
 
 #endif

@@ -1,4 +1,4 @@
-/* collapse.c - lines on their way to a console. */
+/* collapse.c - labelling lines and merging identical lines of several ranks. */
 #include "show/collapse.h"
 
 #include "plan/ranges.h"
@@ -67,7 +67,7 @@ static void show_first(cl_collapse *collapse)
     free(line->ranks);
 }
 
-/* What this rank said before stands before what it says now. */
+/* Shows the waiting lines before `number`, so that earlier lines of this rank stay before later ones. */
 static void show_until(cl_collapse *collapse, uint64_t number)
 {
     while (collapse->first < number)
@@ -82,7 +82,7 @@ static void join(cl_same *line, const cl_speaker *speaker)
     line->count++;
 }
 
-/* One behind the first waiting line that it may join; 0: there is none. */
+/* Returns the number plus 1 of the first waiting line that this line may join; 0: there is none. */
 static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length)
 {
     uint64_t behind = speaker->last[collapse->index];
@@ -94,7 +94,7 @@ static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int
     return 0;
 }
 
-/* Returns one behind its number; 0 without memory. */
+/* Returns the number of the new line plus 1; 0: memory is short. */
 static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length,
                     int64_t now)
 {
@@ -116,7 +116,7 @@ static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which,
     return collapse->next;
 }
 
-/* Whether the line waits now. */
+/* Returns true if the line now waits. */
 static bool wait_for_others(cl_collapse *collapse, cl_speaker *speaker, int which, const char *text, size_t length,
                             int64_t now)
 {

@@ -1,4 +1,4 @@
-/* console.c - a queue before a terminal, a pipe or a file. */
+/* console.c - an output queue in front of a terminal, a pipe or a file. */
 #include "show/console.h"
 
 #include "codes.h"
@@ -15,12 +15,13 @@
 
 enum {
     FIRST_BYTES = 64 << 10,
-    ROOM_BYTES = 1 << 20,  /* of what waits: more is taken no faster than it leaves   */
-    QUEUE_BYTES = 4 << 20, /* that a reader finds who comes back after it was given up */
+    /* A queue longer than this takes no more credit: bytes are accepted only as fast as they are written. */
+    ROOM_BYTES = 1 << 20,
+    QUEUE_BYTES = 4 << 20, /* what is kept for a reader that resumes after it was treated as blocked */
     NOTICE_BYTES = 256,
-    SURE_BYTES = 4096, /* what a pipe that polls writable takes without blocking */
+    SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking when poll reports it writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* then another rank may show one in its place */
+    STATE_SECONDS = 10 /* after this time another rank may show its state */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -31,7 +32,8 @@ static bool wants_color(const cl_console *console, const char *color)
     return console->terminal && !(none && *none);
 }
 
-/* O_NONBLOCK belongs to the open file, which others (the shell) share: pipes and devices are opened anew. */
+/* O_NONBLOCK belongs to the open file description, which other processes (the shell) share, so pipes and devices are
+ * opened again. */
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
@@ -61,7 +63,8 @@ bool cl_console_waits(const cl_console *console)
     return !console->gone && (console->to > console->from || console->state_changed);
 }
 
-/* Makes room behind what waits; false when its reader is given up and has enough waiting, or memory is short. */
+/* Makes room at the end of the queue. Returns false if the reader is treated as blocked and the queue is full, or if
+ * memory is short. */
 static bool make_room(cl_console *console, size_t count)
 {
     size_t waiting = console->to - console->from;
@@ -73,7 +76,7 @@ static bool make_room(cl_console *console, size_t count)
     console->from = 0;
     console->to = waiting;
     size_t capacity = console->capacity;
-    while (waiting + count > capacity / 2) /* so that bytes are not moved for each line */
+    while (waiting + count > capacity / 2) /* doubles the capacity, so that the bytes are not moved for each line */
         capacity *= 2;
     char *larger = capacity > console->capacity ? realloc(console->queue, capacity) : console->queue;
     if (!larger)
@@ -83,7 +86,7 @@ static bool make_room(cl_console *console, size_t count)
     return true;
 }
 
-/* make_room has been asked. */
+/* Appends bytes; the caller has called make_room. */
 static void push(cl_console *console, const char *bytes, size_t count)
 {
     memcpy(console->queue + console->to, bytes, count);
@@ -107,7 +110,7 @@ static void say_dropped(cl_console *console)
     console->dropped = 0;
 }
 
-/* Leaves the cursor where a new line of `owner` can begin; true when one of its lines is open there. */
+/* Moves the cursor to where a new line of `owner` can begin. Returns true if an unfinished line of `owner` is there. */
 static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
@@ -165,7 +168,7 @@ void cl_console_forget(cl_console *console, const void *owner)
     console->state_changed = true;
 }
 
-/* How many bytes of the state fit in the row. With escape sequences in it the program has seen to that. */
+/* Returns how many bytes of the state fit into one row. A state with escape sequences is assumed to fit. */
 static size_t state_fitting(const cl_console *console)
 {
     struct winsize size;
@@ -174,7 +177,7 @@ static size_t state_fitting(const cl_console *console)
         return console->state_length;
     size_t characters = 0;
     for (size_t i = 0; i < console->state_length; i++) {
-        characters += (console->state[i] & 0xc0) != 0x80; /* the first byte of one, in UTF-8 */
+        characters += (console->state[i] & 0xc0) != 0x80; /* counts the first byte of each UTF-8 character */
         if (characters == size.ws_col)
             return i;
     }
@@ -192,7 +195,7 @@ static void draw_state(cl_console *console)
     console->state_changed = false;
 }
 
-/* Bytes taken, 0 when it takes none now. */
+/* Returns the number of bytes written, 0 if the descriptor accepts none now. */
 static size_t write_some(cl_console *console)
 {
     size_t count = console->to - console->from;
@@ -227,7 +230,7 @@ void cl_console_flush(cl_console *console, int64_t now)
 
 void cl_console_settle(cl_console *console)
 {
-    console->stalled = false; /* the last words are kept for a reader who comes back, however much waits */
+    console->stalled = false; /* The message is kept for a reader that resumes, however long the queue is. */
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
         return;
     if (console->state_drawn || console->open_owner)

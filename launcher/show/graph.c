@@ -1,4 +1,4 @@
-/* graph.c - one curve as an SVG picture. */
+/* graph.c - plotting one function as an SVG picture. */
 #include "show/graph.h"
 
 enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, MOST_POINTS = 1200 };

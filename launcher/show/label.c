@@ -1,4 +1,4 @@
-/* label.c - what stands before a line. */
+/* label.c - the prefix of an output line. */
 #include "show/label.h"
 
 #include "codes.h"

@@ -1,4 +1,4 @@
-/* output.c - what ranks print, from bytes to consoles. */
+/* output.c - the output of all ranks: from the received bytes to the consoles. */
 #include "show/output.h"
 
 #include "codes.h"
@@ -17,7 +17,7 @@
 
 /* ---- which ranks are shown: --console ---- */
 
-/* Whether a list like "0,4-7" names the rank; -1 when it is no such list. */
+/* Returns 1 if a list such as "0,4-7" contains the rank, 0 if not, and -1 if it is not such a list. */
 static int list_has(const char *list, long rank)
 {
     int found = 0;
@@ -181,7 +181,7 @@ bool cl_output_has_room(const cl_output *output)
     return room;
 }
 
-/* The words that say a job has failed. */
+/* Words that indicate a failed job. */
 static bool is_alarm(const char *line, size_t length)
 {
     return (strncmp(line, "cspeed: job ", 12) == 0 && memmem(line, length, " failed: ", 9)) ||

@@ -1,11 +1,11 @@
-/* quote.c - any bytes as a JSON string. */
+/* quote.c - JSON strings from arbitrary bytes. */
 #include "show/quote.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 character at the beginning has; 0: there is none. Overlong forms, surrogates and what lies
- * above U+10FFFF are none. */
+/* Returns the number of bytes of the UTF-8 character at the beginning, or 0 if there is none. Overlong forms,
+ * surrogates and values above U+10FFFF are not characters. */
 static size_t character_bytes(const unsigned char *at, size_t count)
 {
     static const struct {
@@ -28,7 +28,7 @@ static size_t character_bytes(const unsigned char *at, size_t count)
     return 0;
 }
 
-/* A character that JSON wants escaped. */
+/* Prints a character that JSON requires to be escaped. */
 static void put_escaped(FILE *out, unsigned char byte)
 {
     static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";

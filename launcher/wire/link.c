@@ -1,4 +1,4 @@
-/* link.c - framed messages over a socket or a pair of pipes. */
+/* link.c - Message framing over a socket or a pair of pipes, with optional authentication of each frame. */
 #include "wire/link.h"
 
 #include "base/must.h"
@@ -14,7 +14,7 @@
 
 enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
-/* Room for `count` bytes behind those that wait. */
+/* Makes room for `count` bytes after those in the queue, and returns where they begin. */
 static char *make_room(cl_link_queue *queue, size_t count)
 {
     if (queue->from && queue->to + count > queue->room) {
@@ -45,13 +45,8 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (!key)
         return;
-    /* a key of its own for each direction, so that no frame can be sent back to who made it */
-    unsigned char ways[2][CS_MAC_BYTES];
-    cs_mac_once(ways[0], key, &(struct iovec){ .iov_base = "to the front", .iov_len = 12 }, 1);
-    cs_mac_once(ways[1], key, &(struct iovec){ .iov_base = "to the agent", .iov_len = 12 }, 1);
-    link->sent_mac = cs_mac_open(ways[!calls]);
-    link->received_mac = cs_mac_open(ways[calls]);
-    cs_mac_forget(ways, sizeof ways);
+    cs_seal_open(&link->seal, key, calls);
+    link->sealed = true;
 }
 
 void cl_link_close(cl_link *link)
@@ -61,8 +56,7 @@ void cl_link_close(cl_link *link)
     close(link->in_fd);
     if (link->out_fd != link->in_fd)
         close(link->out_fd);
-    cs_mac_close(link->sent_mac);
-    cs_mac_close(link->received_mac);
+    cs_seal_close(&link->seal);
     free(link->in.data);
     free(link->out.data);
     *link = (cl_link){ .in_fd = -1, .out_fd = -1, .broken = true };
@@ -79,17 +73,6 @@ static void break_link(cl_link *link, const char *why)
     snprintf(link->why, sizeof link->why, "%s", why);
 }
 
-static void seal(cs_mac *mac, uint64_t sequence, const char *head, const void *bytes, size_t length, unsigned char *tag)
-{
-    unsigned char number[8];
-    for (int i = 0; i < 8; i++)
-        number[i] = (unsigned char)(sequence >> (56 - 8 * i));
-    struct iovec parts[] = { { number, sizeof number },
-                             { (void *)(uintptr_t)head, HEAD_BYTES },
-                             { (void *)(uintptr_t)bytes, length } };
-    cs_mac_sum(mac, tag, parts, 3);
-}
-
 void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *bytes, size_t length)
 {
     char head[HEAD_BYTES];
@@ -102,9 +85,10 @@ void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *b
     memcpy(head + 5, &numbers[1], 4);
     append(&link->out, head, sizeof head);
     append(&link->out, bytes, length);
-    if (link->sent_mac) {
-        unsigned char tag[CS_MAC_BYTES];
-        seal(link->sent_mac, link->sent++, head, bytes, length, tag);
+    if (link->sealed) {
+        unsigned char tag[CS_SEAL_TAG];
+        struct iovec parts[] = { { head, sizeof head }, { (void *)(uintptr_t)bytes, length } };
+        cs_seal_sign(&link->seal, tag, parts, 2);
         append(&link->out, tag, sizeof tag);
     }
 }
@@ -124,7 +108,7 @@ bool cl_link_waits(const cl_link *link)
     return !link->broken && link->out.to > link->out.from;
 }
 
-/* The other end has gone; why may be among its last words. */
+/* The peer has closed the connection while we wrote. Its last messages may contain the reason, so reading goes on. */
 static void end_writing(cl_link *link, int reason)
 {
     cl_link_fill(link, link->heard);
@@ -165,7 +149,7 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes into the last of their head, which is done with, so that a zero byte fits behind them. */
+/* Moves the bytes one position down, over their header, so that a zero byte fits after them. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;
@@ -177,9 +161,8 @@ static void terminate(cl_message *message, char *bytes)
 bool cl_link_next(cl_link *link, cl_message *message)
 {
     uint32_t numbers[2];
-    size_t there = link->in.to - link->in.from, tag_bytes = link->received_mac ? CS_MAC_BYTES : 0;
+    size_t there = link->in.to - link->in.from, tag_bytes = link->sealed ? CS_SEAL_TAG : 0;
     char *head = link->in.data + link->in.from;
-    unsigned char tag[CS_MAC_BYTES];
     if (there < HEAD_BYTES)
         return false;
     memcpy(&numbers[0], head, 4);
@@ -190,17 +173,16 @@ bool cl_link_next(cl_link *link, cl_message *message)
                              .length = ntohl(numbers[0]) };
     if (message->length > MOST_BYTES) {
         link->in.from = link->in.to;
-        break_link(link, "what came is no message of cspeed");
+        break_link(link, "the received bytes are not a message of cspeed");
         return false;
     }
     if (there < HEAD_BYTES + message->length + tag_bytes)
         return false;
     link->in.from += HEAD_BYTES + message->length + tag_bytes;
-    if (tag_bytes)
-        seal(link->received_mac, link->received++, head, message->bytes, message->length, tag);
-    if (tag_bytes && !cs_mac_equal(tag, message->bytes + message->length, CS_MAC_BYTES)) {
+    struct iovec frame = { head, HEAD_BYTES + message->length };
+    if (link->sealed && !cs_seal_check(&link->seal, (unsigned char *)head + frame.iov_len, &frame, 1)) {
         link->in.from = link->in.to;
-        break_link(link, "a message was changed or repeated on the way");
+        break_link(link, "a received message was changed or repeated in transit");
         return false;
     }
     terminate(message, head + HEAD_BYTES);

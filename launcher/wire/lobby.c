@@ -1,4 +1,4 @@
-/* lobby.c - the front's side of joining: a port, and those who have called but not yet proved who they are. */
+/* lobby.c - The front's side of the rendezvous: listens on a port and authenticates the nodes that connect. */
 #include "wire/lobby.h"
 
 #include "codes.h"
@@ -23,8 +23,9 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* MOST_ACCEPTED: connections taken in one turn of the front, which has links, signals and deadlines to serve too. Where
- * more wait, the next are taken only after REST times as long as those took, so that the front sleeps in between. */
+/* MOST_ACCEPTED limits the connections accepted in one iteration of the front's loop, which also serves links,
+ * signals and deadlines. If more are pending, the next ones are accepted only after REST times the duration that
+ * these took, so that the front sleeps in between. */
 enum {
     MOST_CALLS = 128,
     MOST_ACCEPTED = 64,
@@ -37,32 +38,32 @@ enum {
 
 typedef struct {
     int fd;
-    uint64_t number; /* of the connection: the lower, the older */
+    uint64_t number; /* serial number of the connection: lower is older */
     cs_join join;
     char address[INET6_ADDRSTRLEN];
 } caller;
 
 struct cl_lobby {
     int fd, port;
-    bool keyed, named;      /* named: the port was chosen by the user, not by the kernel */
-    bool listens, reported; /* reported: that the port could not be opened again         */
+    bool keyed, named;      /* named: the user chose the port, not the kernel */
+    bool listens, reported; /* reported: the user was told that the port could not be reopened */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    caller calls[MOST_CALLS]; /* in no order */
+    caller calls[MOST_CALLS]; /* unordered */
     int call_count;
-    uint64_t connections;                         /* taken until now */
-    int64_t rests_until;                          /* of cs_clock_now: none is taken before */
-    char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
+    uint64_t connections;                         /* accepted so far */
+    int64_t rests_until;                          /* time of cs_clock_now before which none is accepted */
+    char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses whose refusal was reported */
     int refused_count;
     char news[MOST_NEWS][NEWS_BYTES];
-    int news_count, news_told;
+    int news_count, news_taken;
 };
 
-/* A line for the user, unless as many wait to be told already. */
+/* Queues a line for the user; drops it if the queue is full. */
 static void __attribute__((format(printf, 2, 3))) add_news(cl_lobby *lobby, const char *format, ...)
 {
     va_list arguments;
-    if (lobby->news_count - lobby->news_told == MOST_NEWS)
+    if (lobby->news_count - lobby->news_taken == MOST_NEWS)
         return;
     va_start(arguments, format);
     vsnprintf(lobby->news[lobby->news_count++ % MOST_NEWS], NEWS_BYTES, format, arguments);
@@ -126,7 +127,8 @@ int cl_lobby_interface(const char *name, char *text, size_t room)
     return 0;
 }
 
-/* A numeric address is taken at its word. A name may mean another address on every machine, so it means all of ours. */
+/* Parses the address to listen on. A numeric address is used as it is. A host name may resolve to a different
+ * address on each machine, so it means all interfaces. */
 static void read_address(const char *text, address *a)
 {
     *a = (address){ .four = { .sin_family = AF_INET } };
@@ -143,7 +145,7 @@ static bool is_any(const address *a)
     return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
 }
 
-/* 0, or an errno value. */
+/* Returns 0, or an errno value. */
 static int listen_at(cl_lobby *lobby, const address *a)
 {
     int on = 1, off = 0;
@@ -180,7 +182,7 @@ static int explain(const cl_plan *plan, int port, int reason)
                                     : "it is held by a process that does not listen there now, such as a job "
                                       "that has all its nodes");
     }
-    return cl_codes_fail(CL_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
+    return cl_codes_fail(CL_CODE_SYSTEM, "cannot listen on %s port %d: %s",
                          *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
 }
 
@@ -224,7 +226,7 @@ int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan)
 {
     *lobby = calloc(1, sizeof **lobby);
     if (!*lobby)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for those who join");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the nodes that join");
     int code = build(*lobby, plan);
     if (code) {
         cl_lobby_close(*lobby);
@@ -233,7 +235,7 @@ int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan)
     return code;
 }
 
-static void hang_up(cl_lobby *lobby)
+static void close_calls(cl_lobby *lobby)
 {
     for (; lobby->call_count > 0; lobby->call_count--)
         close(lobby->calls[lobby->call_count - 1].fd);
@@ -241,17 +243,17 @@ static void hang_up(cl_lobby *lobby)
 
 static void stop_listening(cl_lobby *lobby)
 {
-    hang_up(lobby);
+    close_calls(lobby);
     if (lobby->fd >= 0)
         close(lobby->fd);
     lobby->fd = -1;
     lobby->listens = false;
 }
 
-/* A socket that is shut stays bound, and refuses connections until it listens again. Without SO_REUSEADDR no other
- * socket may be bound to its port meanwhile; with it, it may listen again although connections of that port remain. A
- * port that the kernel chose would be lost by this, and those who were told of it come once only: that socket is
- * closed. */
+/* A socket that is shut down remains bound, and refuses connections until it listens again. Without SO_REUSEADDR no
+ * other socket can be bound to its port meanwhile; with it, the socket can listen again even if connections of that
+ * port remain. A port chosen by the kernel would be lost by this; the nodes that were told that port connect only
+ * once, so such a socket is closed instead. */
 void cl_lobby_listen(cl_lobby *lobby, bool wanted)
 {
     int reuse = wanted;
@@ -261,12 +263,11 @@ void cl_lobby_listen(cl_lobby *lobby, bool wanted)
     if (wanted) {
         lobby->listens = listen(lobby->fd, SOMAXCONN) == 0;
         if (!lobby->listens && !lobby->reported)
-            add_news(lobby, "no node can come any more: port %d cannot be listened at again: %s", lobby->port,
-                     strerror(errno));
+            add_news(lobby, "no more nodes can join: cannot listen on port %d again: %s", lobby->port, strerror(errno));
         lobby->reported = !lobby->listens;
         return;
     }
-    hang_up(lobby);
+    close_calls(lobby);
     lobby->listens = false;
     if (!lobby->named || shutdown(lobby->fd, SHUT_RD) < 0)
         stop_listening(lobby);
@@ -293,14 +294,14 @@ int cl_lobby_port(const cl_lobby *lobby)
     return lobby->port;
 }
 
-/* ---- who calls --------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------- */
 
 static void forget_call(cl_lobby *lobby, caller *call)
 {
-    *call = lobby->calls[--lobby->call_count]; /* the last one fills the gap */
+    *call = lobby->calls[--lobby->call_count]; /* the last entry moves into the gap */
 }
 
-/* Once an address; the oldest of them is forgotten first. */
+/* Reports a refused caller, once for each address. The oldest address is forgotten first if the list is full. */
 static void refuse(cl_lobby *lobby, const caller *call, const char *why)
 {
     int known = lobby->refused_count < MOST_REFUSED ? lobby->refused_count : MOST_REFUSED;
@@ -310,15 +311,15 @@ static void refuse(cl_lobby *lobby, const caller *call, const char *why)
     char address_text[INET6_ADDRSTRLEN];
     memcpy(address_text, call->address, sizeof address_text);
     memcpy(lobby->refused[lobby->refused_count++ % MOST_REFUSED], address_text, sizeof address_text);
-    add_news(lobby, "refused a caller from %s: %s (told once an address)", address_text, why);
+    add_news(lobby, "refused a caller from %s: %s (reported once for each address)", address_text, why);
 }
 
 const char *cl_lobby_news(cl_lobby *lobby)
 {
-    return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
+    return lobby->news_taken < lobby->news_count ? lobby->news[lobby->news_taken++ % MOST_NEWS] : NULL;
 }
 
-/* The caller to let go of: the oldest of those that have not even said of which job they are, otherwise the oldest. */
+/* Returns the caller to drop: the oldest that has not yet named a job, otherwise the oldest. */
 static caller *find_oldest(cl_lobby *lobby)
 {
     caller *oldest = &lobby->calls[0];
@@ -338,7 +339,7 @@ static void dismiss_oldest(cl_lobby *lobby)
     forget_call(lobby, oldest);
 }
 
-static void greet(cl_lobby *lobby, int fd, const address *from)
+static void add_call(cl_lobby *lobby, int fd, const address *from)
 {
     int on = 1;
     if (lobby->call_count == MOST_CALLS)
@@ -356,22 +357,23 @@ static bool has_waiting(const cl_lobby *lobby)
     return poll(&(struct pollfd){ .fd = lobby->fd, .events = POLLIN }, 1, 0) > 0;
 }
 
-/* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
+/* Accepts one connection. Returns 0, or an errno value: EAGAIN if none is pending; any other means that this process
+ * or the system has run out of resources. */
 static int accept_one(cl_lobby *lobby)
 {
     address from = { 0 };
     socklen_t length = sizeof from;
     int fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
     if (fd >= 0) {
-        greet(lobby, fd, &from);
+        add_call(lobby, fd, &from);
         return 0;
     }
     bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
-    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if none waits */
+    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if no connection is pending */
         return EAGAIN;
     if (reason != EMFILE || lobby->call_count == 0)
         return reason;
-    dismiss_oldest(lobby); /* its descriptor is free for one who may be a node */
+    dismiss_oldest(lobby); /* frees a descriptor for a caller that may be a node */
     return 0;
 }
 
@@ -387,10 +389,10 @@ int cl_lobby_accept(cl_lobby *lobby)
         return 0;
     int64_t now = cs_clock_now();
     lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
-    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
+    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", cs_reason(reason)) : 0;
 }
 
-/* NODE_RANK NUL HOST NUL DIGEST NUL; the join left a zero byte behind. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST NUL. The join has already terminated the bytes with a zero. */
 static bool read_identity(const cs_join *join, cl_guest_node *guest)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
@@ -422,7 +424,7 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
-            cs_fail(CS_OK, "%s", ""); /* a stranger's failure is none of the job's */
+            cs_clear_error(); /* a failed handshake of a stranger is not a failure of the job */
         }
         forget_call(lobby, call);
         if (joined)

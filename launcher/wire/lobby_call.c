@@ -1,4 +1,4 @@
-/* lobby_call.c - a node's side of joining: it calls the front until that answers. */
+/* lobby_call.c - The node's side of the rendezvous: connects to the front, with retries. */
 #include "codes.h"
 #include "wire/lobby.h"
 #include "wire/secret.h"
@@ -25,10 +25,10 @@ typedef struct {
     bool keyed;
     unsigned char key[CS_MAC_BYTES];
     double began, remind_at;
-    char why[256]; /* nobody has answered yet */
+    char why[256]; /* reason why no front has answered yet */
 } calling;
 
-/* The signal that asks us to end, while they are blocked; 0: none. */
+/* Returns a pending (blocked) signal that asks this process to end; 0: none. */
 static int pending_signal(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -51,7 +51,8 @@ static void remind(calling *c)
             c->who->node_rank, c->who->host, c->who->address, c->who->port, c->why, now - c->began, c->who->patience);
 }
 
-/* Waits for the socket, a fraction of a second at a time. False when it is time to give up. */
+/* Waits for the socket, at most a fraction of a second at a time. Returns false if the deadline has passed or a
+ * signal is pending. */
 static bool await(calling *c, int fd, short events, double until)
 {
     while (cs_clock_seconds() < until && cs_clock_seconds() < c->began + c->who->patience && !pending_signal()) {
@@ -62,7 +63,7 @@ static bool await(calling *c, int fd, short events, double until)
     return false;
 }
 
-/* 0, or an errno value. */
+/* Returns 0, or an errno value. */
 static int connect_to(calling *c, const struct addrinfo *a, int *fd)
 {
     int reason = 0, on = 1;
@@ -89,8 +90,8 @@ static const char lent_or_absent[] =
 static const char lent[] = "it is not cspeed's first node that answers now: the ranks of the job run and have "
                            "the port; this node comes when the next attempt begins";
 
-/* The address that answered is left in *fd; -1, with why, when none did. */
-static int reach(calling *c, int *fd)
+/* Connects to one of the front's addresses and puts the socket into *fd; -1, with the reason, if none answered. */
+static int connect_to_front(calling *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
     char service[16];
@@ -98,7 +99,7 @@ static int reach(calling *c, int *fd)
     *fd = -1;
     snprintf(service, sizeof service, "%d", c->who->port);
     int unresolved = getaddrinfo(c->who->address, service, &hints, &all);
-    if (unresolved) { /* its name may become known later, as a pod's does */
+    if (unresolved) { /* the name may become resolvable later, as the name of a Kubernetes pod does */
         snprintf(c->why, sizeof c->why, "the name is not known: %s", gai_strerror(unresolved));
         return 0;
     }
@@ -130,8 +131,8 @@ static bool has_hung_up(int fd)
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* The handshake on an open connection. 0 and *joined false: call again. */
-static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
+/* Runs the handshake on an open connection. If it returns 0 and *joined is false, connect again. */
+static int run_handshake(calling *c, int fd, cl_guest_node *guest, bool *joined)
 {
     cs_join join;
     char identity[CS_JOIN_IDENTITY];
@@ -147,7 +148,7 @@ static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
         if (state == CS_JOIN_WAITS && !await(c, fd, cs_join_events(&join), join.deadline + 1))
             break;
         if (state == CS_JOIN_WAITS && has_hung_up(fd))
-            break; /* a front that is ending, or one that is not there yet behind a forwarded port */
+            break; /* the front is ending, or is not yet there behind a forwarded port */
     }
     *joined = state == CS_JOIN_DONE;
     if (state == CS_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->who->lent)) {
@@ -180,9 +181,9 @@ int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
     bool joined = false;
     int fd, code = cl_secret_key(c.key, &c.keyed);
     while (code == 0 && !joined) {
-        code = reach(&c, &fd);
+        code = connect_to_front(&c, &fd);
         if (code == 0 && fd >= 0)
-            code = shake_hands(&c, fd, guest, &joined);
+            code = run_handshake(&c, fd, guest, &joined);
         if (joined || code)
             break;
         if (fd >= 0)
@@ -203,7 +204,8 @@ const char *cl_lobby_job(const cl_plan *plan)
     return plan->options->job_id ? plan->options->job_id : "none";
 }
 
-/* Whether the ranks may hold the port where this node calls, and nodes may come again when they have ended. */
+/* Returns true if the ranks use the port to which this node connects, so that nodes may connect again after they
+ * ended. */
 static bool is_lent(const cl_plan *plan)
 {
     bool again = plan->min_nodes < plan->max_nodes || plan->options->max_restarts > 0;

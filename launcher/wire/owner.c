@@ -1,4 +1,5 @@
-/* owner.c - who listens on a port: its socket in /proc/net/tcp, that socket among the descriptors of processes. */
+/* owner.c - Finds the process that listens on a port: looks up the socket in /proc/net/tcp, then among processes'
+ * descriptors. */
 #include "wire/owner.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 
 enum { LISTENS = 0x0A };
 
-/* The inode of a listening socket; 0: none. */
+/* Returns the inode of the listening socket; 0: none. */
 static unsigned long find_socket(const char *table, int port)
 {
     char line[512];
@@ -29,7 +30,7 @@ static unsigned long find_socket(const char *table, int port)
     return inode;
 }
 
-static bool holds(const char *pid, const char *wanted)
+static bool has_socket(const char *pid, const char *wanted)
 {
     char path[300], target[64];
     bool found = false;
@@ -67,7 +68,7 @@ void cl_owner_of_port(int port, char *text, size_t room)
     snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
     DIR *proc = inode ? opendir("/proc") : NULL;
     for (struct dirent *entry; proc && (entry = readdir(proc));)
-        if (atoi(entry->d_name) > 0 && holds(entry->d_name, wanted)) {
+        if (atoi(entry->d_name) > 0 && has_socket(entry->d_name, wanted)) {
             describe(entry->d_name, text, room);
             break;
         }

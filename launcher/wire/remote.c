@@ -1,8 +1,9 @@
-/* remote.c - the carrier: a process that carries bytes between a socket of ours and a process on a host. */
+/* remote.c - The carrier: a process that forwards bytes between a socket of the front and a process on a remote
+ * host. */
 #include "wire/remote.h"
 
 #include "codes.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 #include "wire/words.h"
 
 #include "base/clock.h"
@@ -20,10 +21,11 @@
 
 enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 };
 
-static const double answer_seconds = 60; /* a login shell may take its time before the agent starts */
-static const double last_seconds = 2;    /* for the last words to the remote end, once the front has gone */
+static const double answer_seconds = 60; /* a login shell may be slow before the agent starts */
+/* time to send the last bytes to the remote process after the front has closed the socket */
+static const double last_seconds = 2;
 
-/* Bytes [from, to) wait to go on. */
+/* A buffer; bytes [from, to) are still to be forwarded. */
 typedef struct {
     char bytes[CARRIED];
     size_t from, to;
@@ -33,14 +35,14 @@ typedef struct {
     const cl_way *way;
     cl_route route;
     cl_link link;       /* to the front */
-    load down, up;      /* to the host, and from it */
-    char heard[QUOTED]; /* the last of its stderr */
+    load down, up;      /* down: to the host; up: from the host */
+    char heard[QUOTED]; /* last bytes of its stderr */
     size_t heard_bytes;
-    bool agent, answered; /* the magic has come    */
+    bool agent, answered; /* answered: CL_LINK_MAGIC was received */
     bool ended[2], front_gone;
 } carrier;
 
-/* ---- towards the front ------------------------------------------------------------------------ */
+/* ---- to the front ------------------------------------------------------------------------------ */
 
 static void flush_link(cl_link *link)
 {
@@ -54,8 +56,8 @@ static void report(carrier *c, int code)
     flush_link(&c->link);
 }
 
-/* Keeps the last QUOTED bytes of what is said on stderr. */
-static void remember(carrier *c, const char *bytes, size_t count)
+/* Keeps the last QUOTED bytes of the remote process's stderr. */
+static void keep_stderr(carrier *c, const char *bytes, size_t count)
 {
     size_t keep = c->heard_bytes + count > QUOTED ? QUOTED - (count < QUOTED ? count : QUOTED) : c->heard_bytes;
     if (count > QUOTED) {
@@ -67,7 +69,7 @@ static void remember(carrier *c, const char *bytes, size_t count)
     c->heard_bytes = keep + count;
 }
 
-/* What an agent says on stderr is for the user; a terminal that takes nothing must not stop the carrier. */
+/* Prints the agent's stderr for the user. A terminal that accepts no output must not block the carrier. */
 static void show(const carrier *c, const char *bytes, size_t count)
 {
     struct pollfd screen = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -79,7 +81,7 @@ static void show(const carrier *c, const char *bytes, size_t count)
     }
 }
 
-/* Drops what came before the magic, and the magic. */
+/* Drops the bytes before the magic, and the magic itself. */
 static void look_for_magic(carrier *c)
 {
     char *magic = memmem(c->up.bytes, c->up.to, CL_LINK_MAGIC, MAGIC_BYTES);
@@ -93,7 +95,7 @@ static bool read_agent(carrier *c)
     if (c->ended[0] || c->up.to == CARRIED)
         return false;
     ssize_t count = c->way->read(&c->route, 0, c->up.bytes + c->up.to, CARRIED - c->up.to);
-    c->ended[0] = count == CL_WAY_ENDED;
+    c->ended[0] = count == CL_ROUTE_ENDED;
     if (count <= 0)
         return c->ended[0];
     c->up.to += (size_t)count;
@@ -119,33 +121,33 @@ static bool write_front(carrier *c)
 static bool read_errors(carrier *c)
 {
     char bytes[4096];
-    ssize_t count = c->ended[1] ? CL_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
-    c->ended[1] |= count == CL_WAY_ENDED;
+    ssize_t count = c->ended[1] ? CL_ROUTE_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
+    c->ended[1] |= count == CL_ROUTE_ENDED;
     if (count > 0)
-        remember(c, bytes, (size_t)count);
+        keep_stderr(c, bytes, (size_t)count);
     if (count > 0 && c->answered)
         show(c, bytes, (size_t)count);
-    return count != CL_WAY_LATER;
+    return count != CL_ROUTE_LATER;
 }
 
-/* The output of a command, in frames. */
+/* Reads the output of a command and sends it to the front in frames. */
 static bool read_output(carrier *c)
 {
     bool moved = false;
     for (int which = 0; which < 2 && !cl_link_waits(&c->link); which++) {
         char bytes[32 << 10];
-        ssize_t count = c->ended[which] ? CL_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
-        c->ended[which] |= count == CL_WAY_ENDED;
+        ssize_t count = c->ended[which] ? CL_ROUTE_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
+        c->ended[which] |= count == CL_ROUTE_ENDED;
         if (count > 0)
             cl_link_send(&c->link, which ? CL_LINK_ERROR : CL_LINK_OUTPUT, 0, bytes, (size_t)count);
-        moved |= count != CL_WAY_LATER;
+        moved |= count != CL_ROUTE_LATER;
     }
     cl_link_flush(&c->link);
     c->front_gone |= c->link.broken;
     return moved;
 }
 
-/* ---- towards the host ------------------------------------------------------------------------- */
+/* ---- to the host ------------------------------------------------------------------------------- */
 
 static bool read_front(carrier *c)
 {
@@ -164,13 +166,13 @@ static bool write_host(carrier *c)
     if (c->down.from == c->down.to)
         return false;
     ssize_t count = c->way->write(&c->route, c->down.bytes + c->down.from, c->down.to - c->down.from);
-    c->down.from = count == CL_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
+    c->down.from = count == CL_ROUTE_ENDED ? c->down.to : c->down.from + (size_t)count;
     if (c->down.from == c->down.to)
         c->down.from = c->down.to = 0;
-    return count != CL_WAY_LATER;
+    return count != CL_ROUTE_LATER;
 }
 
-/* ---- the pump --------------------------------------------------------------------------------- */
+/* ---- the forwarding loop ----------------------------------------------------------------------- */
 
 static void await(carrier *c, double until)
 {
@@ -184,7 +186,7 @@ static void await(carrier *c, double until)
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
-/* Whether there is nothing more to carry. */
+/* Returns true if everything has been forwarded. */
 static bool is_over(const carrier *c, double until)
 {
     bool late = until > 0 && cs_clock_seconds() > until;
@@ -195,7 +197,7 @@ static bool is_over(const carrier *c, double until)
     return c->ended[0] && c->ended[1] && (!c->answered || c->up.from == c->up.to);
 }
 
-/* Everything that goes without waiting; false when nothing did. */
+/* Forwards everything that is possible without blocking. Returns false if nothing was forwarded. */
 static bool move(carrier *c)
 {
     bool moved = read_front(c);
@@ -222,9 +224,9 @@ static void pump(carrier *c)
     }
 }
 
-/* ---- what went wrong -------------------------------------------------------------------------- */
+/* ---- error messages ---------------------------------------------------------------------------- */
 
-/* " It said: ..." of its stderr, or of its stdout when that is empty; on one line. */
+/* Writes " It said: ..." with the last stderr of the remote process, or its stdout if stderr is empty, on one line. */
 static const char *quote(const carrier *c, char text[QUOTED + 32])
 {
     const char *bytes = c->heard_bytes ? c->heard : c->up.bytes;
@@ -241,19 +243,19 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
     return text;
 }
 
-/* The first line of what a command prints on the host, over a connection of its own; "" when it cannot be had. */
+/* Runs a command on the host over a new connection and reads its first line of output; "" on failure. */
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
     cl_route route = c->route;
     double until = cs_clock_seconds() + 10;
     size_t count = 0;
     route.command = command;
-    ssize_t got = c->way->open(&route) ? CL_WAY_ENDED : CL_WAY_LATER;
-    while (got != CL_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
+    ssize_t got = c->way->open(&route) ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
+    while (got != CL_ROUTE_ENDED && count < room - 1 && cs_clock_seconds() < until) {
         struct pollfd polled[CL_WAY_POLLED];
         got = c->way->read(&route, 0, text + count, room - 1 - count);
         count += got > 0 ? (size_t)got : 0;
-        if (got == CL_WAY_LATER)
+        if (got == CL_ROUTE_LATER)
             poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
     }
     c->way->close(&route);
@@ -266,14 +268,14 @@ static int explain_not_executable(carrier *c, const char *said)
     char system[128];
     ask(c, "uname -sm", system, sizeof system);
     if (*system && strncmp(system, "Linux ", 6) != 0)
-        return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs on Linux alone", system);
+        return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs only on Linux", system);
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE,
                          "cspeed cannot be executed there%s%s: install one built for that machine, or say where it is "
                          "with --agent_path. %s",
                          *system ? ", on " : "", system, said);
 }
 
-/* Why no agent answered. */
+/* Reports why no agent answered. */
 static int explain(carrier *c, double waited)
 {
     char text[QUOTED + 32];
@@ -318,14 +320,14 @@ static void carry(carrier *c)
 
 /* ---- the process ------------------------------------------------------------------------------ */
 
-/* Leaves the front's terminal, signals and files behind. */
-static void settle(pid_t parent, int fd)
+/* Detaches this process from the front's terminal, signals and files. */
+static void detach(pid_t parent, int fd)
 {
     sigset_t none;
     int empty = open("/dev/null", O_RDWR);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it ended before the line above */
+    if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&none);
@@ -346,8 +348,8 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* of this process alone */
-        settle(parent, pair[1]);
+        static carrier c; /* of this process only */
+        detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;
         c.agent = agent;
@@ -365,7 +367,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     return 0;
 }
 
-/* A constant for a given binary: nothing of the job is in it. */
+/* Writes the remote command line. It is constant for a given binary and contains nothing about the job. */
 static bool write_agent_command(char *command, size_t room, const char *agent_path)
 {
     static const char search[] = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
@@ -383,7 +385,7 @@ static void warn(const cl_options *options)
 {
     static bool warned;
     if (options->host_key == CL_HOST_KEY_OFF && !warned)
-        fputs("cspeed: warning: --host_key off: nobody checks that the hosts are who they say\n", stderr);
+        fputs("cspeed: warning: --host_key off: the identity of the hosts is not verified\n", stderr);
     warned = true;
 }
 

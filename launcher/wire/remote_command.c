@@ -1,7 +1,8 @@
-/* remote_command.c - a host reached by a command: OpenSSH's, by --ssh_cmd; or sh, when the host is this machine. */
+/* remote_command.c - Reaches a host through a child process: OpenSSH's ssh or --ssh_cmd; sh if the host is this
+ * machine. */
 #include "codes.h"
 #include "descriptors.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 #include "wire/words.h"
 
 #include "base/status.h"
@@ -73,7 +74,7 @@ static int open_shell(cl_route *route)
 
 static char *said(const char *text)
 {
-    return strdup(text); /* for an argv; the carrier is short-lived */
+    return strdup(text); /* for an argv; never freed, because the carrier is short-lived */
 }
 
 static char *said_number(int number)
@@ -83,7 +84,7 @@ static char *said_number(int number)
     return strdup(text);
 }
 
-/* What stands first wins with OpenSSH, so the words of --ssh_cmd win. */
+/* Starts the ssh command. OpenSSH uses the first value of an option, so the words of --ssh_cmd come first and win. */
 static int open_command(cl_route *route)
 {
     static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
@@ -137,18 +138,18 @@ static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room
     if (count > 0)
         return count;
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return CL_WAY_LATER;
+        return CL_ROUTE_LATER;
     if (c->outputs[which] >= 0)
         close(c->outputs[which]);
     c->outputs[which] = -1;
-    return CL_WAY_ENDED;
+    return CL_ROUTE_ENDED;
 }
 
 static ssize_t write_command(cl_route *route, const char *bytes, size_t count)
 {
     const command *c = route->state;
     ssize_t written = write(c->input, bytes, count);
-    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_WAY_LATER : CL_WAY_ENDED;
+    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_ROUTE_LATER : CL_ROUTE_ENDED;
 }
 
 static void end_input(cl_route *route)
@@ -177,7 +178,7 @@ static void close_command(cl_route *route)
         if (fds[i] > 0)
             close(fds[i]);
     if (c->pid > 0)
-        kill(-c->pid, SIGTERM); /* the carrier ends now; whoever is left has lost its input too */
+        kill(-c->pid, SIGTERM); /* the carrier ends now; processes that are still there have lost their input too */
     free(c);
     route->state = NULL;
 }

@@ -1,7 +1,7 @@
-/* remote_ssh.c - a host reached by libssh: one session, one command. Logging in is in remote_login.c. */
+/* remote_ssh.c - Reaches a host through libssh: one session, one command. remote_login.c logs in. */
 #include "codes.h"
 #include "wire/remote_login.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@ typedef struct {
     ssh_session session;
     ssh_channel channel;
     struct ssh_channel_callbacks_struct callbacks;
-    int signal; /* that ended the command */
+    int signal; /* signal that ended the command */
 } line;
 
 static void note_signal(ssh_session session, ssh_channel channel, const char *name, int core, const char *message,
@@ -56,7 +56,7 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
     *polled = (struct pollfd){ .fd = ssh_get_fd(l->session) };
     if (has_unsent(l))
         polled->events = POLLOUT;
-    if (reading || writing) /* room to write is told by a message of the host */
+    if (reading || writing) /* the host announces room to write by a message, so poll for input in both cases */
         polled->events |= POLLIN;
     return 1;
 }
@@ -68,8 +68,9 @@ static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
     if (count > 0)
         return count;
     if (count == 0 || count == SSH_AGAIN)
-        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CL_WAY_ENDED : CL_WAY_LATER;
-    return CL_WAY_ENDED;
+        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CL_ROUTE_ENDED
+                                                                                          : CL_ROUTE_LATER;
+    return CL_ROUTE_ENDED;
 }
 
 static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
@@ -77,11 +78,11 @@ static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
     line *l = route->state;
     uint32_t room = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
-        return CL_WAY_ENDED;
+        return CL_ROUTE_ENDED;
     if (room == 0 || has_unsent(l))
-        return CL_WAY_LATER;
+        return CL_ROUTE_LATER;
     int taken = ssh_channel_write(l->channel, bytes, count < room ? (uint32_t)count : room);
-    return taken > 0 ? taken : taken == SSH_ERROR ? CL_WAY_ENDED : CL_WAY_LATER;
+    return taken > 0 ? taken : taken == SSH_ERROR ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
 }
 
 static void end_input_ssh(cl_route *route)
@@ -92,7 +93,7 @@ static void end_input_ssh(cl_route *route)
 static int code_of_ssh(cl_route *route)
 {
     line *l = route->state;
-    ssh_set_blocking(l->session, 1); /* within the session's time-out */
+    ssh_set_blocking(l->session, 1); /* bounded by the session's time-out */
     int status = ssh_is_connected(l->session) ? ssh_channel_get_exit_status(l->channel) : -1;
     if (l->signal)
         return CL_CODE_SIGNAL + l->signal;
@@ -105,7 +106,7 @@ static void close_ssh(cl_route *route)
     if (!l)
         return;
     if (l->session) {
-        ssh_set_blocking(l->session, 0); /* a host that is frozen holds up nobody */
+        ssh_set_blocking(l->session, 0); /* a frozen host must not block the carrier */
         ssh_disconnect(l->session);
         ssh_free(l->session);
     }

@@ -1,4 +1,4 @@
-/* remote_trust.c - a host's key against known_hosts: known, new, or changed. */
+/* remote_trust.c - Verifies a host's key against known_hosts: known, new, or changed. */
 #include "codes.h"
 #include "wire/remote_login.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "SHA256:..." of the host's key, and its kind. */
+/* Writes the fingerprint "SHA256:..." of the host's key, and the key's type. */
 static void describe(ssh_session session, char *text, size_t room)
 {
     ssh_key key = NULL;
@@ -27,7 +27,7 @@ static void describe(ssh_session session, char *text, size_t room)
     ssh_key_free(key);
 }
 
-/* The folder of known_hosts, where there is none yet. A name without a slash stands in the current folder. */
+/* Creates the folder of known_hosts if it does not exist. A name without a slash is in the current folder. */
 static void make_folder(const char *file)
 {
     char folder[4096];
@@ -37,26 +37,26 @@ static void make_folder(const char *file)
         mkdir(folder, 0700);
 }
 
-/* Adds the key to known_hosts; others may be doing the same with theirs, or with this one. */
-static int keep(ssh_session session, const char *file, const char *host, const char *print, cl_link *news)
+/* Adds the key to known_hosts. Other processes may be adding their keys, or the same key, at the same time. */
+static int add_to_known_hosts(ssh_session session, const char *file, const char *host, const char *print, cl_link *news)
 {
     make_folder(file);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), code = 0;
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
-        code = cl_codes_fail(CL_CODE_HOST, "%s: %s; the new host key cannot be kept there", file, strerror(errno));
+        code = cl_codes_fail(CL_CODE_HOST, "%s: %s; the new host key cannot be stored there", file, strerror(errno));
     else if (ssh_session_is_known_server(session) != SSH_KNOWN_HOSTS_OK) {
         if (ssh_session_update_known_hosts(session) != SSH_OK)
-            code = cl_codes_fail(CL_CODE_HOST, "%s: the new host key cannot be kept there: %s", file,
+            code = cl_codes_fail(CL_CODE_HOST, "%s: the new host key cannot be stored there: %s", file,
                                  ssh_get_error(session));
         else
-            cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; kept in %s", host, print, file);
+            cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; stored in %s", host, print, file);
     }
     if (fd >= 0)
         close(fd);
     return code;
 }
 
-static int judge(ssh_session session, const cl_options *options, const char *host, const char *file, cl_link *news)
+static int verify_key(ssh_session session, const cl_options *options, const char *host, const char *file, cl_link *news)
 {
     char print[256];
     int known = ssh_session_is_known_server(session);
@@ -70,7 +70,7 @@ static int judge(ssh_session session, const cl_options *options, const char *hos
             "somebody stands in between. If it was, `ssh-keygen -R '%s'` forgets the old key",
             host, print, file, host);
     if (known == SSH_KNOWN_HOSTS_ERROR)
-        return cl_codes_fail(CL_CODE_HOST, "%s: cannot be judged: %s", file, ssh_get_error(session));
+        return cl_codes_fail(CL_CODE_HOST, "%s: the host key cannot be verified: %s", file, ssh_get_error(session));
     if (options->host_key == CL_HOST_KEY_STRICT)
         return cl_codes_fail(
             CL_CODE_HOST,
@@ -78,7 +78,7 @@ static int judge(ssh_session session, const cl_options *options, const char *hos
             "host's own (ssh-keygen -lf), and log in once with ssh to add it",
             host, print, file);
     if (strcmp(file, CL_REMOTE_NO_FILE) != 0)
-        return keep(session, file, host, print, news);
+        return add_to_known_hosts(session, file, host, print, news);
     cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
                 print);
     return 0;
@@ -98,7 +98,7 @@ int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *new
         snprintf(name, sizeof name, "%s", host);
     else
         snprintf(name, sizeof name, "[%s]:%u", host, port);
-    int code = judge(session, options, name, file, news);
+    int code = verify_key(session, options, name, file, news);
     ssh_string_free_char(host);
     ssh_string_free_char(file);
     return code;

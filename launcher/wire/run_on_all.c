@@ -1,4 +1,4 @@
-/* run_on_all.c - one command line on every host at once. */
+/* run_on_all.c - Runs one command line on all hosts in parallel. */
 #include "wire/run_on_all.h"
 
 #include "codes.h"
@@ -16,8 +16,8 @@ typedef struct {
     bool over;
 } member;
 
-/* `last` is NULL where the carrier has ended without a last message. */
-static void end(member *m, int index, const cl_message *last, cl_crowd_take take, void *argument)
+/* Ends one member. `last` is NULL if the carrier ended without a last message. */
+static void end(member *m, int index, const cl_message *last, cl_run_on_all_handler take, void *argument)
 {
     int status = 0;
     char why[128] = "the connection was lost";
@@ -38,7 +38,7 @@ static void end(member *m, int index, const cl_message *last, cl_crowd_take take
     take(index, &lost, argument);
 }
 
-static void serve(member *m, int index, cl_crowd_take take, void *argument)
+static void serve(member *m, int index, cl_run_on_all_handler take, void *argument)
 {
     cl_message message;
     cl_link_fill(&m->link, 0);
@@ -74,14 +74,15 @@ static int count_open(const member *members, int count)
     return open;
 }
 
-int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
-                 cl_crowd_take take, void *argument)
+int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                      cl_run_on_all_handler take, void *argument)
 {
     member *members = calloc((size_t)count, sizeof *members);
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);
     int code = CL_CODE_SYSTEM;
     if (members && polled)
-        code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
+        /* on failure, the carriers that were started die with this process */
+        code = start(members, hosts, count, options, command);
     while (code == 0 && count_open(members, count)) {
         for (int i = 0; i < count; i++)
             polled[i] = (struct pollfd){ .fd = members[i].over ? -1 : members[i].link.in_fd, .events = POLLIN };

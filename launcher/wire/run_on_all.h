@@ -1,15 +1,16 @@
-/* run_on_all.h - one command line on every host at once. */
-#ifndef CL_CROWD_H
-#define CL_CROWD_H
+/* run_on_all.h - Runs one command line on all hosts in parallel. */
+#ifndef CL_RUN_ON_ALL_H
+#define CL_RUN_ON_ALL_H
 
 #include "plan/hosts.h"
 #include "wire/link.h"
 
-/* What remote.h says comes of a command: CL_LINK_SAY, OUTPUT, ERROR, then FINISH or FAILED, the last for every host. */
-typedef void (*cl_crowd_take)(int index, const cl_message *message, void *argument);
+/* Receives the messages of one host's command (remote.h): CL_LINK_SAY, OUTPUT, ERROR, then exactly one FINISH or
+ * FAILED. */
+typedef void (*cl_run_on_all_handler)(int index, const cl_message *message, void *argument);
 
-/* Runs the command on all of the hosts, and returns when all have ended. 0 or CL_CODE_SYSTEM. */
-int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
-                 cl_crowd_take take, void *argument);
+/* Runs the command on all hosts and returns after all have ended. Returns 0 or CL_CODE_SYSTEM. */
+int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                      cl_run_on_all_handler take, void *argument);
 
 #endif

@@ -1,4 +1,4 @@
-/* secret.c - what the processes of a job know and others do not. */
+/* secret.c - Reads the shared secret of a job and derives keys from it. */
 #include "wire/secret.h"
 
 #include "codes.h"

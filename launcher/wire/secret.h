@@ -1,15 +1,17 @@
-/* secret.h - what the processes of a job know and others do not: from CSPEED_SECRET, or the file that
- * CSPEED_SECRET_FILE
- * (--secret_file) names, which must be ours and 0600. */
+/* secret.h - The shared secret that authenticates the processes of a job.
+ *
+ * It comes from CSPEED_SECRET, or from the file named by CSPEED_SECRET_FILE (--secret_file), which must belong to
+ * this user and have mode 0600. */
 #ifndef CL_SECRET_H
 #define CL_SECRET_H
 
 #include <stdbool.h>
 
-/* The key made of the secret, CS_MAC_BYTES. *known is false when there is none. 0, or CL_CODE_NO_FILE, CL_CODE_FILE. */
+/* Derives the key of CS_MAC_BYTES bytes from the secret. *known is false if there is no secret. Returns 0, or
+ * CL_CODE_NO_FILE, CL_CODE_FILE. */
 int cl_secret_key(unsigned char *key, bool *known);
 
-/* Another, for the ranks of this job. */
+/* Derives a second key from the secret and the job id. The ranks use it; agents do not. */
 int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known);
 
 #endif

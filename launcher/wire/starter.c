@@ -1,10 +1,11 @@
-/* starter.c - agents by mpirun or srun. What an agent must know travels in the environment that these hand on:
+/* starter.c - Starts agents with mpirun or srun. The agents' parameters are environment variables, which these
+ * programs pass on:
  *
- *     CSPEED_JOIN     ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
- *     CSPEED_SECRET   of this job
+ *     CSPEED_JOIN    ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
+ *     CSPEED_SECRET  the secret of this job
  *
- * The i-th process that is started is the i-th node of that list; under Slurm, which sorts them, the one with the name
- * of its host. */
+ * The i-th started process is the i-th node of that list. Slurm reorders the processes, so under srun it is the node
+ * with the name of the process's host. */
 #include "wire/starter.h"
 
 #include "codes.h"
@@ -42,7 +43,7 @@ int cl_starter_secret(void)
     return failed ? cl_codes_fail(CL_CODE_SYSTEM, "no memory for the job's secret") : 0;
 }
 
-/* ---- what agents are told ------------------------------------------------------------------------ */
+/* ---- agents' parameters -------------------------------------------------------------------------- */
 
 static const char *address_of(const cl_host *host)
 {
@@ -57,7 +58,7 @@ static const cl_host *first_elsewhere(const cl_plan *plan)
     return NULL;
 }
 
-/* Our address as the route to a host sees it; a datagram socket that is connected sends nothing. */
+/* Finds this machine's address on the route to a host, by connecting a datagram socket (which sends nothing). */
 static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
@@ -65,7 +66,7 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
     socklen_t length = sizeof own;
     int unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
     if (unresolved)
-        return cl_codes_fail(CL_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
+        return cl_codes_fail(CL_CODE_HOST, "%s: the name cannot be resolved: %s", host->name, gai_strerror(unresolved));
     fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
@@ -75,12 +76,12 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
         close(fd);
     return found ? 0
                  : cl_codes_fail(CL_CODE_HOST,
-                                 "%s: no way there: %s; --master_addr says where its agent finds this "
+                                 "%s: no route to it: %s; --master_addr says where its agent finds this "
                                  "machine",
                                  host->name, strerror(errno));
 }
 
-static int tell(const cl_plan *plan, int port)
+static int set_join_variable(const cl_plan *plan, int port)
 {
     static char text[JOIN_BYTES];
     char own[INET6_ADDRSTRLEN] = "";
@@ -133,7 +134,7 @@ static void add_agent(line *words, const cl_plan *plan)
 
 static void add_hosts(line *words, const cl_plan *plan, const char *format)
 {
-    static char text[JOIN_BYTES]; /* as long as what tell() has accepted */
+    static char text[JOIN_BYTES]; /* as long as the longest text that set_join_variable() accepts */
     int used = 0;
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
@@ -142,7 +143,8 @@ static void add_hosts(line *words, const cl_plan *plan, const char *format)
     add(words, "%s%s", format, text);
 }
 
-/* A context for each node, so that the i-th process is on the i-th host whatever the mapping. */
+/* Writes Open MPI's command line: one app context for each node, so that the i-th process runs on the i-th host
+ * under any mapping policy. */
 static void write_openmpi(line *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--bind-to", "none", NULL };
@@ -162,7 +164,7 @@ static void write_openmpi(line *words, const cl_plan *plan, int count, char **mo
     }
 }
 
-/* Hydra hands on the whole environment over its own connection. */
+/* Writes MPICH's command line. Hydra passes the whole environment on over its own connection. */
 static void write_mpich(line *words, const cl_plan *plan, int count, char **more)
 {
     add(words, "-hosts");
@@ -197,7 +199,7 @@ static const struct {
     { CL_BY_SLURM, "slurm", "slurm-client", { "srun" }, write_slurm },
 };
 
-/* ---- the starter -------------------------------------------------------------------------------- */
+/* ---- mpirun or srun ---------------------------------------------------------------------------- */
 
 static const char *find_program(const char *const programs[3])
 {
@@ -219,16 +221,16 @@ static void become(char **argv, pid_t parent)
     sigset_t none;
     int empty = open("/dev/null", O_RDONLY);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it has agents to end */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it must end its agents, so it gets SIGTERM */
     if (getppid() != parent)
         _exit(CL_CODE_SYSTEM);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     dup2(empty, STDIN_FILENO);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is the ranks' alone */
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is reserved for the ranks' output */
     close_range(3, ~0U, 0);
-    if (geteuid() == 0) { /* Open MPI would refuse */
+    if (geteuid() == 0) { /* Open MPI refuses to run as root otherwise */
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
@@ -238,7 +240,7 @@ static void become(char **argv, pid_t parent)
     _exit(CL_CODE_NOT_FOUND);
 }
 
-/* What is meant for our own SSH means nothing to another's. */
+/* Refuses options that apply only to the launcher's own SSH. */
 static int refuse_ssh(const cl_options *options, const char *name)
 {
     const struct {
@@ -253,7 +255,7 @@ static int refuse_ssh(const cl_options *options, const char *name)
         if (flags[i].given)
             return cl_codes_fail(CL_CODE_USAGE,
                                  "not supported: %s with --launcher %s, because that starter reaches hosts in "
-                                 "its own way; say it in ~/.ssh/config or --launcher_args",
+                                 "its own way; configure it in ~/.ssh/config or --launcher_args",
                                  flags[i].flag, name);
     return 0;
 }
@@ -299,7 +301,7 @@ int cl_starter_open(pid_t *pid, const cl_plan *plan, int port)
         which++;
     int code = refuse_ssh(plan->options, starters[which].name);
     if (code == 0)
-        code = tell(plan, port);
+        code = set_join_variable(plan, port);
     if (code == 0)
         code = start(pid, plan, count, which);
     unsetenv("CSPEED_JOIN");

@@ -1,4 +1,4 @@
-/* words.c - a line of shell words to an argv. */
+/* words.c - Splits a line of shell words into an argv. */
 #include "wire/words.h"
 
 #include "codes.h"
@@ -11,7 +11,7 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n';
 }
 
-/* Copies what stands in quotes behind *from; false when they are not closed. */
+/* Copies the quoted text after *from. Returns false if the quote is not closed. */
 static int take_quoted(const char **from, char **to)
 {
     char quote = *(*from)++;
@@ -25,7 +25,7 @@ static int take_quoted(const char **from, char **to)
     return *at != 0;
 }
 
-/* One word; *from stands on its first byte. */
+/* Reads one word; *from points to its first byte. */
 static int take_word(const char **from, char **to)
 {
     int closed = 1;

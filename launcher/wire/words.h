@@ -1,4 +1,5 @@
-/* words.h - a line of shell words to an argv (--ssh_cmd, --launcher_args), and any bytes to one word of a shell. */
+/* words.h - Splits a line of shell words into an argv (--ssh_cmd, --launcher_args), and quotes any bytes as one
+ * shell word. */
 #ifndef CL_WORDS_H
 #define CL_WORDS_H
 
@@ -6,17 +7,17 @@
 #include <stddef.h>
 
 typedef struct {
-    char **list; /* NULL-terminated, malloc'ed in one piece with the words */
+    char **list; /* NULL-terminated; malloc'ed in one block with the words */
     int count;
 } cl_words;
 
-/* Splits as POSIX's shell would: blanks part words, '...' is literal, in "..." a backslash quotes " \ $ and `,
- * elsewhere any byte. Nothing is expanded. NULL is no words. 0, or CL_CODE_USAGE for an open quote; `flag` stands in
- * the sentence. */
+/* Splits as the POSIX shell does: blanks separate words, '...' is literal, in "..." a backslash quotes " \ $ and `,
+ * elsewhere any byte. Nothing is expanded. NULL gives no words. Returns 0, or CL_CODE_USAGE for an unclosed quote,
+ * with `flag` in the message. */
 int cl_words_split(cl_words *words, const char *flag, const char *text);
 void cl_words_free(cl_words *words);
 
-/* Writes `from` in single quotes; false when there is no room. */
+/* Writes `from` in single quotes. Returns false if it does not fit. */
 bool cl_words_quote(char *to, size_t room, const char *from);
 
 #endif

@@ -1,4 +1,4 @@
-/* arguments.c - the command line, over the configuration file that it names. */
+/* arguments.c - the command line of train, which overrides values of the configuration file. */
 #include "train.h"
 
 #include <glob.h>
@@ -14,7 +14,7 @@ typedef enum { AS_JSON, AS_STRING, AS_DATA } value_kind;
 typedef struct {
     const char *flag;
     value_kind kind;
-    const char *path, *help; /* path: the key that the flag sets; NULL: the value names it */
+    const char *path, *help; /* path: the configuration key that the flag sets; NULL: the flag's value names the key */
 } override;
 
 static const override overrides[] = {
@@ -55,10 +55,11 @@ _Noreturn static void help(void)
     exit(0);
 }
 
-/* A name may look like a number or like JSON ("--tag 20"): in quotes it stays a name. */
+/* A name may look like a number or like JSON ("--tag 20"); in quotes it remains a string. */
 static void set_string(cs_config *config, const char *path, const char *value)
 {
-    char *assignment = text("%s=\"%*s", path, (int)(6 * strlen(value) + 2), ""); /* \u0001 is the longest escape */
+    /* \u0001, with six characters, is the longest escape */
+    char *assignment = text("%s=\"%*s", path, (int)(6 * strlen(value) + 2), "");
     char *end = assignment + strlen(path) + 2;
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
@@ -73,8 +74,8 @@ static void set_string(cs_config *config, const char *path, const char *value)
     free(assignment);
 }
 
-/* A folder of pack's is named by its shards; of texts, a text or a shard by its own name. What the configuration
- * validates on is of another text, and goes. */
+/* Sets the data to a folder of token shards written by pack, a text file, a shard, or a folder of texts. The validation
+ * data of the configuration belongs to another text and is removed. */
 static void set_data(cs_config *config, const char *path)
 {
     char *shards = text("%s/train-*.bin", path), *valid = text("%s/valid.bin", path);
@@ -90,7 +91,8 @@ static void set_data(cs_config *config, const char *path)
     free(valid);
 }
 
-/* What follows the flag's name in the argument; dashes and underscores are one. NULL: it is another flag. */
+/* Returns what follows the flag's name in the argument, or NULL if the argument is another flag. Dashes and underscores
+ * are equal. */
 static const char *after(const char *flag, const char *given)
 {
     for (; *flag; flag++, given++)
@@ -105,7 +107,7 @@ static bool is_flag(const char *flag, const char *given)
     return rest && !*rest;
 }
 
-/* "--flag value" or "--flag=value". NULL: argument i is another flag. */
+/* Reads "--flag value" or "--flag=value". Returns NULL if argument i is another flag. */
 static const char *value_of(const char *flag, int count, char **argument, int *i)
 {
     const char *rest = after(flag, argument[*i]);
@@ -142,7 +144,7 @@ _Noreturn static void refuse(const char *given)
     exit(WRONG_USAGE);
 }
 
-/* "--flag" or "--flag=value". */
+/* Returns true for "--flag" and "--flag=value". */
 static bool is_named(const char *flag, const char *given)
 {
     const char *rest = after(flag, given);
@@ -189,7 +191,7 @@ static const char *find_config(int count, char **argument)
     exit(WRONG_USAGE);
 }
 
-/* path NULL: the value is an assignment, PATH=VALUE. */
+/* `path` NULL: the value is an assignment, PATH=VALUE. */
 static void set_json(cs_config *config, const char *path, const char *value, command_line *options)
 {
     char *assignment = text("%s%s%s", path ? path : "", path ? "=" : "", value);
@@ -215,7 +217,7 @@ static bool take_override(cs_config *config, command_line *options, int count, c
     return false;
 }
 
-/* Before the configuration is resolved, as its batches follow from the world. */
+/* Called before the configuration is resolved, since the batch sizes depend on the world size. */
 static void set_world(cs_config *config, command_line *options, const char *given)
 {
     const char *size = given ? given : getenv("WORLD_SIZE");
@@ -256,7 +258,7 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
         set_world(config, options, world_size);
     CS_MUST(cs_config_finish(config));
     if (options->plan)
-        preview_show(config, options->world_size, options->json);
+        plan_show(config, options->world_size, options->json);
     if (world_size) {
         complain("--world_size is for --plan; the launcher says how many ranks a training has");
         exit(WRONG_USAGE);

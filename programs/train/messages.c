@@ -1,4 +1,4 @@
-/* messages.c - what the person who watches is told: rank 0's words, as all ranks know the same. */
+/* messages.c - messages for the user, printed by rank 0 only, since all ranks know the same. */
 #include "train.h"
 
 #include <stdarg.h>
@@ -31,7 +31,7 @@ void complain(const char *format, ...)
         return;
     va_list arguments;
     va_start(arguments, format);
-    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
     fputs("train: ", stderr);
     vfprintf(stderr, format, arguments);
     va_end(arguments);

@@ -1,4 +1,4 @@
-/* metrics_file.c - metrics.jsonl: one line an optimizer step, continued after a resume. */
+/* metrics_file.c - the file metrics.jsonl: one line for each optimizer step, continued after a resume. */
 #include "train.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Continued, not repeated: lines of steps beyond the checkpoint resumed from go. */
+/* Removes the lines of steps after the checkpoint from which the run resumes, so that no step appears twice. */
 static void keep_lines(const char *path, int64_t step)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device holds no lines, and stays */
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device has no lines to keep */
         return;
     char *part = text("%s.part", path), *line = NULL;
     size_t room = 0;
@@ -38,12 +38,12 @@ static void keep_lines(const char *path, int64_t step)
     free(part);
 }
 
-FILE *journal_open(const char *output, const char *name, int64_t step)
+FILE *metrics_file_open(const char *output, const char *name, int64_t step)
 {
     if (!is_rank_zero() || !name)
         return NULL;
     char *path = name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
-    outdir_make_above(path); /* a failure shows when the file is opened */
+    outdir_make_above(path); /* an error appears when the file is opened */
     keep_lines(path, step);
     FILE *file = fopen(path, "a");
     if (!file)
@@ -78,7 +78,7 @@ static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
     fputs("}\n", file);
 }
 
-void journal_write(FILE **file, const cs_metrics *m, double valid_loss)
+void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss)
 {
     if (!*file)
         return;

@@ -1,4 +1,5 @@
-/* outdir.c - the output folder: there, ours to write in, and with --fresh without what an earlier run left. */
+/* outdir.c - the output folder: creating it, checking that it can be written to, and moving an earlier run aside
+ * (--fresh). */
 #include "train.h"
 
 #include <dirent.h>
@@ -9,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Every folder above the last slash. Returns errno of the last that could not be made, or 0. */
+/* Creates every folder above the last slash. Returns the errno value of the last error, or 0. */
 int outdir_make_above(char *path)
 {
     int why = 0;
@@ -22,7 +23,7 @@ int outdir_make_above(char *path)
     return why;
 }
 
-/* Anything but the file that says whose it is. */
+/* Returns true if the folder contains anything except the owner file. */
 static bool holds_files(const char *output)
 {
     bool found = false;
@@ -42,13 +43,14 @@ static void drop_owner(const char *aside)
     free(path);
 }
 
-/* --fresh loses nothing: what the folder holds gets the first free name beside it. Where `output` is a symbolic link,
- * the folder that it leads to is moved and made again, so that the link stays and new files go to the same disk. */
+/* Moves the contents of the folder to the first free name beside it (--fresh does not delete anything). If `output` is
+ * a symbolic link, its target folder is moved and created again, so that the link remains and new files go to the same
+ * disk. */
 static bool move_aside(const char *output)
 {
     struct stat info;
     if (access(output, F_OK) != 0)
-        return true; /* make_output says what is wrong with a link that leads nowhere */
+        return true; /* make_output reports a symbolic link without a target */
     char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
     folder = folder ? folder : text("%s", output);
     char *aside = text("%s.1", folder);
@@ -57,7 +59,8 @@ static bool move_aside(const char *output)
         aside = text("%s.%d", folder, i);
     }
     bool moved = rename(folder, aside) == 0;
-    bool made = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST); /* by another run, whose it is then */
+    /* EEXIST: another run has created the folder and owns it */
+    bool made = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST);
     int why = errno;
     if (moved)
         drop_owner(aside);
@@ -94,7 +97,8 @@ static bool make_output(const char *output)
     return false;
 }
 
-/* What one attempt of a job has begun, a later one (--max_restarts) goes on with. `what` is "fresh" or "back". */
+/* Returns true if an earlier attempt of this job (--max_restarts) has already begun `what`, which is "fresh" or "back".
+ * The later attempt then continues instead of repeating it. */
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
@@ -114,7 +118,7 @@ static void mark_begun(const char *output, const char *what)
     free(mark);
 }
 
-/* The new folder is this run's unless another run was faster. */
+/* The new folder belongs to this run, unless another run has taken it first. */
 static int start_over(const char *output)
 {
     int code = 0;
@@ -136,7 +140,7 @@ void outdir_mark_back(const char *output)
         mark_begun(output, "back");
 }
 
-/* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */
+/* Called at the start: the first checkpoint would be hours too late to learn that the folder cannot be written to. */
 void outdir_claim(const char *output, bool force)
 {
     if (!is_rank_zero())
@@ -154,8 +158,9 @@ void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
         exit((int)code);
 }
 
-/* Whether a folder can be made at the place; what is above it is made now. */
-bool outdir_is_free(const char *folder)
+/* Creates the parent folders of `folder` and returns true if `folder` can be created in them. Otherwise prints the
+ * reason and returns false. */
+bool outdir_prepare_parent(const char *folder)
 {
     char *path = text("%s", folder);
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)

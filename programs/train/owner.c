@@ -1,17 +1,20 @@
-/* owner.c - one run at a time writes an output folder: the file .cspeed-owner in it says which.
+/* owner.c - the owner file .cspeed-owner: it ensures that only one run at a time writes to an output folder.
  *
- * Rank 0 writes the file before anything else of the folder is touched, and removes it at its end. A run that was
- * killed leaves it. Whoever finds the file of another run judges by it whether the folder is free:
+ * Rank 0 writes the file before it touches anything else in the folder, and removes it at the end of the run. A run
+ * that was killed leaves its file behind. A run that finds the file of another run decides by it whether the folder is
+ * free:
  *
- *  - of an earlier attempt of the same job: yes, on whatever host that attempt ran;
- *  - of a process of this host (the same boot, the same name space of process numbers): if that process is gone. Its
- *    time of start tells it from another process that was given the same number later;
- *  - of another host: if the file stays the same for 60 s. Its run sets the file's time of modification every 10 s,
- * from a thread of its own, since a step or a save may last longer. Only a change of the file counts, watched by this
- *    host's clock: the clocks of two hosts, or of a host and its file server, are never compared.
+ * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran. -
+ * The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
+ *    longer exists. Its start time distinguishes it from a later process with the same process id.
+ * - The file belongs to another host: the folder is free if the file does not change for 60 s. A running owner updates
+ *    the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
+ *    fact that the file changed is used, measured by this host's clock. The clocks of two hosts, or of a host and its
+ *    file server, are never compared.
  *
- * Two runs that start at the same moment judge one after the other, under flock() on the file. On a file system without
- * such locks both may take the folder; then the file names one of them, and the other ends before its first save. */
+ * Two runs that start at the same moment decide one after the other, under flock() on the file. On a file system
+ * without such locks, both may take the folder; then the file names one of them, and the other ends before its first
+ * save. */
 #include "train.h"
 
 #include <errno.h>
@@ -27,33 +30,33 @@
 
 enum { REFRESH = 10, PATIENCE = 60, LOCK_TRIES = 100, TEXT_BYTES = 1024, ANY_FAILURE = 1, TAKEN = 69 };
 
-/* What the file says of a run. */
+/* The content of the file: it identifies a run. */
 typedef struct {
-    char job[256], host[256], boot[64], space[64]; /* job "-": no launcher named one */
+    char job[256], host[256], boot[64], space[64]; /* job "-": the run was not started by the launcher */
     long attempt, process;
-    unsigned long long began; /* the process, in clock ticks since the boot */
+    unsigned long long began; /* start time of the process, in clock ticks since the boot */
 } owner;
 
-/* The file at one moment. */
+/* The file as read at one moment. */
 typedef struct {
     char text[TEXT_BYTES];
     struct timespec changed;
 } sight;
 
 static struct {
-    char *output, *path, *text; /* path: of the file; text: what this run writes into it */
+    char *output, *path, *text; /* path: of the owner file; text: the content that this run writes */
     owner who;
     pid_t process;
-    bool made, refreshes; /* made: this run has made the folder */
-    bool ends;            /* under the mutex */
+    bool made, refreshes; /* made: this run created the folder */
+    bool ends;            /* protected by the mutex */
     pthread_mutex_t mutex;
     pthread_cond_t ending;
     pthread_t thread;
 } own = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
 
-/* ---- who a run is ---- */
+/* ---- identifying a run ---- */
 
-/* The first line of a file of the system, or what a link of it says. "-": there is none. */
+/* Reads the first line of a system file, or the target of a symbolic link. The name becomes "-" if there is none. */
 static void read_name(char *name, size_t room, const char *path)
 {
     ssize_t length = readlink(path, name, room - 1);
@@ -68,10 +71,11 @@ static void read_name(char *name, size_t room, const char *path)
         strcpy(name, "-");
 }
 
-/* A process's state and time of start. False: there is none of this number, or it may not be looked at. */
+/* Reads the state and the start time of a process. Returns false if there is no such process or it may not be
+ * inspected. */
 static bool read_process(long process, char *state, unsigned long long *began)
 {
-    enum { STATE = 3, BEGAN = 22 }; /* fields of the line, from 1; the second ends with the last ')' */
+    enum { STATE = 3, BEGAN = 22 }; /* numbers of the line's fields, from 1; the second field ends with the last ')' */
     char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
     FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
@@ -106,7 +110,7 @@ static char *write_text(const owner *who)
                 who->attempt, who->host, who->boot, who->space, who->process, who->began);
 }
 
-/* False: it is no such text, as after a crash of the machine. */
+/* Returns false if the text is not a valid owner file, for example after a crash of the machine. */
 static bool read_text(owner *who, const char *written)
 {
     return sscanf(written,
@@ -115,7 +119,7 @@ static bool read_text(owner *who, const char *written)
                   who->job, &who->attempt, who->host, who->boot, who->space, &who->process, &who->began) == 7;
 }
 
-/* "process 71 on host1, of job 7f3a91c2, attempt 0", malloc'ed. */
+/* Returns a description such as "process 71 on host1, of job 7f3a91c2, attempt 0", malloc'ed. */
 static char *describe(const char *written)
 {
     owner who;
@@ -126,7 +130,7 @@ static char *describe(const char *written)
     return text("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
 }
 
-/* ---- the file ---- */
+/* ---- the owner file ---- */
 
 static void look(sight *seen, int file)
 {
@@ -142,7 +146,7 @@ static bool same(const sight *one, const sight *other)
            one->changed.tv_nsec == other->changed.tv_nsec;
 }
 
-/* The path still leads to the open file. */
+/* Returns true if the path still refers to the open file. */
 static bool is_there(int file)
 {
     struct stat open_one, named;
@@ -155,8 +159,8 @@ static bool lock(int file)
     return flock(file, LOCK_EX | LOCK_NB) == 0 || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK;
 }
 
-/* The file, open and locked: others lock it for moments only. `make`: if there is none. -1: there is none, or what is
- * wrong was said. */
+/* Opens and locks the file; other processes hold the lock only for moments. `make` creates it if it does not exist.
+ * Returns -1 if there is no file, or after an error, which has been printed. */
 static int open_locked(bool make)
 {
     for (int tries = 0;; tries++) {
@@ -186,8 +190,9 @@ static bool write_record(int file)
     return false;
 }
 
-/* Whether the file names this run, with what it says in `found`. One that cannot be read now may be read later: true
- * then. `renew`: others see that this run lives. */
+/* Returns true if the file names this run; its content is stored in *found. Also returns true if the file cannot be
+ * read now, since it may be readable later. `renew` updates the modification time, which shows that this run is
+ * alive. */
 static bool names_us(sight *found, bool renew)
 {
     int file = open(own.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -202,11 +207,12 @@ static bool names_us(sight *found, bool renew)
     return ours;
 }
 
-/* ---- whether the folder is free ---- */
+/* ---- deciding whether the folder is free ---- */
 
 typedef enum { FREE, HELD, FAR } verdict;
 
-/* A zombie writes nothing more. One that may not be looked at is there if signals find it. */
+/* A zombie process does not write any more. A process that may not be inspected counts as alive if a signal can be sent
+ * to it. */
 static bool lives(const owner *who)
 {
     char state;
@@ -216,7 +222,7 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* `still`: what was seen unchanged for as long as it takes; its text is empty if nothing was. */
+/* `still` is the content that has not changed for the required time; its text is empty if there is none. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;
@@ -232,9 +238,9 @@ static verdict judge(const sight *seen, const sight *still)
     return lives(&who) ? HELD : FREE;
 }
 
-/* Whether the file stays as it was seen, or goes, when the folder is to be judged anew. Looks every second. A look that
- * takes long, because the file server does not answer, says nothing of the run, which could not write either: the time
- * begins again. */
+/* Waits, and returns true if the file does not change for the required time; returns false if it changes or disappears
+ * and the folder must be judged again. It checks every second. A check that takes long, because the file server does
+ * not answer, proves nothing about the other run, which could not write either; the time then starts again. */
 static bool stands_still(const sight *seen)
 {
     char *holder = describe(seen->text);
@@ -244,7 +250,7 @@ static bool stands_still(const sight *seen)
         double before = now();
         sight again;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
-        if (names_us(&again, false)) /* it is there, and cannot be read */
+        if (names_us(&again, false)) /* the file exists and cannot be read */
             return false;
         if (!again.text[0])
             return true;
@@ -256,7 +262,8 @@ static bool stands_still(const sight *seen)
     return true;
 }
 
-/* How the run can be ended, malloc'ed. A job is known to the cspeed that started it, which may be on another host. */
+/* Returns advice for stopping the other run, malloc'ed. Only the cspeed that started a job knows it, and that may be on
+ * another host. */
 static char *way_to_stop(const char *written, bool here)
 {
     owner who;
@@ -279,7 +286,7 @@ static int refuse(const char *written, bool here)
     return TAKEN;
 }
 
-/* With the file open and locked. */
+/* Called with the file open and locked. */
 static int take(int file, const sight *seen, bool force)
 {
     owner who;
@@ -313,7 +320,7 @@ static int contend(bool force)
     }
 }
 
-/* ---- while the run lasts, and its end ---- */
+/* ---- renewing and releasing the file ---- */
 
 static void *refresh(void *unused)
 {
@@ -330,7 +337,7 @@ static void *refresh(void *unused)
     return unused;
 }
 
-/* Of exit(): a process that this one forked and that has run no program is not the run. */
+/* Called by exit(). A process that was forked from this one without executing another program is not the run. */
 static void release(void)
 {
     sight found;
@@ -346,7 +353,7 @@ static void release(void)
     if (file >= 0) {
         look(&found, file);
         if (strcmp(found.text, own.text) == 0 && unlink(own.path) == 0 && own.made)
-            rmdir(own.output); /* which fails if the run has left anything in it */
+            rmdir(own.output); /* fails, as intended, if the run has left any file in it */
         close(file);
     }
     free(own.output);
@@ -354,7 +361,8 @@ static void release(void)
     free(own.text);
 }
 
-/* No signal is for the thread: the program's own takes them, and writes its stack when the launcher asks for it. */
+/* Starts the thread that renews the file. It blocks all signals: the main thread handles them, and writes its stack
+ * when the launcher asks for it. */
 static void begin(void)
 {
     sigset_t all, before;

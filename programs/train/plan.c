@@ -1,4 +1,4 @@
-/* plan.c - the memory of each rank of a training that is not run. */
+/* plan.c - the memory plan: the memory that each rank of a training would need, without running it. */
 #include "train.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    const char *name, *key; /* for people; in JSON */
+    const char *name, *key; /* the name printed in the table; the key in JSON */
     size_t bytes;
 } line;
 
@@ -45,7 +45,7 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
     return true;
 }
 
-/* Ranks [from, to) hold the same. */
+/* Prints one row for the ranks [from, to), which need the same amounts. */
 static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
 {
     line lines[LINES];
@@ -73,10 +73,11 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
     putchar('}');
 }
 
-/* Ranks that hold the same are shown once. */
-void preview_show(cs_config *config, int64_t world_size, bool json)
+/* Ranks that need the same amounts are shown in one row. */
+void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    char *precision = text("%s", cs_config_get_string(config, "precision")); /* the configuration goes first */
+    /* copied, since the configuration is freed first */
+    char *precision = text("%s", cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
     cs_memory *memory = calloc((size_t)world_size, sizeof *memory);

@@ -1,4 +1,4 @@
-/* progress.c - one line that says how far the training is, drawn over and over on a terminal. */
+/* progress.c - the progress line, which is redrawn in place on a terminal. */
 #include "train.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Lines of the engine's own, which a line that is drawn over and over would swallow. */
+/* Returns true if the engine prints lines of its own, which a redrawn line would overwrite. */
 static bool engine_talks(const cs_config *config)
 {
     return cs_config_get_int(config, "steps_per_print") > 0 || cs_config_get_bool(config, "wall_clock_breakdown") ||
@@ -16,7 +16,7 @@ static bool engine_talks(const cs_config *config)
 
 void progress_open(progress *bar, const cs_config *config)
 {
-    const char *window = getenv("CSPEED_TERMINAL"); /* the launcher's, whose pipe hides the terminal */
+    const char *window = getenv("CSPEED_TERMINAL"); /* set by the launcher, which connects stdout to a pipe */
     bar->terminal = (window ? window[0] == '1' : isatty(STDOUT_FILENO)) && !engine_talks(config);
 }
 
@@ -27,7 +27,7 @@ void progress_end(progress *bar)
     bar->open = false;
 }
 
-/* Under the launcher standard output is a pipe, and COLUMNS says how wide the terminal behind it is. */
+/* Under the launcher, stdout is a pipe, and COLUMNS contains the width of the terminal. */
 static int terminal_width(void)
 {
     struct winsize window = { 0 };
@@ -39,11 +39,12 @@ static int terminal_width(void)
 
 enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
 
-/* The parts that fit into `room` columns, two spaces between them. Where room is short, those that are looked at least
- * are left out first; the step, the loss and how long it will last stay, and are cut only if they alone do not fit. */
+/* Joins the parts that fit into `room` columns, separated by two spaces. If the width is too small, the least important
+ * parts are omitted first. The step, the loss and the remaining time always stay; they are truncated if even they do
+ * not fit. */
 static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_BYTES])
 {
-    static const int dispensable[] = { 5, 3, 2, 4 }; /* of peak, norm, lr, tok/s */
+    static const int dispensable[] = { 5, 3, 2, 4 }; /* order of omission: share of peak, norm, lr, tok/s */
     int dropped = 0, used;
     for (;;) {
         used = 0;
@@ -73,7 +74,7 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
     snprintf(parts[5], PART_BYTES, "%.0f%% of peak", 100 * m->peak_share);
     snprintf(parts[6], PART_BYTES, "ETA %" PRId64 ":%02" PRId64, left / 60, left % 60);
     join_parts(parts, bar->terminal ? terminal_width() - 1 : LINE_BYTES - 1, line);
-    if (bar->terminal) /* a line that wraps could not be drawn over */
+    if (bar->terminal) /* a line that wraps could not be redrawn in place */
         printf("\r%s\033[K", line);
     else
         puts(line);

@@ -1,4 +1,4 @@
-/* sample_text.c - a sample of what was learnt, for who looks at the terminal. */
+/* sample_text.c - prints a sample of generated text at the end of a training. */
 #include "train.h"
 
 #include <ctype.h>
@@ -7,7 +7,8 @@
 
 enum { WINDOW = 128, TOKENS = 240 };
 
-/* The folder of this program with a slash, as one in the current folder would type it; empty where it is not known. */
+/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is the current
+ * folder or not known. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[4096];
@@ -21,8 +22,8 @@ static const char *find_folder(char *program, size_t room)
     return program + strlen(here) + 1;
 }
 
-/* Bytes are text; for another vocabulary there is `generate`. */
-void taste_print(cs_engine *engine, const cs_config *config)
+/* Prints a sample only for a vocabulary of bytes; for others, the program `generate` exists. */
+void sample_text_print(cs_engine *engine, const cs_config *config)
 {
     cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
     int64_t window = cs_config_get_int(config, "cspeed.data.seq_len");

@@ -1,4 +1,4 @@
-/* session.c - a training from its first line to its last: what it takes up, what a step brings, what is left of it. */
+/* session.c - one training run: resuming, the work of each step, and the final checkpoint and export. */
 #include "train.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 enum { FIT_STEPS = 6, WRONG_CONFIG = 78 };
 
-/* ---- what a step brings ---- */
+/* ---- after a step ---- */
 
 static double validate(session *run)
 {
@@ -23,7 +23,7 @@ static double validate(session *run)
     return loss;
 }
 
-/* Said when it is whole, which in the background is some steps later. */
+/* Reports a checkpoint when it is complete; with background saving, that is some steps later. */
 static void say_saved(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
@@ -51,9 +51,9 @@ static void save(session *run)
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
     progress_end(&run->progress);
-    if (status == CS_NOT_FINITE) /* training goes on without this checkpoint: cspeed.nan_patience ends it */
+    if (status == CS_NOT_FINITE) /* training continues without this checkpoint; cspeed.nan_patience ends it */
         complain("%s", cs_error());
-    else if (m.not_finite > 0) /* of the last step alone, whose parameters may be good all the same */
+    else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
         complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
                  "all the same; earlier checkpoints are kept: --tag goes back to one",
                  m.step);
@@ -70,7 +70,8 @@ static void take_fitted(session *run, int64_t steps)
     cs_set_total_steps(run->engine, steps);
 }
 
-/* After a few steps the speed is known, the first aside, which warms up; rank 0's clock decides for all. */
+/* Limits the number of steps by the time budget once the speed is known. The first step is excluded, since it includes
+ * warm-up. Rank 0's clock decides for all ranks. */
 static void fit_steps(session *run)
 {
     double wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
@@ -104,7 +105,7 @@ void session_step(session *run)
     fit_steps(run);
     bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
     double valid = check ? validate(run) : (double)NAN;
-    journal_write(&run->metrics, &m, valid);
+    metrics_file_write(&run->metrics, &m, valid);
     say_saved(run);
     if (!due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
         return;
@@ -114,9 +115,9 @@ void session_step(session *run)
         save(run);
 }
 
-/* ---- beginning ---- */
+/* ---- the start ---- */
 
-/* The number behind "key": in an object that `save` wrote; `fallback` where there is none. */
+/* Returns the number of the member `key` in an object that `save` wrote, or `fallback` if there is none. */
 static double number_after(const char *json, const char *key, double fallback)
 {
     char *quoted = text("\"%s\":", key), *end;
@@ -127,7 +128,7 @@ static double number_after(const char *json, const char *key, double fallback)
     return end > number ? value : fallback;
 }
 
-/* --tag without --load: the training goes back to that checkpoint of its own folder, once a job. */
+/* Handles --tag without --load: the training returns to that checkpoint of its own folder, once for each job. */
 static cs_status go_back(session *run, const char *tag, char **client)
 {
     cs_load_options back = { .rewind = true };
@@ -136,7 +137,7 @@ static cs_status go_back(session *run, const char *tag, char **client)
     return CS_OK;
 }
 
-/* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load or --tag names. */
+/* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */
 static void resume(session *run)
 {
     const char *load = cs_config_get_string(run->config, "cspeed.load");
@@ -156,7 +157,7 @@ static void resume(session *run)
     if (!run->source)
         return;
     int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
-    /* another run's budget is not this one's */
+    /* the time budget of another run does not apply to this one */
     if (fitted > 0 && run->source == run->output && !run->options.steps_given)
         take_fitted(run, fitted);
     run->best = number_after(client, "best_valid_loss", run->best);
@@ -182,14 +183,14 @@ static void introduce(const session *run)
         cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
 }
 
-/* Known before training, as its end would be too late to learn that the folder cannot be made. */
+/* Checked before training: its end would be too late to learn that the folder cannot be created. */
 static void check_export(session *run)
 {
     const char *folder = cs_config_get_string(run->config, "cspeed.export");
     bool asked = folder && is_rank_zero();
     bool there = asked && access(folder, F_OK) == 0;
     run->exported = folder;
-    if (cs_agree(run->engine, asked && !there && !outdir_is_free(folder)))
+    if (cs_agree(run->engine, asked && !there && !outdir_prepare_parent(folder)))
         exit(WRONG_CONFIG);
     if (!cs_agree(run->engine, there))
         return;
@@ -204,7 +205,7 @@ static void check_export(session *run)
     exit(WRONG_CONFIG);
 }
 
-/* Said now: the save that does not fit may be days away. */
+/* Printed at the start, since the save that does not fit may be days away. */
 static void check_room(const session *run)
 {
     int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval"), saves = 0;
@@ -225,17 +226,19 @@ session session_open(int count, char **argument)
     outdir_claim(run.output, run.options.force_output);
     progress_open(&run.progress, run.config);
     CS_MUST(cs_initialize(&run.engine, run.config, NULL));
-    run.options.steps_given = cs_agree(run.engine, run.options.steps_given); /* all ranks fit steps, or none */
+    /* either all ranks limit the number of steps by time, or none */
+    run.options.steps_given = cs_agree(run.engine, run.options.steps_given);
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
-    run.steps = cs_config_get_int(run.config, "cspeed.steps"); /* with cspeed.epochs, known now that the data is */
+    /* with cspeed.epochs, the number of steps is known only after the data is opened */
+    run.steps = cs_config_get_int(run.config, "cspeed.steps");
     introduce(&run);
     outdir_prepare(run.engine, run.output, run.options.fresh);
     resume(&run);
     check_export(&run);
     check_room(&run);
-    run.metrics = journal_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
+    run.metrics = metrics_file_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
     run.started = now();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
@@ -248,7 +251,7 @@ session session_open(int count, char **argument)
 
 /* ---- the end ---- */
 
-/* From the last checkpoint, which where nothing was left to do is the one this run began with. */
+/* Exports the last checkpoint. If no step was left to do, that is the checkpoint from which this run resumed. */
 static void export(session *run)
 {
     bool idle = run->first >= run->steps && run->source;
@@ -272,7 +275,7 @@ void session_close(session *run)
     progress_end(&run->progress);
     cs_log_summary(run->engine);
     export(run);
-    taste_print(run->engine, run->config);
+    sample_text_print(run->engine, run->config);
     if (run->metrics)
         fclose(run->metrics);
     cs_data_close(run->valid);

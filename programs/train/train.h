@@ -1,4 +1,4 @@
-/* train.h - what the files of this program say to each other. */
+/* train.h - the functions that the files of this program share. */
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
@@ -13,50 +13,54 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
 double now(void);                                                          /* seconds */
 
-/* arguments.c: the resolved configuration; what ends here, like --help, does not return */
+/* arguments.c: reads the command line and resolves the configuration; does not return after options such as --help */
 typedef struct {
-    bool fresh, force_output, steps_given, plan, json; /* json: the plan is */
-    int64_t world_size;                                /* of the plan */
+    bool fresh, force_output, steps_given, plan, json; /* json: print the plan as JSON */
+    int64_t world_size;                                /* the world size for which the plan is made */
 } command_line;
 cs_config *arguments_read(int count, char **argument, command_line *options);
 
-/* plan.c: takes the configuration over */
-_Noreturn void preview_show(cs_config *config, int64_t world_size, bool json);
+/* plan.c: prints the memory plan; takes ownership of the configuration */
+_Noreturn void plan_show(cs_config *config, int64_t world_size, bool json);
 
 /* outdir.c */
-int outdir_make_above(char *path); /* every folder above the last slash; errno of the last that could not be, or 0 */
-void outdir_claim(const char *output, bool force); /* before anything of it is read or written; may not return */
+/* creates the folders above the last slash; returns the errno value of the last error, or 0 */
+int outdir_make_above(char *path);
+/* call before anything in the folder is read or written; exits the process on an error */
+void outdir_claim(const char *output, bool force);
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
-bool outdir_is_free(const char *folder); /* else says why */
-/* Whether an attempt of this job before this one (--max_restarts) has gone back to the tag already, so that what was
- * saved since is not given up again; outdir_mark_back says that this one has. */
+/* creates the parent folders; prints the reason and returns false if the folder cannot be created in them */
+bool outdir_prepare_parent(const char *folder);
+/* Returns true if an earlier attempt of this job (--max_restarts) has already returned to the checkpoint of --tag, so
+ * that newer checkpoints are not discarded again. outdir_mark_back records that this attempt has done so. */
 bool outdir_went_back(cs_engine *engine, const char *output);
 void outdir_mark_back(const char *output);
 
-/* owner.c: one run at a time writes an output folder. A program of yours that saves without this is not protected. */
+/* owner.c: ensures that only one run at a time writes to an output folder. A program that saves without these calls is
+ * not protected. */
 #define OWNER_FILE ".cspeed-owner"
-/* Rank 0's: this process has the folder from now to its end; 0, or an exit code when another run has it, which was said
- * then. `made`: this run has made the folder, and nothing is lost if it is removed while it is empty. */
+/* Called on rank 0: this process owns the folder until its end. Returns 0, or an exit code if another run owns it,
+ * after printing a message. `made`: this run created the folder, so it is removed at the end if it is empty. */
 int owner_take(const char *output, bool made, bool force);
-void owner_check(cs_engine *engine); /* ends the run if another one has taken the folder. Collective */
+void owner_check(cs_engine *engine); /* ends the run if another run has taken the folder; collective */
 
 /* progress.c */
 typedef struct {
-    bool terminal, open; /* open: a line is drawn and not ended */
+    bool terminal, open; /* open: a line is drawn and has not ended yet */
     double last;
 } progress;
 void progress_open(progress *bar, const cs_config *config);
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
 void progress_end(progress *bar);
 
-/* metrics_file.c: NULL is none */
-FILE *journal_open(const char *output, const char *name, int64_t step);
-void journal_write(FILE **file, const cs_metrics *m, double valid_loss);
+/* metrics_file.c: a NULL file means that no metrics are written */
+FILE *metrics_file_open(const char *output, const char *name, int64_t step);
+void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss);
 
 /* sample_text.c */
-void taste_print(cs_engine *engine, const cs_config *config);
+void sample_text_print(cs_engine *engine, const cs_config *config);
 
-/* session.c: a training from its first line to its last */
+/* session.c: one training run */
 typedef struct {
     cs_engine *engine;
     cs_config *config;
@@ -65,16 +69,16 @@ typedef struct {
     FILE *metrics;
     progress progress;
     char *output;
-    const char *source;   /* the folder of the checkpoint that this run began with; NULL: none */
+    const char *source;   /* the folder of the checkpoint from which this run resumed; NULL: none */
     const char *exported; /* the Hugging Face folder to write at the end; NULL: none */
     int64_t steps;
-    int64_t first; /* the step this run began at */
-    bool fitted;   /* steps follow from this machine's speed */
-    int64_t saved; /* the step last said to be saved; -1: none */
+    int64_t first; /* the first step of this run */
+    bool fitted;   /* the number of steps is derived from the speed of this machine */
+    int64_t saved; /* the last step whose checkpoint was reported; -1: none */
     double best, started, warm;
 } session;
 session session_open(int count, char **argument);
-void session_step(session *run); /* behind each optimizer step */
+void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
 
 #endif

@@ -378,7 +378,7 @@ static int die_in_capture(rank_state *state)
 enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
 
 /* said: by one rank at least, since the one that runs out of time first ends the other. codes, ANY: a rank may miss
- * that another dies as it ends, or not. */
+ * that another dies as it ends, or not. Rank 1 may be lost in its first collective before rank 0 has begun that. */
 static const struct {
     int ranks;
     const char *fault; /* of the emulator; "": none */
@@ -390,7 +390,7 @@ static const struct {
     { 2, "1 init die", 60, sum_once, { LOST, KILLED }, "rank 1 was lost (while this rank was in the connection of" },
     { 2, "1 init fail", 60, sum_once, { LOST, LOST }, "NCCL failed in the connection of the ranks: remote process" },
     { 2, "1 init hang", 2, sum_once, { LOST, LOST }, "the connection of the ranks over NCCL did not return" },
-    { 2, "1 collective die", 60, sum_once, { LOST, KILLED }, "rank 1 was lost (while this rank was in all_reduce" },
+    { 2, "1 collective die", 60, sum_once, { LOST, KILLED }, "rank 1 was lost (while this rank was in " },
     { 2, "1 collective fail", 60, sum_once, { LOST, LOST }, "NCCL failed in all_reduce: remote process exited" },
     { 2, "1 collective hang", 2, sum_once, { LOST, LOST }, "all_reduce over NCCL did not return within 2 seconds" },
     { 2, "1 error fail", 60, sum_and_stay, { LOST, LOST }, "NCCL failed in " },

@@ -114,7 +114,9 @@ START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
     char *out = train(1, 1, O3 "--steps 200");
-    ck_assert_msg(count_of(out, "warning: step ") == 1 && count_of(out, "keep fp32 masters") == 2, "%.3000s", out);
+    /* Steps may be finite again for a while; each streak of others is reported once, and the end once more. */
+    int streaks = count_of(out, "warning: step ");
+    ck_assert_msg(streaks >= 1 && count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
     /* the last step comes before patience ends: its parameters are finite, and no step from them is */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");

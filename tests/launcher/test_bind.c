@@ -1,4 +1,4 @@
-/* test_bind.c - cores to ranks: on machines that are only described, and on this one. */
+/* test_bind.c - binding ranks to cores, on synthetic machines and on this one. */
 #include "suite.h"
 
 #include "plan/bind.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two NUMA nodes of four cores with two threads each, numbered as hwloc numbers its synthetic machine. */
+/* Two NUMA nodes, each with four cores of two threads, numbered as hwloc numbers a synthetic machine. */
 #define MACHINE "pack:2 numa:1 l3:2 core:2 pu:2"
 
 static void describe_machine(cl_cores *cores, int quota)
@@ -25,7 +25,8 @@ static const struct {
     int ranks, mode;
     const char *list;
     int quota;
-    const char *result; /* each rank's CPUs / threads, apart by blanks; "free": not bound, with threads */
+    /* the CPUs and number of threads of each rank, separated by spaces; "free/N": not bound, with N threads */
+    const char *result;
     int code;
 } table[] = {
     { 1, CL_BIND_AUTO, "", 16, "0-15/8", 0 },
@@ -33,7 +34,8 @@ static const struct {
     { 3, CL_BIND_AUTO, "", 16, "0-5/3 6-11/3 12-15/2", 0 },
     { 8, CL_BIND_AUTO, "", 16, "0-1/1 2-3/1 4-5/1 6-7/1 8-9/1 10-11/1 12-13/1 14-15/1", 0 },
     { 16, CL_BIND_AUTO, "", 16, "0/1 1/1 2/1 3/1 4/1 5/1 6/1 7/1 8/1 9/1 10/1 11/1 12/1 13/1 14/1 15/1", 0 },
-    { 2, CL_BIND_AUTO, "", 4, "free/2 free/2", 0 }, /* a quota says how much, not where */
+    /* a CPU quota limits the amount of CPU time, not the choice of cores */
+    { 2, CL_BIND_AUTO, "", 4, "free/2 free/2", 0 },
     { 4, CL_BIND_AUTO, "", 2, "free/1 free/1 free/1 free/1", 0 },
     { 2, CL_BIND_CORE, "", 4, "0-7/2 8-15/2", 0 },
     { 2, CL_BIND_CORE, "0,2,4,6", 16, "0,2/2 4,6/2", 0 },
@@ -43,7 +45,7 @@ static const struct {
     { 17, CL_BIND_CORE, "", 16, "", CL_CODE_SLOTS },
     { 1, CL_BIND_CORE, "0,99", 16, "", CL_CODE_SLOTS },
     { 2, CL_BIND_NUMA, "", 16, "0-7/4 8-15/4", 0 },
-    { 3, CL_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* none straddles */
+    { 3, CL_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* no rank spans two NUMA nodes */
     { 1, CL_BIND_NUMA, "", 16, "0-15/8", 0 },
     { 4, CL_BIND_SOCKET, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
     { 4, CL_BIND_L3, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
@@ -54,17 +56,17 @@ static const struct {
     { 2, CL_BIND_NONE, "", 16, "free free", 0 },
 };
 
-static void write_seats(const cl_seats *seats, char *text, size_t size)
+static void write_binding(const cl_binding *binding, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < seats->count; i++) {
+    for (int i = 0; i < binding->count; i++) {
         char cores[128] = "free";
-        if (seats->bound)
-            cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
+        if (binding->bound)
+            cl_cores_print(&binding->list[i].cpus, cores, sizeof cores);
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", cores);
-        if (seats->tell_threads)
-            used += (size_t)snprintf(text + used, size - used, "/%d", seats->list[i].threads);
+        if (binding->set_threads)
+            used += (size_t)snprintf(text + used, size - used, "/%d", binding->list[i].threads);
     }
 }
 
@@ -75,18 +77,18 @@ START_TEST(machines)
     unsetenv("KMP_AFFINITY");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_cores cores;
-        cl_seats seats;
+        cl_binding binding;
         char text[512];
         cl_order order = { .rank_count = table[i].ranks, .bind = table[i].mode };
         snprintf(order.core_list, sizeof order.core_list, "%s", table[i].list);
         describe_machine(&cores, table[i].quota);
-        int code = cl_bind_share(&seats, &order, &cores, NULL);
+        int code = cl_bind_share(&binding, &order, &cores, NULL);
         ck_assert_msg(code == table[i].code, "row %zu: %d %s", i, code, cs_error());
         if (code)
             continue;
-        write_seats(&seats, text, sizeof text);
+        write_binding(&binding, text, sizeof text);
         ck_assert_msg(strcmp(text, table[i].result) == 0, "row %zu: %s, not %s", i, text, table[i].result);
-        cl_bind_free(&seats);
+        cl_bind_free(&binding);
     }
     unsetenv("HWLOC_SYNTHETIC");
 }
@@ -95,28 +97,28 @@ END_TEST
 START_TEST(what_is_told)
 {
     cl_cores cores;
-    cl_seats seats;
+    cl_binding binding;
     char *environment[] = { (char *)(size_t) "OMP_NUM_THREADS=3", NULL };
     cl_order order = { .rank_count = 2, .first_rank = 4, .bind = CL_BIND_CORE };
     unsetenv("OMP_NUM_THREADS");
     describe_machine(&cores, 16);
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert_str_eq(seats.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
-    cl_bind_free(&seats);
-    order.environment = environment; /* a value that is given stays */
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert(!seats.tell_threads);
-    cl_bind_free(&seats);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert_str_eq(binding.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
+    cl_bind_free(&binding);
+    order.environment = environment; /* a value that the user has set is kept */
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert(!binding.set_threads);
+    cl_bind_free(&binding);
     environment[0] = (char *)(size_t) "KMP_AFFINITY=compact";
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), CL_CODE_USAGE);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), CL_CODE_USAGE);
     order.bind = CL_BIND_AUTO;
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert(!seats.bound);
-    cl_bind_free(&seats);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert(!binding.bound);
+    cl_bind_free(&binding);
 }
 END_TEST
 
-/* Each rank next to its GPU. */
+/* Each rank is bound to cores near its GPU. */
 START_TEST(devices)
 {
     static const struct {
@@ -126,28 +128,29 @@ START_TEST(devices)
         { 2, { 1, 0 }, "8-15/4 0-7/4" },
         { 4, { 0, 1, 0, 1 }, "0-3/2 8-11/2 4-7/2 12-15/2" },
         { 3, { 1, 1, 1 }, "8-11/2 12-13/1 14-15/1" },
-        { 2, { 0, 7 }, "0-7/4 8-15/4" }, /* no cores of ours there: as without GPUs */
+        /* none of the allowed cores is near that GPU, so the binding is that without GPUs */
+        { 2, { 0, 7 }, "0-7/4 8-15/4" },
     };
     unsetenv("OMP_NUM_THREADS");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_cores cores;
-        cl_seats seats;
+        cl_binding binding;
         char text[256];
         cl_order order = { .rank_count = rows[i].ranks };
         describe_machine(&cores, 16);
-        ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, rows[i].homes), 0);
-        write_seats(&seats, text, sizeof text);
+        ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, rows[i].homes), 0);
+        write_binding(&binding, text, sizeof text);
         ck_assert_str_eq(text, rows[i].result);
-        cl_bind_free(&seats);
+        cl_bind_free(&binding);
     }
 }
 END_TEST
 
-/* DeepSpeed's ranges. */
+/* The core ranges of DeepSpeed's --bind_core_list. */
 START_TEST(ranges)
 {
     static const struct {
-        const char *text, *cores; /* NULL: refused */
+        const char *text, *cores; /* NULL: the list is refused */
     } rows[] = {
         { "0,2-4,6,8-9", "0,2-4,6,8-9" },
         { "1, 3", "1,3" },
@@ -184,15 +187,15 @@ START_TEST(ranges)
 }
 END_TEST
 
-/* Every way of binding works here, and no core is two ranks'. */
+/* Every way of binding works on this machine, and no core is given to two ranks. */
 START_TEST(this_machine)
 {
     for (int mode = CL_BIND_AUTO; mode <= CL_BIND_L3; mode++) {
-        cl_seats seats;
+        cl_binding binding;
         cl_order order = { .rank_count = 1, .bind = mode };
-        ck_assert_msg(cl_bind_deal(&seats, &order) == 0, "%s", cs_error());
-        ck_assert_int_ge(seats.list[0].threads, 1);
-        cl_bind_free(&seats);
+        ck_assert_msg(cl_bind_assign(&binding, &order) == 0, "%s", cs_error());
+        ck_assert_int_ge(binding.list[0].threads, 1);
+        cl_bind_free(&binding);
     }
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* test_cut.c - hosts in network namespaces: a link that is cut, and one that is slow, under a job over SSH. */
+/* test_cut.c - jobs over SSH between network namespaces, with a link that is cut and with one that is slow. */
 #include "cluster.h"
 #include "jobs.h"
 #include "shell.h"
@@ -20,7 +20,7 @@ static job start(const char *script)
                  "--env=CSPEED_TEST_MARK", "/bin/sh", "-c", script);
 }
 
-/* Each side is alone: the front blames the node, and the node ends its ranks by itself. */
+/* Neither side sees the other: the front reports a lost node, and the node ends its ranks by itself. */
 START_TEST(a_cut_link)
 {
     shell_enter();
@@ -46,7 +46,7 @@ START_TEST(a_cut_link)
 }
 END_TEST
 
-/* Late messages are no silence: the job lives, and every byte comes. */
+/* Late messages do not count as silence: the job continues, and every byte of output arrives. */
 START_TEST(a_slow_link)
 {
     shell_enter();

@@ -1,4 +1,5 @@
-/* test_envfile.c - environment files and what else is sent to ranks: DeepSpeed's table, corrected. */
+/* test_envfile.c - environment files and other variables that are sent to ranks, with corrections of DeepSpeed's
+ * rules. */
 #include "suite.h"
 #include "shell.h"
 
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 static const struct {
-    const char *text, *result, *fault; /* result: NAME=value and so on, apart by '|' */
+    const char *text, *result, *fault; /* result: NAME=value and so on, separated by '|' */
 } table[] = {
     { "A=1", "A=1", NULL },
     { "A = 1", "A=1", NULL },
@@ -51,7 +52,8 @@ static const struct {
     { "exported=1", "exported=1", NULL },
     { "A=\"${CS_TEST_OWN}\"", "A=${CS_TEST_OWN}", NULL },
 
-    { "CS_TEST_NOT_THERE", NULL, "f:1:18: CS_TEST_NOT_THERE alone copies the value it has here, but here it has none" },
+    { "CS_TEST_NOT_THERE", NULL,
+      "f:1:18: CS_TEST_NOT_THERE without a value copies the variable of this machine, but it is not set here" },
     { "1A=2", NULL, "f:1:1: a line is NAME=value" },
     { "A-B=2", NULL, "f:1:2: A is not followed by '='" },
     { "A B=2", NULL, "f:1:3: A is not followed by '='" },
@@ -220,7 +222,7 @@ START_TEST(another_name)
     ck_assert_ptr_nonnull(find(&env, "B"));
     check_entry(&env, "C", "here", "mine:1");
     cl_env_free(&env);
-    setenv("CSPEED_ENV_FILE", ".deepspeed_env", 1); /* ours comes first */
+    setenv("CSPEED_ENV_FILE", ".deepspeed_env", 1); /* our file takes precedence */
     ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "A", "usual", ".deepspeed_env:1");
     check_entry(&env, "C", NULL, NULL);
@@ -261,7 +263,7 @@ START_TEST(prefixes_and_secrets)
     check_entry(&env, "NCCL_API_KEY", "x y", "--env (caller)");
     check_entry(&env, "LD_LIBRARY_PATH", "x y", "--env (caller)");
     check_entry(&env, "MLFLOW_URI", "x y", "--env (pattern)");
-    check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern must say what it means */
+    check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern must be specific */
     check_entry(&env, "CSPEED_JOB_ID", NULL, NULL);
     cl_env_free(&env);
     options.env = (cl_repeated){ { "*TOKEN*" }, 1 };
@@ -303,7 +305,7 @@ START_TEST(faults_of_all_sources)
 }
 END_TEST
 
-/* The example is a file that can be read, with a line for every case of the grammar. */
+/* ds_env.example can be read, and it contains a line for every case of the grammar. */
 START_TEST(the_example)
 {
     size_t size;

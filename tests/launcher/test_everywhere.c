@@ -1,4 +1,4 @@
-/* test_everywhere.c - `cspeed ssh` and `cspeed check` from the command line, on hosts of a private sshd. */
+/* test_everywhere.c - `cspeed ssh` and `cspeed check` as commands, on hosts of a private sshd. */
 #include "suite.h"
 #include "cluster.h"
 #include "shell.h"

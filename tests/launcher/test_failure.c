@@ -1,4 +1,4 @@
-/* test_failure.c - the last words about a job, and result.json. */
+/* test_failure.c - the failure report of a job, and result.json. */
 #include "suite.h"
 
 #include "fake.h"
@@ -13,7 +13,7 @@
 
 #define MILLISECOND INT64_C(1000000)
 
-enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 }; /* as wait tells them: a signal, or an exit code times 256 */
+enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 }; /* values of a wait status: a signal, or an exit code times 256 */
 
 static fake job;
 static char *text;
@@ -39,7 +39,7 @@ static const char *last_line(void)
     return at;
 }
 
-/* Rank `first` fails with the status, the others are stopped half a second later. */
+/* Creates a job in which rank `first` fails with the status; the others are stopped half a second later. */
 static cl_front *broken(int first, int status)
 {
     cl_front *front = fake_front(&job);
@@ -74,18 +74,18 @@ START_TEST(a_rank_that_died)
 }
 END_TEST
 
-/* Of programs that are not cspeed's, which tell nothing. */
+/* Programs that do not use cspeed send no progress records, and the report then omits progress. */
 START_TEST(nothing_told_is_not_said)
 {
     cl_front *front = broken(3, SEGV);
     for (int rank = 0; rank < front->worker_count; rank++) {
-        front->workers[rank].told = 0;
+        front->workers[rank].beat_at = 0;
         front->workers[rank].beat = (cl_link_beat){ .step = -1, .age = -1 };
         front->workers[rank].end.beat = (cl_link_beat){ .step = -1, .age = -1 };
     }
     text = cl_failure_text(front);
     check_has("\nfirst failure   rank 3");
-    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "not known"), "%s", text);
     free(text);
     front->first = -1;
     front->first_node = 0;
@@ -93,7 +93,7 @@ START_TEST(nothing_told_is_not_said)
     strcpy(front->why, "node 0 (w0) was lost");
     text = cl_failure_text(front);
     check_has("\nfirst failure   node 0 (w0) was lost\n");
-    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "not known"), "%s", text);
     free(text);
 }
 END_TEST
@@ -109,14 +109,15 @@ START_TEST(causes_and_hints)
         { KILL, 3, 4, "", { "SIGKILL", "want of memory (oom_kill 3 -> 4)", "the host's memory ran out" } },
         { KILL, 3, 3, "", { "SIGKILL", "not sent by cspeed\n", "something outside the job killed it" } },
         { KILL, -1, -1, "", { "SIGKILL", "not sent by cspeed\n", "`dmesg`" } },
-        { SEGV, 3, 4, "", { "SIGSEGV", "not sent by cspeed\n", "native code" } }, /* the kills were others */
+        /* the kernel's out-of-memory kills were of other processes */
+        { SEGV, 3, 4, "", { "SIGSEGV", "not sent by cspeed\n", "native code" } },
         { SEGV | 128, -1, -1, "", { "SIGSEGV", "; core dumped\n", "gdb" } },
         { 7 * EXIT, -1, -1, "x: CUDA out of memory", { "exit code 7\n", "GPU's memory", "micro-batch" } },
         { 1 * EXIT, -1, -1, "NCCL WARN timeout", { "exit code 1: a failure\n", "NCCL_DEBUG=INFO", "" } },
         { 1 * EXIT, -1, -1, "bind: Address already in use", { "exit code 1", "--master_port", "" } },
         { 75 * EXIT, -1, -1, "", { "another rank was lost", "ranks lost each other", "" } },
         { 139 * EXIT, -1, -1, "", { "exit code 139, as a shell reports SIGSEGV", "", "" } },
-        { 127 * EXIT, -1, -1, "", { "a program was not found", "the program is not there", "" } },
+        { 127 * EXIT, -1, -1, "", { "a program was not found", "the program does not exist", "" } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char tail[64];
@@ -146,7 +147,7 @@ START_TEST(others_that_failed)
 }
 END_TEST
 
-/* A rank's end as its agent tells it: `after` milliseconds behind the start. */
+/* Reports the end of a rank as its agent does, `after` milliseconds after the start. */
 static void tell_end(cl_front *front, int rank, int status, int after, const char *tail)
 {
     char bytes[sizeof(cl_link_end) + 64];
@@ -158,7 +159,7 @@ static void tell_end(cl_front *front, int rank, int status, int after, const cha
     cl_workers_take(front, rank, &message, now);
 }
 
-/* The same rank is named in whatever order the agents tell of the four. */
+/* The report names the same rank in every order in which the agents report the four ends. */
 START_TEST(the_first_failure_is_the_one_that_tells_why)
 {
     static const struct {
@@ -180,7 +181,7 @@ START_TEST(the_first_failure_is_the_one_that_tells_why)
         for (int order = 0; order < 256; order++) {
             int ranks[] = { order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6 & 3 };
             if ((1 << ranks[0] | 1 << ranks[1] | 1 << ranks[2] | 1 << ranks[3]) != 15)
-                continue; /* no permutation */
+                continue; /* this is not a permutation */
             cl_front *front = fake_front(&job);
             front->phase = CL_RUNNING;
             for (int i = 0; i < FAKE_RANKS; i++)
@@ -242,13 +243,14 @@ START_TEST(no_rank_is_to_blame)
 }
 END_TEST
 
-/* What ranks have told of a checkpoint is said, in this attempt or an earlier one, unless it would not help. */
+/* The report mentions a checkpoint that ranks have saved, in this attempt or an earlier one, unless resuming would not
+ * help. */
 START_TEST(the_way_on)
 {
     static const struct {
         int64_t beat, end, before;
         int status;
-        const char *words; /* NULL: nothing is said */
+        const char *words; /* NULL: the report does not mention a checkpoint */
     } cases[] = {
         { 0, 0, 0, SEGV, NULL },
         { 21, 0, 0, SEGV, "step 20\n" },
@@ -330,7 +332,7 @@ START_TEST(a_remote_tail_is_kept_here)
     text = shell_read("failed/attempt_2.3.err", NULL);
     ck_assert_str_eq(text, "its last words\n");
     free(text);
-    front->first = 0; /* of this machine: the log itself is here */
+    front->first = 0; /* for a rank of this machine, the report names the log file itself */
     snprintf(path, sizeof path, "%s", "its last words\n");
     front->workers[0].tail = path;
     text = cl_failure_text(front);
@@ -424,7 +426,7 @@ START_TEST(states)
     ck_assert_ptr_null(json_object_get(json_array_get(ranks, 3), "step"));
     json_decref(state);
     free(text);
-    front->workers = NULL; /* while agents are joining */
+    front->workers = NULL; /* the state while agents are joining */
     front->worker_count = 0;
     text = cl_result_state(front);
     state = json_loads(text, 0, NULL);

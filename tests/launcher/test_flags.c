@@ -1,5 +1,6 @@
-/* test_flags.c - launch flags: DeepSpeed's and torchrun's spellings, the environment's, origins, refusals; and that the
- * manual and the completions know every flag and command. */
+/* test_flags.c - launch flags: the spellings of DeepSpeed and torchrun, environment variables, origins and errors.
+ *
+ * Also checks that the manual page and the shell completions contain every flag and command. */
 #include "suite.h"
 #include "shell.h"
 
@@ -18,7 +19,7 @@ enum { MOST_WORDS = 64 };
 static char line[4096];
 static char *words[MOST_WORDS];
 
-/* Splits at blanks and reads. */
+/* Splits the text at spaces and reads the flags. */
 static int read_flags(cl_options *options, const char *text)
 {
     int count = 1;
@@ -84,7 +85,7 @@ START_TEST(deepspeed)
     ck_assert_str_eq(o.ranks, "4");
     ck_assert_int_eq(o.min_elastic_nodes, 1);
     ck_assert_int_eq(o.max_elastic_nodes, 3);
-    /* its defaults, spelled out */
+    /* DeepSpeed's defaults, written out */
     expect(&o, "--num_nodes -1 --num_gpus -1 --min_elastic_nodes -1 --max_elastic_nodes -1 --node_rank -1 --include= "
                "--exclude= --master_addr= --launcher_args=");
     ck_assert(!o.nodes && !o.ranks && !o.node_rank && !o.include && !o.master_addr && o.max_elastic_nodes == 0);
@@ -141,7 +142,7 @@ START_TEST(values)
     ck_assert_str_eq(o.prefix, "");
     expect(&o, "--launcher mpich");
     ck_assert_int_eq(o.launcher, CL_BY_MPICH);
-    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* the last wins */
+    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* the last value is used */
     ck_assert(o.launcher == CL_BY_SLURM && o.grace_seconds == 2);
 }
 END_TEST
@@ -151,7 +152,7 @@ START_TEST(environment)
     cl_options o;
     setenv("PET_NNODES", "2", 1);
     setenv("PET_MASTER_ADDR", "pet", 1);
-    setenv("PET_GRACE", "1", 1); /* torchrun has no such flag */
+    setenv("PET_GRACE", "1", 1); /* torchrun has no such flag, so its variable has no effect */
     setenv("PET_STANDALONE", "0", 1);
     setenv("CSPEED_MASTER_ADDR", "ours", 1);
     setenv("CSPEED_HOSTFILE", "hf", 1);
@@ -159,7 +160,7 @@ START_TEST(environment)
     setenv("CSPEED_QUIET", "0", 1);
     setenv("CSPEED_GRACE", "", 1);
     setenv("CSPEED_JOB_ID", "j", 1);
-    setenv("CSPEED_ENV_FILE", "x", 1); /* names .cspeed_env, and is no flag */
+    setenv("CSPEED_ENV_FILE", "x", 1); /* the variable names the environment file; it is not a flag */
     expect(&o, "--nproc_per_node 2");
     ck_assert_str_eq(o.nodes, "2");
     ck_assert_str_eq(cl_options_origin("num_nodes"), "PET_NNODES");
@@ -170,11 +171,11 @@ START_TEST(environment)
     ck_assert(o.no_ssh && !o.standalone && !o.quiet && o.grace_seconds == 30 && o.env_files.count == 0);
     ck_assert_str_eq(o.job_id, "j");
     ck_assert_str_eq(cl_options_origin("num_gpus"), "--nproc_per_node");
-    setenv("CSPEED_ATTEMPT", "0", 1); /* inside a rank that id is the outer job's */
+    setenv("CSPEED_ATTEMPT", "0", 1); /* within a rank, the id is that of the outer job */
     expect(&o, "--master_addr flag --rdzv_timeout 5");
     ck_assert_str_eq(o.master_addr, "flag");
     ck_assert_ptr_null(o.job_id);
-    setenv("PET_RDZV_ENDPOINT", "end:1", 1); /* a flag beats what another flag's variable says */
+    setenv("PET_RDZV_ENDPOINT", "end:1", 1); /* a flag takes precedence over the variable of another flag */
     expect(&o, "--master_addr flag");
     ck_assert_str_eq(o.master_addr, "flag");
     ck_assert_str_eq(cl_options_origin("master_addr"), "--master_addr");
@@ -314,7 +315,7 @@ static void look_up(const char *name, const char *value, const char *text, void 
     ck_assert_msg(strstr(plain, flag) != NULL, "the manual does not know %s", flag);
 }
 
-/* Without roff's marks. */
+/* Removes the markup of roff. */
 static void make_plain(char *text)
 {
     char *to = text;
@@ -349,20 +350,20 @@ START_TEST(the_manual_is_whole)
 }
 END_TEST
 
-/* `offers` is among the completions of the words, the last of which is being typed; or, with a '!', is not. */
+/* `offers` is among the completions for the words, of which the last is being typed; with a '!', it is not. */
 static const struct {
     const char *words, *offers;
 } typed[] = {
     { "--hostf", "--hostfile" },
     { "--host_key s", "strict" },
     { "--num_gpus 2 --no_", "--no_ssh" },
-    { "--log_dir = logs --no_", "--no_ssh" }, /* bash makes three words of --log_dir=logs */
+    { "--log_dir = logs --no_", "--no_ssh" }, /* bash splits --log_dir=logs into three words */
     { "run --no_", "--no_ssh" },
-    { "train --no_", "!--no_ssh" }, /* they are not train's */
+    { "train --no_", "!--no_ssh" }, /* launch flags are not flags of train */
     { "--num_gpus 2 ps --no_", "!--no_ssh" },
     { "--stop", "--stop_signal" },
-    { "--autotun", "!--autotuning" }, /* refused */
-    { "--node_rank ", "!R" },         /* stands for a number */
+    { "--autotun", "!--autotuning" }, /* a refused flag is not offered */
+    { "--node_rank ", "!R" },         /* R is a placeholder for a number */
 };
 
 START_TEST(completions_exist)

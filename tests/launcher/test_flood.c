@@ -1,5 +1,6 @@
-/* test_flood.c - strangers open connections to the join port of a --no_ssh job as fast as two threads can, while every
- * core is busy with other work: no node is lost, and the job still obeys its signals and its deadlines. */
+/* test_flood.c - a --no_ssh job survives a flood of connections to its join port while every core is busy.
+ *
+ * Two threads open connections as fast as they can. No node is lost, and the job still obeys signals and deadlines. */
 #include "jobs.h"
 #include "ports.h"
 #include "suite.h"
@@ -16,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* OPEN: connections that one thread holds open at a time; it closes the oldest for each new one. */
+/* OPEN: connections that one thread holds open at the same time; it closes the oldest for each new one */
 enum { THREADS = 2, OPEN = 200, SPINNERS_A_CORE = 3, WIDE_MARGIN = 10 };
 
 static int port;
 
-/* ---- the flood: a process of its own ------------------------------------------------------------ */
+/* ---- the flood, a separate process -------------------------------------------------------------- */
 
 static void *open_connections(void *unused)
 {
@@ -30,7 +31,7 @@ static void *open_connections(void *unused)
         size_t count;
     } said[] = { { "", 0 },
                  { "GET / HTTP/1.0\r\n\r\n", 18 },
-                 { "CSJN\3\1\0\177", 8 } }; /* the last: the head of a hello whose body never comes */
+                 { "CSJN\3\1\0\177", 8 } }; /* the last one: the head of a hello message without its body */
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -74,7 +75,7 @@ static pid_t start_flood(void)
 static void stop_flood(pid_t pid)
 {
     int status;
-    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0); /* it has flooded until now */
+    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0); /* the flood was still running until now */
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
 }
@@ -112,7 +113,7 @@ START_TEST(before_the_start_a_signal_is_obeyed)
     begin();
     pid_t flood = start_flood();
     job here = start_node("0", "60", "true");
-    jobs_await("logs"); /* its signals are taken by then */
+    jobs_await("logs"); /* at this point the job handles its signals */
     sleep(1);
     double asked = jobs_seconds();
     kill(here.pid, SIGTERM);
@@ -139,7 +140,7 @@ START_TEST(before_the_start_the_deadline_is_kept)
 }
 END_TEST
 
-/* The second node comes through the flood; the first attempt fails, and so there is a restart under it too. */
+/* The second node joins during the flood. The first attempt fails, so a restart also happens during the flood. */
 static const char fails_once[] = "touch up.$CSPEED_ATTEMPT.$RANK; sleep 3; test $CSPEED_ATTEMPT = 1 -o $RANK = 0";
 
 START_TEST(no_node_is_lost)
@@ -159,7 +160,7 @@ START_TEST(no_node_is_lost)
 }
 END_TEST
 
-/* A node is killed during the run and comes again, through the flood, for the second attempt. */
+/* A node is killed during the run and joins again, during the flood, for the second attempt. */
 static const char waits[] = "touch up.$CSPEED_ATTEMPT.$RANK; while ! test -e done; do sleep 0.1; done";
 
 START_TEST(a_lost_node_comes_again_and_a_running_job_obeys)

@@ -1,4 +1,4 @@
-/* test_hostplan.c - jobs planned: hosts, slots, ranks, bounds, which node this is, where they meet. */
+/* test_hostplan.c - the plan of a job: hosts, slots, ranks, limits, the rank of this node, and the master address. */
 #include "suite.h"
 #include "shell.h"
 
@@ -46,7 +46,7 @@ static void forget(void)
         unsetenv(variables[i]);
 }
 
-/* "A=1 B=2", set for one plan. */
+/* Sets the variables "A=1 B=2" for one plan. */
 static void set_variables(const char *text)
 {
     char copy[1024];
@@ -70,7 +70,7 @@ static int make(cl_plan *plan, const char *text)
     return code ? code : cl_hostplan_make(plan, &options);
 }
 
-/* FIRST_RANK=HOST:SLOTS, apart by blanks. */
+/* Prints the plan as FIRST_RANK=HOST:SLOTS, separated by spaces. */
 static void write_plan(const cl_plan *plan, char *text, size_t size)
 {
     size_t used = 0;
@@ -85,7 +85,8 @@ static void write_plan(const cl_plan *plan, char *text, size_t size)
 }
 
 static const struct {
-    const char *variables, *flags, *plan, *fault; /* plan: FIRST_RANK=HOST:SLOTS ...; fault: with its code in front */
+    /* plan: FIRST_RANK=HOST:SLOTS ...; fault: the error, preceded by its code */
+    const char *variables, *flags, *plan, *fault;
 } table[] = {
     { "", "--hosts a:2,b:1", "0=a:0,1 2=b:0", NULL },
     { "", "--hosts a:2,b:1,c:3 --num_nodes 2", "0=a:0,1 2=b:0", NULL },
@@ -97,11 +98,11 @@ static const struct {
     { "", "--hosts a:1,b:1 --num_gpus 2", NULL,
       "69 --num_gpus 2: a has 1 slot; ask for 1 or fewer, or add "
       "--oversubscribe\n--num_gpus 2: b has 1 slot" },
-    { "", "--hosts a:1,b:1 --num_nodes 3", NULL, "69 3 nodes are asked for (--num_nodes), but --hosts has 2" },
-    { "", "--num_nodes 2", NULL, "69 2 nodes are asked for (--num_nodes), but this machine has 1; name the others by" },
+    { "", "--hosts a:1,b:1 --num_nodes 3", NULL, "69 3 nodes are requested (--num_nodes), but --hosts has 2" },
+    { "", "--num_nodes 2", NULL, "69 2 nodes are requested (--num_nodes), but this machine has 1; name the others by" },
     { "", "--hosts a:1 -i b", NULL, "65 --include: b is not among the hosts of --hosts" },
-    { "", "--hosts a:1,b:1 --launcher local", NULL, "64 --launcher local starts ranks on this machine alone, but" },
-    { "", "-H /nowhere/hosts", NULL, "66 /nowhere/hosts: there is no such hostfile" },
+    { "", "--hosts a:1,b:1 --launcher local", NULL, "64 --launcher local starts ranks only on this machine, but" },
+    { "", "-H /nowhere/hosts", NULL, "66 /nowhere/hosts: the hostfile does not exist" },
     { "", "--standalone --num_gpus 1", "0=localhost:0", NULL },
     { "CSPEED_HOSTFILE=/nowhere/hosts", "--standalone --num_gpus 1", "0=localhost:0", NULL },
     { "CSPEED_HOSTFILE=/nowhere/hosts", "", NULL, "66 /nowhere/hosts" },
@@ -115,8 +116,8 @@ static const struct {
     { "", "--hosts a:2,b:2 --no_ssh --node_rank 1", "0=a:0,1 2=b:0,1", NULL },
     { "", "--hosts a:2,b:2 --no_ssh --node_rank 2", NULL, "64 this is node 2 as --node_rank says, but the job has" },
     { "", "--hosts a:2,b:2 --no_ssh", NULL, "64 which node is this?" },
-    { "", "--no_ssh --nnodes 2", NULL, "64 where do the nodes meet?" },
-    { "", "--no_ssh --master_addr x", NULL, "64 how many nodes?" },
+    { "", "--no_ssh --nnodes 2", NULL, "64 no master address: without" },
+    { "", "--no_ssh --master_addr x", NULL, "64 unknown number of nodes: without" },
     { "", "--no_ssh --nnodes 3 --nproc_per_node 1 --master_addr x", "0=node0:0 1=node1:0 2=node2:0", NULL },
     { "PET_NNODES=2 PET_NPROC_PER_NODE=1 MASTER_ADDR=m MASTER_PORT=5", "--no_ssh", "0=node0:0 1=node1:0", NULL },
     { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr x", "0=node0:0 1=node1:0", NULL },
@@ -130,7 +131,7 @@ static const struct {
       "0=a:0,1,2,3 4=b:0,1,2,3", NULL },
     { "SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=1(x2) SLURM_JOB_CPUS_PER_NODE=2(x2)", "--nproc_per_node 4", NULL,
       "69 --nproc_per_node 4: a has 1 slot" },
-    { "SLURM_JOB_NODELIST=a[1", "", NULL, "65 SLURM_JOB_NODELIST: \"a[1\" is no list of nodes" },
+    { "SLURM_JOB_NODELIST=a[1", "", NULL, "65 SLURM_JOB_NODELIST: \"a[1\" is not a list of nodes" },
     { "SLURM_JOB_NODELIST=a,b", "--hosts c:1", "0=c:0", NULL },
     { "SLURM_JOB_NODELIST=a,b", "--standalone --num_gpus 1", "0=localhost:0", NULL },
     { "SLURM_JOB_NODELIST=a,b CSPEED_ATTEMPT=0", "--num_gpus 1", "0=localhost:0", NULL },
@@ -199,13 +200,13 @@ START_TEST(ranks_after_a_loss)
     static const struct {
         int places[4], count, code, nodes, ranks;
     } rows[] = {
-        { { 1, 2 }, 2, 0, 2, 4 },                      /* a is lost */
-        { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* it is back, the last */
-        { { 2 }, 1, 0, 1, 1 },                         /* c alone */
-        { { 0, 1, 2, 3 }, 4, CL_CODE_DISAGREE, 1, 1 }, /* more than there are: the plan stays as it is */
+        { { 1, 2 }, 2, 0, 2, 4 },                      /* node a is lost */
+        { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* node a has returned; it is the last one */
+        { { 2 }, 1, 0, 1, 1 },                         /* only node c is present */
+        { { 0, 1, 2, 3 }, 4, CL_CODE_DISAGREE, 1, 1 }, /* more nodes than exist: the plan is not changed */
         { { 0, 3 }, 2, CL_CODE_DISAGREE, 1, 1 },
         { { -1 }, 1, CL_CODE_DISAGREE, 1, 1 },
-        { { 1, 1 }, 2, CL_CODE_DISAGREE, 1, 1 }, /* one twice */
+        { { 1, 1 }, 2, CL_CODE_DISAGREE, 1, 1 }, /* one node is named twice */
         { { 0 }, 0, CL_CODE_DISAGREE, 1, 1 },
     };
     cl_plan plan;
@@ -230,7 +231,7 @@ START_TEST(which_node)
     static const struct {
         const char *variables, *flags;
         int rank;
-        const char *origin; /* or the sentence, when rank is -2 */
+        const char *origin; /* or the error, if rank is -2 */
     } rows[] = {
         { "PET_NODE_RANK=1", "--hosts a,b", 1, "PET_NODE_RANK" },
         { "JOB_COMPLETION_INDEX=1", "--hosts a,b", 1, "JOB_COMPLETION_INDEX" },
@@ -310,7 +311,7 @@ START_TEST(where_they_meet)
 }
 END_TEST
 
-/* A port that was given, also where nodes come to it. */
+/* A port that the user gives, also when nodes connect to that port. */
 START_TEST(the_port_of_the_ranks)
 {
     static const struct {
@@ -342,7 +343,8 @@ START_TEST(the_port_of_the_ranks)
 }
 END_TEST
 
-/* A host that is not this machine is remote, even alone; another loopback address is another machine. */
+/* A host that is not this machine is remote, even if it is the only one; another loopback address is another
+ * machine. */
 START_TEST(what_is_here)
 {
     cl_plan plan;
@@ -376,7 +378,7 @@ START_TEST(names_and_digests)
     snprintf(id, sizeof id, "%s", first.id);
     cl_hostplan_free(&first);
     ck_assert_int_eq(make(&second, "--hosts a:2,b:2 --no_ssh --node_rank 1 x y"), 0);
-    ck_assert(cl_hostplan_digest(&second) == digest); /* another node of the same job */
+    ck_assert(cl_hostplan_digest(&second) == digest); /* this is another node of the same job */
     ck_assert_str_eq(second.id, id);
     cl_hostplan_free(&second);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -397,7 +399,7 @@ START_TEST(names_and_digests)
 }
 END_TEST
 
-/* Without GPUs: as many ranks as cores may be asked for, and "gpu" names what is missing. */
+/* Without GPUs, as many ranks as cores may be requested, and an error about "gpu" says what is missing. */
 START_TEST(this_machine)
 {
     cl_plan plan;
@@ -450,7 +452,7 @@ static void add_name(const char *name, void *argument)
 START_TEST(node_lists)
 {
     static const struct {
-        const char *list, *names; /* NULL: refused */
+        const char *list, *names; /* NULL: the list is refused */
     } rows[] = {
         { "a", "a " },
         { "a,b", "a b " },
@@ -479,7 +481,7 @@ START_TEST(node_lists)
 }
 END_TEST
 
-/* ---- what is printed ---- */
+/* ---- the printed plan ---- */
 
 START_TEST(json)
 {
@@ -522,8 +524,8 @@ START_TEST(json)
 }
 END_TEST
 
-/* What pdsh's shell makes of arguments, none of it happens: they are in the plan byte for byte. */
-/* As `cspeed run` would read them: flags behind the word too. */
+/* Nothing that the shell of pdsh would do to arguments happens: they are in the plan byte for byte. */
+/* Reads the command line as `cspeed run` does: flags may also follow the command's word. */
 START_TEST(plans_of_run)
 {
     static const char *const rows[][2] = {
@@ -568,7 +570,7 @@ START_TEST(arguments)
     char command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
     size_t size;
     shell_enter();
-    for (int i = 0; i < COUNT; i++) { /* one a file, since a shell stands between */
+    for (int i = 0; i < COUNT; i++) { /* each in its own file, since a shell processes the command */
         snprintf(path, sizeof path, "a%d", i);
         shell_write(path, given[i]);
         snprintf(path, sizeof path, " \"$(cat a%d)\"", i);

@@ -1,4 +1,4 @@
-/* test_hosts.c - hostfiles and lists of hosts: what is taken, and every fault with its place. */
+/* test_hosts.c - hostfiles and host lists: what is accepted, and that every error names its line. */
 #include "suite.h"
 
 #include "codes.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "w0:0,1 w1:3" */
+/* Prints the hosts as "w0:0,1 w1:3". */
 static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
@@ -24,7 +24,7 @@ static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 }
 
 static const struct {
-    const char *text, *hosts, *fault; /* of hosts and fault one is NULL; a fault is a part of the sentence */
+    const char *text, *hosts, *fault; /* exactly one of hosts and fault is NULL; fault is a part of the error */
 } table[] = {
     { "worker-1 slots=2", "worker-1:0,1", NULL },
     { "worker-1\tslots=2\n", "worker-1:0,1", NULL },
@@ -61,9 +61,9 @@ static const struct {
     { "slots=4", NULL, "hf:1:1: a line begins with the host's name, not with slots=4" },
     { "this is bad slots=1", NULL, "hf:1:6: \"is\": only KEY=VALUE" },
     { "missingslots", NULL, "hf:1:1: missingslots: how many slots?" },
-    { "w0 slots=1\nw1 slots=1\nw0 slots=2", NULL, "hf:3:1: w0 stands here twice" },
-    { "w0 slots=1\nW0. slots=1", NULL, "hf:2:1: W0. stands here twice" },
-    { "::1 slots=1\n[0:0:0:0:0:0:0:1] slots=1", NULL, "hf:2:1: 0:0:0:0:0:0:0:1 stands here twice" },
+    { "w0 slots=1\nw1 slots=1\nw0 slots=2", NULL, "hf:3:1: w0 is listed twice" },
+    { "w0 slots=1\nW0. slots=1", NULL, "hf:2:1: W0. is listed twice" },
+    { "::1 slots=1\n[0:0:0:0:0:0:0:1] slots=1", NULL, "hf:2:1: 0:0:0:0:0:0:0:1 is listed twice" },
     { "", NULL, "hf: names no host" },
     { "# nothing\n\n", NULL, "hf: names no host" },
     { "w0 slots=1 slot=2", NULL, "hf:1:12: slot= is not known here; the nearest is slots" },
@@ -74,7 +74,7 @@ static const struct {
     { "w0 gpus=3-1", NULL, "hf:1:4: gpus=3-1: numbers and spans" },
     { "w0 gpus=1,", NULL, "hf:1:4: gpus=1,: numbers and spans" },
     { "w0 slots=4 max_slots=2", NULL, "hf:1:1: w0: max_slots=2 is less than slots=4" },
-    { "w0 slots=1 env.1X=2", NULL, "hf:1:12: env.1X: that is no name of a variable" },
+    { "w0 slots=1 env.1X=2", NULL, "hf:1:12: env.1X: that is not the name of a variable" },
     { "w0 slots=1 addr=-oProxyCommand", NULL, "addr=-oProxyCommand: that is none" },
     { "-oProxyCommand=x slots=1", NULL, "hf:1:1: a line begins with the host's name" },
     { "-x slots=1", NULL, "hf:1:1: \"-x\" is no host name" },
@@ -176,7 +176,7 @@ START_TEST(files)
 {
     cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_read(&hosts, "/nowhere/hosts"), CL_CODE_NO_FILE);
-    ck_assert_str_eq(cs_error(), "/nowhere/hosts: there is no such hostfile");
+    ck_assert_str_eq(cs_error(), "/nowhere/hosts: the hostfile does not exist");
     ck_assert_int_eq(cl_hosts_read(&hosts, "/"), CL_CODE_NO_FILE);
     ck_assert_int_eq(cl_hosts_read(&hosts, CS_SOURCE "/configs/hosts.example"), 0);
     ck_assert_int_gt(hosts.count, 1);
@@ -199,7 +199,7 @@ START_TEST(lists)
         { "a:2,", NULL, "--hosts:1:5: a host's name is expected here" },
         { "a:2,,b", NULL, "--hosts:1:5: a host's name is expected here" },
         { "", NULL, "--hosts:1:1: a host's name is expected here" },
-        { "a:2,a:1", NULL, "a stands here twice" },
+        { "a:2,a:1", NULL, "a is listed twice" },
         { "a:x", NULL, "a=x: a whole number" },
         { "a:1:2", NULL, "a=1:2: a whole number" },
     };
@@ -240,7 +240,7 @@ START_TEST(here_and_elsewhere)
     host.name = other;
     ck_assert(!cl_hosts_is_here(&host));
     host.address = (char *)(size_t) "127.0.0.1";
-    ck_assert(cl_hosts_is_here(&host)); /* the address decides */
+    ck_assert(cl_hosts_is_here(&host)); /* the address decides whether the host is this machine */
 }
 END_TEST
 

@@ -1,5 +1,4 @@
-/* test_inspect.c - cspeed inspect, verify and diff: what they say of whole, unfinished, damaged and foreign
- * checkpoints. */
+/* test_inspect.c - cspeed inspect, verify and diff on complete, incomplete, damaged and foreign checkpoints. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -17,7 +16,7 @@
 
 #define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 
-/* Runs it; the exit code and a word of what was printed must be these. */
+/* Runs the command and checks its exit code and that its output contains the words. */
 static void expect(int code, const char *words, const char *command)
 {
     int got = shell_run("%s/cspeed %s", CS_BIN, command);
@@ -51,11 +50,12 @@ START_TEST(tags_are_listed)
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
     expect(0, "c                          *        20", "inspect out");
-    expect(0, "\ncut                                 20", "inspect out"); /* the folder, which is not its tag */
+    /* the row shows the folder's name, which is not its tag */
+    expect(0, "\ncut                                 20", "inspect out");
     expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");
     ck_assert_uint_eq(json_array_size(rows), 5);
-    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* c, which stands before cut */
+    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* the row of c, which comes before the row of cut */
     ck_assert_str_eq(text_of(rows, 1, "status"), "DAMAGED");
     ck_assert_str_eq(text_of(rows, 2, "tag"), "a b");
     ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(rows, 2), "step")), 10);
@@ -101,7 +101,7 @@ START_TEST(tensors_and_numbers)
     expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
     expect(0, "client state {\"a\": 1}", "inspect out --tag t");
 
-    json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json"); /* 131 + 7 i + 29, i from 0 to 11 */
+    json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json"); /* 131 + 7 i + 29, for i from 0 to 11 */
     ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), 160);
     ck_assert_double_eq(json_number_value(json_object_get(stats, "max")), 237);
     ck_assert_double_eq_tol(json_number_value(json_object_get(stats, "mean")), 198.5, 1e-12);
@@ -140,7 +140,7 @@ START_TEST(what_is_not_finite_is_counted)
 }
 END_TEST
 
-/* Every region: manifest, texts, header, padding, data; several damages at once are all named. */
+/* Damages every region: manifest, texts, header, padding and data. If there are several damages, all are reported. */
 START_TEST(damage_is_named)
 {
     static const char *const shard = "out/t/weights/shard-00001-of-00001.safetensors";
@@ -192,7 +192,7 @@ START_TEST(damage_is_named)
 }
 END_TEST
 
-/* A part of the manifest is another, and its checksum right: what is no checkpoint for loading is none for verify. */
+/* Changes a part of the manifest and corrects its checksum. What cannot be loaded must not pass verify either. */
 static void alter_manifest(const char *from, const char *to)
 {
     char *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
@@ -229,15 +229,15 @@ START_TEST(verify_and_load_agree)
         expect(65, rows[i][2], "verify out");
         ck_assert_int_eq(saved_load("out", "t", NULL), CS_BAD_FILE);
         ck_assert_msg(strstr(cs_error(), rows[i][2]) != NULL, "%s", cs_error());
-        if (!strstr(rows[i][2], "8 bytes")) /* inspect reads no text */
+        if (!strstr(rows[i][2], "8 bytes")) /* inspect does not read the texts */
             expect(0, "DAMAGED", "inspect out");
     }
     shell_leave();
 }
 END_TEST
 
-/* Stopped in the middle of its reading, which another delay meets on another machine, it finds nothing when it goes on.
- */
+/* The command is stopped while it reads, with a different delay for each machine; the checkpoint is gone when it
+ * continues. */
 START_TEST(removed_while_it_is_read)
 {
     enum { COUNT = 16 << 20, MOST = 400 };
@@ -270,7 +270,7 @@ START_TEST(differences_are_told)
     shell_enter();
     saved_save_ranks(2, SAVED_FLAT, "one", "t", 1);
     saved_save_ranks(3, SAVED_EACH, "two", "t", 1);
-    expect(0, "12 of 12 tensors are the same", "diff one two"); /* whatever ranks saved them */
+    expect(0, "12 of 12 tensors are the same", "diff one two"); /* the ranks that saved them do not matter */
     save_floats("a", a, 6);
     save_floats("b", b, 6);
     save_floats("c", a, 5);
@@ -285,8 +285,8 @@ START_TEST(differences_are_told)
 }
 END_TEST
 
-/* A tensor much larger than the memory allowed. Where even a small one does not fit under the limit (a sanitizer's own
- * memory), there is nothing to show. */
+/* A tensor is much larger than the allowed memory. If even a small one does not fit into the limit, because of a
+ * sanitizer's own memory, there is nothing to test. */
 START_TEST(memory_stays_flat)
 {
     enum { COUNT = 48 << 20, LIMIT_KB = 120000 };
@@ -315,7 +315,7 @@ START_TEST(memory_stays_flat)
 }
 END_TEST
 
-/* Other programs' checkpoints are refused by name, by loading too. */
+/* Checkpoints of other programs are refused with the name of their format, also by loading. */
 START_TEST(foreign_checkpoints)
 {
     static const char *const rows[][2] = {

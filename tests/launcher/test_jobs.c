@@ -1,4 +1,4 @@
-/* test_jobs.c - the commands about jobs, with a job that runs: ps, status, logs, stop, clean; and report. */
+/* test_jobs.c - the commands for running jobs: ps, status, logs, stop, clean; and report. */
 #include "suite.h"
 
 #include "node/leftover.h"
@@ -19,14 +19,14 @@
 
 enum { LIMIT_SECONDS = 30 };
 
-static char *text; /* what the last command printed */
+static char *text; /* the output of the last command */
 
 static void check_has(const char *part)
 {
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%s", part, text);
 }
 
-/* Its output goes to a file, and into `text`. */
+/* Runs a command; its output goes to a file and into `text`. */
 static void command(int code, const char *line)
 {
     int got = shell_run("%s/cspeed %s", CS_BIN, line);
@@ -109,7 +109,7 @@ START_TEST(stop_now_does_not_wait_for_the_grace)
     pid_t job = start_job("deaf", "trap '' TERM; touch up.$RANK; while :; do sleep 0.1; done");
     await_file("up.0");
     await_file("up.1");
-    command(0, "stop deaf --now"); /* the grace is 30 s, the limit of this test less */
+    command(0, "stop deaf --now"); /* the grace period is 30 s, and the time limit of this test is shorter */
     ck_assert_int_eq(shell_wait(job), 130);
     shell_leave();
 }
@@ -163,7 +163,7 @@ START_TEST(logs_of_jobs_that_have_ended)
         const char *says;
     } cases[] = {
         { "logs ab12", 0, "0| new\n1| newer\n" },
-        { "logs run_1", 0, "0| new\n1| newer\n" }, /* an id with a '_' */
+        { "logs run_1", 0, "0| new\n1| newer\n" }, /* an id that contains a '_' */
         { "logs latest", 0, "0| new\n1| newer\n" },
         { "logs ./cspeed_runs/latest --rank=1", 0, "newer\n" },
         { "logs -f latest --rank 0", 0, "oldest\nold\nnew\n" },
@@ -193,7 +193,7 @@ START_TEST(logs_of_jobs_that_have_ended)
 }
 END_TEST
 
-/* A pid that is this test's, with another start: that of an agent which is gone. */
+/* The process id is this test's, the start time is not: the mark belongs to an agent that no longer exists. */
 static const char *dead_agent(void)
 {
     static char mark[CL_LEFTOVER_MARK];
@@ -216,7 +216,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     pid_t deaf = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
                              "sleep 1003; sleep 1003'",
                              gone);
-    /* of agents that live: this test stands for one, whether a job of that name runs here or not */
+    /* marks of agents that are alive; this test serves as one, whether or not a job of that name runs here */
     char agent[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
@@ -227,7 +227,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     check_has("`cspeed clean --yes` ends them");
     ck_assert_ptr_null(strstr(text, "lives"));
     ck_assert_int_eq(waitpid(left, NULL, WNOHANG), 0);
-    /* children of this test: they are reaped while the command looks whether they are gone */
+    /* These are children of this test, which must reap them while the command checks whether they have ended. */
     pid_t cleaner = shell_start("%s/cspeed clean --yes", CS_BIN);
     ck_assert_int_eq(shell_wait(left), 128 + SIGTERM);
     ck_assert_int_eq(shell_wait(deaf), 128 + SIGKILL);
@@ -250,7 +250,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
 }
 END_TEST
 
-/* A process whose agent may live is spared, and so is one of another user. */
+/* A process whose agent may be alive is spared, and so is a process of another user. */
 START_TEST(what_is_not_certain_is_not_left_over)
 {
     static const char *const marks[] = { "%d:1", "%d:0:pid:[1]", "%d:1:pid:[1]time:[1]", "1:1:pid:[1]", "" };
@@ -262,7 +262,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
         snprintf(mark, sizeof mark, marks[i], getpid());
         pids[i] = shell_start("env 'CSPEED_AGENT=%s' sleep 1005", mark);
     }
-    /* a program that its user may not read cannot be dumped: its folder in /proc is root's */
+    /* A program that its user may not read cannot be dumped; its folder in /proc then belongs to root. */
     ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
     ck_assert_int_eq(shell_run("cp $(command -v sleep) rest && chmod 711 . rest"), 0);
     pids[MARKS] = geteuid() == 0 ? shell_start("env CSPEED_AGENT=%s setpriv --reuid 65534 --clear-groups %s/rest 1006",
@@ -280,7 +280,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
 }
 END_TEST
 
-/* Where /proc does not tell, a process is not taken for gone: one that runs but is hidden, as by hidepid. */
+/* If /proc does not show a process that still runs, as with hidepid, the process does not count as ended. */
 START_TEST(only_a_process_that_has_ended_is_gone)
 {
     struct rlimit limit;
@@ -301,8 +301,8 @@ START_TEST(only_a_process_that_has_ended_is_gone)
 }
 END_TEST
 
-/* All of a job's cspeed processes are killed at once. Its ranks end with them; what they had started, in sessions of
- * their own, is ended when the next job begins on this host, and nothing else is. */
+/* All cspeed processes of a job are killed at the same time. Its ranks end with them. Processes that the ranks had
+ * started in sessions of their own are ended when the next job begins on this host; no other process is. */
 START_TEST(the_next_job_ends_what_is_left)
 {
     char word[64], kept[64];
@@ -338,7 +338,7 @@ START_TEST(the_next_job_ends_what_is_left)
 }
 END_TEST
 
-/* A job's entry names this process as its front, which answers nothing. */
+/* Writes the entry of a job whose front is this process, which does not answer. */
 static void write_entry(const char *id, const char *hosts)
 {
     char path[128], entry[1024];
@@ -350,7 +350,7 @@ static void write_entry(const char *id, const char *hosts)
     shell_write(path, entry);
 }
 
-/* However long a name or a list of hosts is. */
+/* Columns keep their width however long a name or a list of hosts is. */
 START_TEST(columns_stay_columns)
 {
     enter();
@@ -373,13 +373,13 @@ START_TEST(columns_stay_columns)
 }
 END_TEST
 
-/* The job runs all the same, and says who will not find it. */
+/* The job still runs, and it says which commands will not find it. */
 START_TEST(a_registry_that_cannot_be_used)
 {
     enter();
     ck_assert_int_eq(shell_run("mkdir -m 0777 cspeed"), 0);
     command(0, "-q --num_gpus 1 /bin/echo it ran");
-    check_has("is not a folder of yours alone");
+    check_has("is not a private folder of this user");
     check_has("`cspeed ps`, `status` and `stop` do not find it");
     check_has("it ran\n");
     shell_leave();
@@ -403,7 +403,7 @@ START_TEST(the_report)
     }
     json_decref(report);
     command(0, "report");
-    ck_assert_ptr_null(strchr(text, '\033')); /* no terminal, no colours */
+    ck_assert_ptr_null(strchr(text, '\033')); /* the output is not a terminal, so it has no colours */
     command(64, "report --json --all_hosts");
     check_has("not supported: --json with --all_hosts, because");
     command(64, "report --jsno");

@@ -1,8 +1,8 @@
 /* test_launch.c - the cspeed command with real processes and real kills.
  *
- * Every job runs in a folder of its own and carries a mark in its environment, by which processes that should
- * be gone are looked for in /proc. Ranks say by files how far they are, so that nothing depends on time; the
- * waits are limits alone. This program is also one of the ranks: with CSPEED_TEST_ROLE set it plays that part. */
+ * Every job runs in its own folder. Its processes carry a mark in their environment, by which the tests search /proc
+ * for processes that should have ended. Ranks report their progress through files, so that nothing depends on time;
+ * waits are only upper limits. This program is also one of the ranks: with CSPEED_TEST_ROLE it plays that role. */
 #include "jobs.h"
 #include "ports.h"
 #include "suite.h"
@@ -32,12 +32,12 @@ static char self[512];
 
 static int play(const char *role, int count, char **arguments)
 {
-    if (strcmp(role, "arguments") == 0) { /* each rank writes them down, each behind its length */
+    if (strcmp(role, "arguments") == 0) { /* each rank writes its arguments to a file, each preceded by its length */
         FILE *file = fopen(strcmp(getenv("RANK"), "0") == 0 ? "zero" : "one", "w");
         for (int i = 1; i < count; i++)
             fprintf(file, "%zu:%s;", strlen(arguments[i]), arguments[i]);
         fclose(file);
-    } else if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7, rank 0 waits for it */
+    } else if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7 while rank 0 waits for it */
         bool dies = strcmp(getenv("RANK"), "1") == 0;
         cs_beat_step(7);
         cs_beat_enter(dies ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER);
@@ -47,13 +47,13 @@ static int play(const char *role, int count, char **arguments)
         if (dies)
             raise(SIGKILL);
         pause();
-    } else if (strcmp(role, "stall") == 0) { /* rank 1 is late for a collective that rank 0 waits in */
+    } else if (strcmp(role, "stall") == 0) { /* rank 1 is late for a collective in which rank 0 waits */
         bool late = strcmp(getenv("RANK"), "1") == 0;
         cs_beat_step(3);
         if (!late)
             cs_beat_enter(CS_BEAT_ALL_REDUCE);
         pause();
-    } else if (strcmp(role, "port") == 0) { /* rank 0 may listen where the launcher holds the port */
+    } else if (strcmp(role, "port") == 0) { /* rank 0 may listen on the port that the launcher holds */
         struct sockaddr_in address = { .sin_family = AF_INET };
         int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
         address.sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT")));
@@ -108,7 +108,7 @@ START_TEST(exit_codes)
 }
 END_TEST
 
-/* What stands behind the program's own arguments, by the way it is started. */
+/* The --local_rank argument that follows the program's own arguments, for each way of starting the program. */
 START_TEST(the_local_rank_argument)
 {
     static const struct {
@@ -160,7 +160,7 @@ START_TEST(environment_of_ranks)
 }
 END_TEST
 
-/* Whatever a rank has and the caller has not stands in ds_env.example. */
+/* Every variable that a rank has and the caller does not is documented in ds_env.example. */
 START_TEST(environment_is_documented)
 {
     jobs_begin();
@@ -276,13 +276,13 @@ START_TEST(programs_are_found)
         const char *program;
         int code;
         const char *says;
-        const char *command; /* before it; NULL: none */
+        const char *command; /* the command in front of it; NULL: none */
     } cases[] = {
         { "cs-test-tool", 0, "from path", "run" },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
-        { "stat", 64, "is status meant?", NULL },          /* coreutils has a program of that name, */
-        { "comm", 64, "`cspeed run comm` starts ", NULL }, /* and of this one */
+        { "stat", 64, "is status meant?", NULL },          /* coreutils has programs with both of these names, */
+        { "comm", 64, "`cspeed run comm` starts ", NULL }, /* so the second message names the command that runs it */
         { "train.py", 64, "`cspeed run python3 train.py`", NULL },
         { "train.py", 127, "`cspeed run python3 train.py`", "run" },
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
@@ -310,7 +310,7 @@ START_TEST(programs_are_found)
         free(here.out);
         free(here.err);
     }
-    RUN(nested, "-q", "--num_gpus", "1", "cspeed", "version"); /* beside the binary */
+    RUN(nested, "-q", "--num_gpus", "1", "cspeed", "version"); /* the binary is found in the folder of cspeed */
     jobs_check_code(&nested, 0);
     setenv("PATH", before, 1);
     free(before);
@@ -391,7 +391,7 @@ START_TEST(ranks_have_cores_of_their_own)
 }
 END_TEST
 
-/* However it is given. */
+/* The port that is used, for each way of giving one. */
 START_TEST(the_port_that_is_given)
 {
     static const char *const rows[][3] = { { "--num_gpus=1", "--standalone", "" },
@@ -401,7 +401,7 @@ START_TEST(the_port_that_is_given)
         snprintf(port, sizeof port, "%d", ports_free("127.0.0.1"));
         snprintf(flag, sizeof flag, "--master_port=%s", port);
         snprintf(wanted, sizeof wanted, "port %s\n", port);
-        setenv("MASTER_PORT", i % 2 ? port : "9", 1); /* the flag wins */
+        setenv("MASTER_PORT", i % 2 ? port : "9", 1); /* the flag takes precedence */
         jobs_begin();
         RUN(here, "-q", "--prefix", "", "--master_addr=127.0.0.1", rows[i / 2][0], rows[i / 2][1],
             i / 2 ? rows[1][2] : "-q", i % 2 ? "-q" : flag, SHELL, "echo port $MASTER_PORT");
@@ -424,7 +424,7 @@ START_TEST(ports_do_not_clash)
     jobs_begin();
     job first = START("--num_gpus", "1", "--master_port", port, SHELL, "touch up; sleep 1000");
     jobs_await("up");
-    pid_t second = fork(); /* not into the files of the first */
+    pid_t second = fork(); /* the second job must not write into the files of the first */
     if (second == 0) {
         int null = open("/dev/null", O_WRONLY);
         dup2(null, 1);
@@ -463,7 +463,7 @@ static void check_mode(const char *path, mode_t mode)
                   facts.st_mode & 0777, mode);
 }
 
-/* What ranks print follows umask, and nobody but the user may change it. */
+/* The modes of log files follow umask, and only the user may write to them. */
 START_TEST(modes_of_logs)
 {
     static const struct {
@@ -489,7 +489,7 @@ START_TEST(modes_of_logs)
 }
 END_TEST
 
-/* `made` is what stands there before the job begins; "kept" is a file of the user's that must stay as it is. */
+/* `made` exists before the job begins; "kept" is a file of the user that must not change. */
 static const struct {
     const char *made;
     int code;
@@ -497,7 +497,7 @@ static const struct {
 } places[] = {
     { "ln -s ../../kept logs/attempt_0/0.out", 73, "logs/attempt_0/0.out is a symbolic link" },
     { "ln -s ../../none logs/attempt_0/1.err", 73, "logs/attempt_0/1.err is a symbolic link" },
-    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is no regular file" },
+    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is not a regular file" },
     { "mkdir logs/attempt_0/0.err", 73, "logs/attempt_0/0.err cannot be written: Is a directory" },
     { "ln -s ../kept logs/result.json", 0, "result.json is a symbolic link" },
     { "mkdir far; rm -r logs; ln -s far logs", 0, "" },
@@ -555,23 +555,23 @@ START_TEST(a_standstill_is_named)
     jobs_begin();
     double began = jobs_seconds();
     job here = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", self);
-    ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3); /* limit, what is granted, grace and start */
+    ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3); /* time limit, allowance, grace period and start */
     jobs_check_code(&here, 125);
     jobs_check_has(here.err, "all_reduce");
     jobs_check_has(here.err, "C stack of rank 1");
-    jobs_check_has(here.err, "pause"); /* where it is */
+    jobs_check_has(here.err, "pause"); /* the function in which rank 1 waits */
     jobs_end(&here);
 }
 END_TEST
 
 START_TEST(cause_is_not_the_consequence)
 {
-    jobs_begin(); /* a lost peer is named after the one that was lost */
+    jobs_begin(); /* a rank that lost a peer is named after the rank that was lost */
     RUN(peer, TWO, SHELL, "test $RANK = 1 && { touch lost; exit 75; }; while ! test -e lost; do :; done; kill -9 $$");
     jobs_check_code(&peer, 137);
     jobs_check_has(peer.err, "first failure   rank 0");
     jobs_end(&peer);
-    jobs_begin(); /* what all ranks know, rank 0 says, though it may be the last */
+    jobs_begin(); /* all ranks know the error; rank 0 reports it, although it may be the last to detect it */
     RUN(known, TWO, SHELL,
         "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; sleep 0.5; "
         "echo 'stage: 0 to 3, not 9' >&2; exit 78");
@@ -583,7 +583,7 @@ START_TEST(cause_is_not_the_consequence)
 }
 END_TEST
 
-/* Both ranks start a child that is in no session of theirs and hears nothing but SIGKILL. */
+/* Both ranks start a child in another session that ignores every signal except SIGKILL. */
 static const char stubborn[] = "(setsid sh -c 'trap \"\" TERM INT HUP; touch child.'$RANK'; "
                                "sleep 1000; sleep 1000' &)\n"
                                "while ! test -e child.$RANK; do sleep 0.01; done; touch ready.$RANK; sleep 1000";
@@ -637,12 +637,12 @@ END_TEST
 
 START_TEST(grace_and_stop_signal)
 {
-    jobs_begin(); /* deaf to the stop signal: killed after the grace */
+    jobs_begin(); /* the ranks ignore the stop signal and are killed after the grace period */
     RUN(deaf, TWO, "--grace", "0.3", SHELL, "trap '' TERM; test $RANK = 1 && exit 5; while :; do sleep 0.05; done");
     jobs_check_code(&deaf, 5);
     jobs_check_has(deaf.err, "1 of them by SIGKILL");
     jobs_end(&deaf);
-    jobs_begin(); /* heard: time to save */
+    jobs_begin(); /* the ranks handle the stop signal and have time to save */
     RUN(heard, TWO, "--stop_signal", "usr1", SHELL,
         "trap 'touch saved; exit 0' USR1; touch up.$RANK; while ! test -e up.0; do :; done; "
         "test $RANK = 1 && exit 6; while :; do sleep 0.05; done");
@@ -695,7 +695,7 @@ START_TEST(input_is_empty)
     jobs_check_code(&here, 0);
     ck_assert_str_eq(here.out, "0\n0\n");
     jobs_end(&here);
-    jobs_begin(); /* and cspeed itself may have none of the three */
+    jobs_begin(); /* cspeed itself may be started without any of the three descriptors */
     job closed = { .pid = fork() };
     if (closed.pid == 0) {
         for (int fd = 0; fd < 3; fd++)
@@ -719,7 +719,7 @@ START_TEST(a_reader_that_stands_still)
     job here = jobs_start(pipes[1], (const char *const[]){ "--num_gpus", "1", "--log_dir", "logs", SHELL,
                                                            "seq 1 2000000; touch finished", NULL });
     close(pipes[1]);
-    jobs_await("finished"); /* though nobody reads */
+    jobs_await("finished"); /* the job ends although its output is not read */
     char *text = malloc(64 << 20);
     size_t length = 0;
     ssize_t part;
@@ -733,7 +733,7 @@ START_TEST(a_reader_that_stands_still)
     free(text);
     struct stat log;
     ck_assert_int_eq(stat("logs/attempt_0/0.out", &log), 0);
-    ck_assert_int_eq(log.st_size, 14888896); /* all numbers and their line ends */
+    ck_assert_int_eq(log.st_size, 14888896); /* all numbers with their newlines */
     jobs_end(&here);
 }
 END_TEST
@@ -760,7 +760,7 @@ START_TEST(progress_on_a_terminal)
     size_t length = 0;
     ssize_t part;
     while ((part = read(host, text + length, sizeof text - length - 1)) > 0)
-        length += (size_t)part; /* ends with EIO when the last writer has gone */
+        length += (size_t)part; /* read ends with EIO when the last writer has closed the terminal */
     text[length] = '\0';
     close(host);
     jobs_finish(&here);
@@ -768,7 +768,7 @@ START_TEST(progress_on_a_terminal)
     jobs_check_has(text, "window 1 40\r\n");
     jobs_check_has(text, "1| window 1 40\r\n");
     jobs_check_has(text, "\rstep 1\033[K");
-    jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n"); /* the line goes above the state */
+    jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n"); /* the line is printed above the state */
     jobs_check_has(text, "step 2\r\n");
     jobs_end(&here);
 }

@@ -1,4 +1,5 @@
-/* test_lobby.c - joining: nodes that know the secret come in, strangers do not and disturb nobody. */
+/* test_lobby.c - joining through the lobby: nodes that know the secret are accepted, and strangers cannot disturb
+ * them. */
 #include "ports.h"
 #include "suite.h"
 #include "codes.h"
@@ -26,7 +27,7 @@ enum { MOST_POLLED = 160 };
 
 static const char *const secret = "a secret of 16 bytes or more";
 
-/* A plan as far as the lobby reads it. */
+/* The part of a plan that the lobby reads. */
 typedef struct {
     cl_options options;
     cl_host host;
@@ -48,7 +49,7 @@ static void make_site(site *s, const char *address, int port)
     snprintf(s->plan.master_addr, sizeof s->plan.master_addr, "%s", address);
 }
 
-/* Serves until one has joined or the time is over. */
+/* Serves the lobby until a node has joined or the time is over. */
 static bool serve(cl_lobby *lobby, cl_guest_node *guest, double seconds)
 {
     for (double until = cs_clock_seconds() + seconds; cs_clock_seconds() < until;) {
@@ -61,7 +62,7 @@ static bool serve(cl_lobby *lobby, cl_guest_node *guest, double seconds)
     return false;
 }
 
-/* A node in a process of its own: it joins, gets a message, sends one back. What it says on stderr is in *output. */
+/* Starts a node as a separate process: it joins, receives a message and sends one back. *output receives its stderr. */
 static pid_t call(const site *caller, int *output)
 {
     int ends[2];
@@ -103,7 +104,7 @@ static int finish(pid_t pid, int output, char *text, size_t room)
     return WEXITSTATUS(status);
 }
 
-/* The front's side of what call() does. */
+/* The front's side of the exchange that call() makes. */
 static void talk(const cl_guest_node *guest)
 {
     cl_link link;
@@ -121,7 +122,7 @@ static void talk(const cl_guest_node *guest)
 }
 
 static const struct {
-    const char *front, *caller; /* secrets; NULL: none */
+    const char *front, *caller; /* the secrets; NULL: none */
     const char *front_job, *caller_job;
     int code;
     const char *says, *news;
@@ -194,7 +195,7 @@ static int dial(int port)
     return fd;
 }
 
-/* Hundreds who say nothing, or nonsense, while a node joins: it does, soon, and one line is told of them. */
+/* Hundreds of callers that say nothing, or nonsense, do not keep a node from joining soon; one line reports them. */
 START_TEST(strangers_disturb_nobody)
 {
     enum { STRANGERS = 300 };
@@ -210,7 +211,7 @@ START_TEST(strangers_disturb_nobody)
         fds[i] = dial(front.plan.master_port);
         if (i % 3 == 0)
             ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
-        if (i % 3 == 1) /* the head of a hello whose body never comes */
+        if (i % 3 == 1) /* the head of a hello message whose body does not follow */
             ck_assert_int_gt(send(fds[i], "CSJN\3\1\0\177", 8, MSG_NOSIGNAL), 0);
         cl_lobby_accept(lobby);
         cl_lobby_serve(lobby, &guest);
@@ -230,8 +231,7 @@ START_TEST(strangers_disturb_nobody)
 }
 END_TEST
 
-/* A node that is slow to prove itself keeps its place, since it has said of which job it is, and silent strangers go.
- */
+/* A node that takes long to authenticate keeps its place, since it has named its job; silent strangers are removed. */
 START_TEST(a_slow_node_is_not_crowded_out)
 {
     enum { STRANGERS = 300 };
@@ -250,7 +250,7 @@ START_TEST(a_slow_node_is_not_crowded_out)
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     int node = dial(front.plan.master_port);
     ck_assert_int_eq(cs_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
-    ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello is on the way */
+    ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello message has been sent */
     ck_assert(!serve(lobby, &guest, 0.2));
     for (int i = 0; i < STRANGERS; i++) {
         fds[i] = dial(front.plan.master_port);
@@ -270,7 +270,8 @@ START_TEST(a_slow_node_is_not_crowded_out)
 }
 END_TEST
 
-/* While the job can take nobody, callers are refused and nobody else gets the port; then nodes may come again. */
+/* While the job cannot accept nodes, callers are refused and no other process gets the port; later nodes may join
+ * again. */
 START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
 {
     site front, node;
@@ -292,7 +293,7 @@ START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
     pid_t refused = call(&node, &late);
     ck_assert_int_eq(finish(refused, late, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
-    cl_lobby_listen(lobby, true); /* although a connection of the port is open */
+    cl_lobby_listen(lobby, true); /* the port can be used again although one of its connections is open */
     node.options.rdzv_timeout = 10;
     pid_t again = call(&node, &late);
     ck_assert(serve(lobby, &second, 10));
@@ -306,8 +307,8 @@ END_TEST
 
 typedef enum { NOBODY, SILENT, OTHER, STORE } holder;
 
-/* A process that listens at the port as the ranks of a job may: not at all, without a word, as a program that is none
- * of ours, or as rank 0 of ours, which waits for another rank. */
+/* Starts a process that holds the port as the ranks of a job may: without listening (NOBODY), listening without sending
+ * anything (SILENT), as an unrelated program (OTHER), or as rank 0 of our job that waits for another rank (STORE). */
 static pid_t hold_port(int port, holder who, bool keyed)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
@@ -346,7 +347,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
     _exit(1);
 }
 
-/* What the ranks do at their port is no reason for a node to give up that may join between two attempts. */
+/* A node that may join between two attempts does not give up because the ranks use their port. */
 START_TEST(a_node_that_comes_while_ranks_hold_the_port)
 {
     for (int row = 0; row < 8; row++) {
@@ -382,7 +383,8 @@ START_TEST(a_node_that_comes_while_ranks_hold_the_port)
 }
 END_TEST
 
-/* A lobby's own answer is final, also there; and what no lobby answers, where no attempt follows. */
+/* The answer of a lobby is final, also on the port of the ranks. An answer that is not from a lobby is final if no
+ * other attempt can follow. */
 START_TEST(answers_that_are_final)
 {
     site front, node;
@@ -420,18 +422,19 @@ START_TEST(answers_that_are_final)
 }
 END_TEST
 
-/* This process may open no more files than it has open now, and `more`. Returns the limits of before. */
+/* Limits this process to the files that are open now and `more`. Returns the previous limits. */
 static struct rlimit limit_files(int more)
 {
     struct rlimit before;
-    int lowest = dup(STDERR_FILENO); /* nothing above it is open in these tests */
+    int lowest = dup(STDERR_FILENO); /* no descriptor above this one is open in these tests */
     close(lowest);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)(lowest + more), before.rlim_max }), 0);
     return before;
 }
 
-/* A stranger's descriptor is taken for the next caller; where there is none, it is said, and nobody spins meanwhile. */
+/* If no file descriptor is free, that of a stranger is closed for the next caller. If there is no stranger, the lobby
+ * reports it, and it does not loop in the meantime. */
 START_TEST(running_out_of_descriptors_is_said)
 {
     site front;
@@ -455,7 +458,7 @@ START_TEST(running_out_of_descriptors_is_said)
     limit_files(1);
     ck_assert_int_eq(cl_lobby_accept(lobby), 0);
     ck_assert(!cl_lobby_serve(lobby, &guest));
-    ck_assert_int_eq(cl_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listener, and the second of the strangers */
+    ck_assert_int_eq(cl_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listening socket, and the second stranger */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (int i = 0; i < 2; i++)
         close(strangers[i]);
@@ -463,7 +466,7 @@ START_TEST(running_out_of_descriptors_is_said)
 }
 END_TEST
 
-/* A whole joining heard on the way and said again, byte for byte. */
+/* Records a complete join and sends it again, byte for byte. */
 START_TEST(a_replay_is_refused)
 {
     site front;
@@ -477,7 +480,7 @@ START_TEST(a_replay_is_refused)
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     site between;
     make_site(&between, "127.0.0.1", port);
-    cl_lobby *ear; /* only to have a listener: the wire is copied by hand */
+    cl_lobby *ear; /* used only for its listening socket; the bytes are copied by this test */
     ck_assert_int_eq(cl_lobby_open(&ear, &between.plan), 0);
     struct pollfd polled[1];
     ck_assert_int_eq(cl_lobby_poll(ear, polled, 1), 1);
@@ -533,11 +536,11 @@ START_TEST(a_taken_port_is_told_with_its_owner)
     ck_assert_ptr_null(other);
     snprintf(owner, sizeof owner, "(pid %d)", getpid());
     ck_assert_msg(strstr(cs_error(), owner) && strstr(cs_error(), "--master_port"), "%s", cs_error());
-    make_site(&second, "127.0.0.2", front.plan.master_port); /* another address is another lobby */
+    make_site(&second, "127.0.0.2", front.plan.master_port); /* another address makes another lobby possible */
     ck_assert_msg(cl_lobby_open(&other, &second.plan) == 0, "%s", cs_error());
     cl_lobby_close(other);
     cl_lobby_close(lobby);
-    make_site(&front, "192.0.2.1", ports_free("127.0.0.1")); /* an address of nobody */
+    make_site(&front, "192.0.2.1", ports_free("127.0.0.1")); /* an address that no host has */
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), CL_CODE_SYSTEM);
 }
 END_TEST
@@ -591,7 +594,7 @@ START_TEST(a_secret_file_must_be_ours)
 }
 END_TEST
 
-/* ---- the caller's patience ---------------------------------------------------------------------- */
+/* ---- how long a caller waits -------------------------------------------------------------------- */
 
 START_TEST(a_node_waits_for_the_front)
 {
@@ -603,12 +606,12 @@ START_TEST(a_node_waits_for_the_front)
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     pid_t pid = call(&front, &output);
-    usleep(500000); /* nobody listens yet */
+    usleep(500000); /* no process listens yet */
     int trap = -1;
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     struct pollfd polled[1];
     cl_lobby_poll(lobby, polled, 1);
-    while (trap < 0) { /* one that answers and hangs up is not yet the front */
+    while (trap < 0) { /* a process that accepts the connection and closes it is not the front yet */
         poll(polled, 1, 1000);
         trap = accept(polled[0].fd, NULL, NULL);
     }
@@ -648,7 +651,7 @@ START_TEST(a_node_gives_up_in_the_end)
 }
 END_TEST
 
-/* Sixty-four at once. */
+/* Sixty-four nodes join at the same time. */
 START_TEST(many_join)
 {
     enum { NODES = 64 };

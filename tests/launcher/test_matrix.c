@@ -1,7 +1,8 @@
-/* test_matrix.c - the kill matrix: whatever dies, wherever, the job ends in time, says who, and leaves nothing.
+/* test_matrix.c - the kill matrix: whichever process is killed, the job ends in time, reports it, and leaves no
+ * process.
  *
- * Each rank has a child in a session of its own that hears nothing but SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N cells of
- * 1 to 5 nodes drawn at random; otherwise each cell of 1 and 2 nodes runs once. */
+ * Each rank has a child in another session that ignores every signal except SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N
+ * cells of 1 to 5 nodes drawn at random; otherwise each cell of 1 and 2 nodes runs once. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -65,7 +66,7 @@ static void add(const char **list, int *count, const char *word)
     list[*count] = NULL;
 }
 
-/* Nodes find each other without SSH: by hosts that are named, or as many of a span as come. */
+/* Nodes meet without SSH: by a list of named hosts, or as many nodes of a range as come. */
 static void add_meeting(const cell *here, int node, const char **list, int *count)
 {
     static char port[32], node_rank[32], span[32];
@@ -81,7 +82,7 @@ static void add_meeting(const cell *here, int node, const char **list, int *coun
     snprintf(span, sizeof span, "--nnodes=1:%d", here->nodes > 1 ? here->nodes : 2);
     add(list, count, span);
     add(list, count, "--nproc_per_node=2");
-    add(list, count, "--last_call=1"); /* how long one node waits for a second */
+    add(list, count, "--last_call=1"); /* how long the first node waits for a second one */
 }
 
 /* "--hosts=NAME:2,..." */
@@ -125,7 +126,7 @@ static job start_node(const cell *here, int node)
     return jobs_start_as(name, list);
 }
 
-/* ---- the blow ---- */
+/* ---- the kill ---- */
 
 static void strike(const cell *here, int victim, job *jobs, int *frozen)
 {
@@ -154,7 +155,7 @@ static void strike(const cell *here, int victim, job *jobs, int *frozen)
     case LAUNCHER_KILL:
         kill(jobs[0].pid, SIGKILL);
         break;
-    case LINK_CUT: /* what carries the bytes dies */
+    case LINK_CUT: /* the process that carries the connection is killed */
         kill(here->by == SSH ? jobs_child_of(jobs[0].pid) : jobs[1].pid, SIGKILL);
         break;
     default:

@@ -1,4 +1,4 @@
-/* test_nodes.c - nodes over SSH that are slow, that are sent files, and one that is no cspeed at all. */
+/* test_nodes.c - nodes over SSH that are slow, that receive files, and one that is not an agent of cspeed. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -14,7 +14,7 @@
 
 static char hosts[128], port[32];
 
-/* Two hosts, and a folder of jobs within that of the cluster. False where there is no sshd. */
+/* Starts two hosts, and makes a folder for jobs within that of the cluster. Returns false if there is no sshd. */
 static bool begin(void)
 {
     shell_enter();
@@ -35,7 +35,7 @@ static void leave(job *here)
     shell_leave();
 }
 
-/* The first node is ready long before the second: the signs of life that it is asked for are of no ranks yet. */
+/* The first node is ready long before the second. It is asked for progress records before ranks exist. */
 START_TEST(a_node_that_is_slow_to_make_ready)
 {
     if (!begin())
@@ -48,7 +48,8 @@ START_TEST(a_node_that_is_slow_to_make_ready)
 }
 END_TEST
 
-/* The node is well, but the process that carries its bytes on this machine falls: that is not a lost node (75). */
+/* The node is healthy, but the process that carries its connection on this machine crashes: that is not a lost node
+ * (75). */
 START_TEST(a_carrier_that_crashes_is_named)
 {
     if (!begin())
@@ -83,11 +84,11 @@ START_TEST(files_are_sent_first)
 }
 END_TEST
 
-/* Frames as no agent of cspeed would ever send them: what is wrong in them must harm nobody. */
+/* Frames that an agent of cspeed would never send. Their errors must not do any harm. */
 static const char wrong[] = "#!/bin/sh\nprintf '\\ncspeed agent 1\\n'\n"
                             /* HELLO without a value */
                             "printf '\\000\\000\\000\\007\\100\\000\\000\\000\\000version'; sleep 0.3\n"
-                            /* the order has come: STARTED, rank -1 */
+                            /* the order has arrived: STARTED, rank -1 */
                             "printf '\\000\\000\\000\\000\\103\\377\\377\\377\\377'\n"
                             /* OUTPUT, rank -16 */
                             "printf '\\000\\000\\000\\001\\104\\377\\377\\377\\360x'\n"
@@ -95,7 +96,7 @@ static const char wrong[] = "#!/bin/sh\nprintf '\\ncspeed agent 1\\n'\n"
                             "printf '\\000\\000\\000\\000\\107\\200\\000\\000\\000'\n"
                             /* BEATS of three bytes */
                             "printf '\\000\\000\\000\\003\\106\\000\\000\\000\\000xyz'\n"
-                            /* READY without seats */
+                            /* READY without a core binding */
                             "printf '\\000\\000\\000\\002\\101\\000\\000\\000\\00012'\n"
                             /* FAILED with code 256 */
                             "printf '\\000\\000\\000\\003\\102\\000\\000\\001\\000odd'; sleep 0.3\n";
@@ -115,7 +116,7 @@ START_TEST(an_agent_that_talks_nonsense)
 }
 END_TEST
 
-/* Nobody runs yet, so there is nothing to wait for. */
+/* No rank runs yet, so the end does not wait for anything. */
 START_TEST(interrupted_while_nodes_are_missing)
 {
     char where[32];
@@ -123,7 +124,7 @@ START_TEST(interrupted_while_nodes_are_missing)
     snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
     job here = START("--hosts=a:1,b:1", "--no_ssh", "--node_rank=0", "--master_addr=127.0.0.1", where, "--log_dir=logs",
                      "/bin/true");
-    jobs_await("logs"); /* its signals are taken by then */
+    jobs_await("logs"); /* at this point the job handles its signals */
     double asked = jobs_seconds();
     kill(here.pid, SIGINT);
     jobs_finish(&here);
@@ -133,7 +134,7 @@ START_TEST(interrupted_while_nodes_are_missing)
 }
 END_TEST
 
-/* The front and its agents raise the limit of open files for themselves; ranks get the one that cspeed was given. */
+/* The front and its agents raise their own limit of open files; ranks receive the limit that cspeed was given. */
 START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 {
     jobs_begin();
@@ -149,7 +150,8 @@ START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 }
 END_TEST
 
-/* More nodes than the front may have descriptors for: not the nodes are blamed, and nobody waits for the deadline. */
+/* There are more nodes than the front has file descriptors for. The report does not blame a node, and it comes before
+ * the deadline. */
 START_TEST(too_many_nodes_for_the_limit_of_open_files)
 {
     enum { NODES = 30 };
@@ -171,7 +173,7 @@ START_TEST(too_many_nodes_for_the_limit_of_open_files)
     int code = shell_wait(front);
     char *out = jobs_slurp("out.txt");
     ck_assert_msg(code == 71, "%d: %s", code, out);
-    jobs_check_has(out, "no more nodes can be taken: too many open files: raise ulimit -n (now 24)");
+    jobs_check_has(out, "no more nodes can be accepted: too many open files: raise ulimit -n (now 24)");
     free(out);
     for (int i = 0; i < NODES; i++)
         jobs_kill(&nodes[i]);

@@ -1,4 +1,4 @@
-/* test_output.c - what ranks print, fed as bytes: prefixes, collapsing, progress, JSON, a console that stands still. */
+/* test_output.c - the output of ranks: prefixes, merging, progress lines, JSON, and a console that is blocked. */
 #include "suite.h"
 
 #include "show/output.h"
@@ -27,11 +27,11 @@ static cl_host hosts[2] = { { .name = "w0", .slots = slots }, { .name = "w1", .s
 static cl_plan_node nodes[2] = { { .host = &hosts[0] }, { .host = &hosts[1] } };
 static cl_plan plan = { .options = &options, .nodes = nodes };
 static cl_output output;
-static int kept[2], reader; /* this program's own outputs; where the consoles' bytes arrive */
+static int kept[2], reader; /* kept: the outputs of this program itself; reader: receives the bytes of the consoles */
 static char text[TEXT_BYTES];
 static int64_t now;
 
-/* `count` ranks on one node, or on two of two ranks each. */
+/* Makes a plan of `count` ranks on one node, or of two nodes with two ranks each. */
 static void make_plan(int node_count, int count)
 {
     plan.node_count = node_count;
@@ -56,8 +56,7 @@ static void restore_outputs(void)
     close(kept[1]);
 }
 
-/* stdout and stderr become a pipe, or a terminal, while the consoles are opened on them. Returns cl_output_open's code.
- */
+/* Opens the consoles while stdout and stderr are a pipe, or a terminal. Returns the result of cl_output_open. */
 static int open_output(bool terminal)
 {
     int ends[2];
@@ -68,7 +67,7 @@ static int open_output(bool terminal)
         ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
         struct termios raw;
         tcgetattr(ends[1], &raw);
-        cfmakeraw(&raw); /* '\n' stays '\n' */
+        cfmakeraw(&raw); /* raw mode: '\n' is not changed */
         tcsetattr(ends[1], TCSANOW, &raw);
         ioctl(ends[1], TIOCSWINSZ, &size);
         setenv("TERM", "xterm", 1);
@@ -82,12 +81,12 @@ static int open_output(bool terminal)
     dup2(ends[1], 2);
     now = SECOND;
     int code = cl_output_open(&output, &plan, now);
-    restore_outputs(); /* the consoles have descriptors of their own */
+    restore_outputs(); /* the consoles have duplicated the descriptors */
     close(ends[1]);
     return code;
 }
 
-/* What has been shown since it was asked last. */
+/* Returns what has been shown since the last call. */
 static const char *shown(void)
 {
     size_t length = 0;
@@ -247,7 +246,7 @@ START_TEST(unfinished_text_is_shown_and_broken)
 }
 END_TEST
 
-/* Where others print all the time, a line that is on its way is not broken; but it does not wait for ever. */
+/* If other ranks print all the time, an unfinished line is not broken; but it does not wait forever. */
 START_TEST(unfinished_text_waits_for_a_pause)
 {
     reset();
@@ -288,12 +287,12 @@ START_TEST(long_lines_are_broken)
 }
 END_TEST
 
-/* ---- collapsing ---- */
+/* ---- merging lines ---- */
 
 typedef struct {
     int rank;
     const char *bytes;
-    int milliseconds; /* before */
+    int milliseconds; /* time before it */
 } said;
 
 START_TEST(collapsing_keeps_order_and_all)
@@ -302,16 +301,16 @@ START_TEST(collapsing_keeps_order_and_all)
         said steps[STEPS];
         const char *expected;
     } cases[] = {
-        /* all say the same: at once */
+        /* all ranks print the same line: it is shown at once */
         { { { 0, "a\n", 0 }, { 1, "a\n", 0 }, { 2, "a\n", 0 }, { 3, "a\n", 0 } }, "[0-3]| a  (x4 identical)\n" },
-        /* dumps of several lines, rank after rank */
+        /* several lines, rank after rank */
         { { { 0, "a\nb\n", 0 }, { 3, "a\nb\n", 0 } }, "[0,3]| a  (x2 identical)\n[0,3]| b  (x2 identical)\n" },
-        /* a rank that repeats itself is not another rank */
+        /* a rank that repeats a line does not count as another rank */
         { { { 0, "a\na\n", 0 }, { 1, "a\n", 0 } }, "[0-1]| a  (x2 identical)\na\n" },
-        /* joining the earlier line would turn rank 1's lines around */
+        /* joining the earlier line would change the order of rank 1's lines */
         { { { 0, "a\n", 0 }, { 1, "b\n", 0 }, { 1, "a\n", 0 } }, "a\n1| b\n1| a\n" },
         { { { 0, "a\nb\n", 0 }, { 1, "b\na\n", 0 } }, "a\n[0-1]| b  (x2 identical)\n1| a\n" },
-        /* too late */
+        /* comes too late */
         { { { 0, "a\n", 0 }, { 1, "a\n", 150 } }, "a\n1| a\n" },
         { { { 0, "a\n", 0 }, { 1, "a\n", 50 }, { 2, "a\n", 90 } }, "[0-1]| a  (x2 identical)\n2| a\n" },
     };
@@ -342,7 +341,7 @@ START_TEST(collapsing_does_not_delay)
     now = cl_output_due(&output);
     ck_assert_str_eq(shown(), "a\n");
     feed(1, 0, "b\n");
-    cl_output_say(&output, "cspeed: a word"); /* stands behind what was said before it */
+    cl_output_say(&output, "cspeed: a word"); /* comes after what was printed before it */
     ck_assert_str_eq(shown(), "1| b\ncspeed: a word\n");
     close_output();
 }
@@ -360,7 +359,8 @@ START_TEST(many_lines_may_wait)
             feed(rank, 0, line);
         }
     const char *at = close_output();
-    for (int i = 0; i < 2000; i++) { /* more than can wait: the oldest go out, and nothing is the same any more */
+    /* more lines than can wait: the oldest are shown, and lines are no longer merged */
+    for (int i = 0; i < 2000; i++) {
         snprintf(wanted, sizeof wanted, "%sline %d\n", i < 1000 ? "" : "1| ", i % 1000);
         ck_assert_msg(strncmp(at, wanted, strlen(wanted)) == 0, "line %d: %.40s", i, at);
         at += strlen(wanted);
@@ -369,7 +369,7 @@ START_TEST(many_lines_may_wait)
 }
 END_TEST
 
-/* Random lines of few words: every rank's own lines come out in its order, each as often as it was said. */
+/* Random lines of few words: the lines of every rank are shown in its order, each as often as it was printed. */
 START_TEST(collapsing_loses_nothing)
 {
     enum { LINES = 3000 };
@@ -431,19 +431,19 @@ START_TEST(progress_of_the_lowest_rank)
     ck_assert_int_eq(open_output(true), 0);
     feed(2, 0, "\r10%");
     ck_assert_str_eq(shown(), "\r2| 10%\033[K");
-    feed(1, 0, "\r11%"); /* lower: takes its place */
+    feed(1, 0, "\r11%"); /* a lower rank replaces the state */
     ck_assert_str_eq(shown(), "\r1| 11%\033[K");
-    feed(2, 0, "\r20%"); /* higher: not shown */
+    feed(2, 0, "\r20%"); /* the state of a higher rank is not shown */
     ck_assert_str_eq(shown(), "");
     feed(3, 0, "a line\n");
     now += 100 * MILLISECOND;
     shown();
-    ck_assert_str_eq(text, "\r\033[K3| a line\n\r1| 11%\033[K"); /* goes above the state */
+    ck_assert_str_eq(text, "\r\033[K3| a line\n\r1| 11%\033[K"); /* the line is printed above the state */
     feed(1, 0, "\r100%\n");
     now += 100 * MILLISECOND;
     shown();
     ck_assert_msg(strstr(text, "1| 100%\n") && !strstr(text, "11%"), "%s", text);
-    feed(2, 0, "\r30%"); /* nobody else shows one now */
+    feed(2, 0, "\r30%"); /* no other rank shows a state now */
     ck_assert_str_eq(shown(), "\r2| 30%\033[K");
     close_output();
 }
@@ -487,7 +487,7 @@ START_TEST(every_line_is_an_object)
         { "a \"b\" \\ \t \001 \x7f", "a \"b\" \\ \t \001 \x7f" },
         { "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80" },
         { "\xff\xfe", "\\xff\\xfe" },
-        { "\xc3", "\\xc3" },                                       /* cut */
+        { "\xc3", "\\xc3" },                                       /* truncated */
         { "\xc0\xaf \xe0\x80\xaf", "\\xc0\\xaf \\xe0\\x80\\xaf" }, /* overlong */
         { "\xed\xa0\x80", "\\xed\\xa0\\x80" },                     /* a surrogate */
         { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },            /* above U+10FFFF */
@@ -498,7 +498,7 @@ START_TEST(every_line_is_an_object)
         make_plan(2, RANKS);
         ck_assert_int_eq(open_output(false), 0);
         feed(3, 1, cases[i].line);
-        now += SECOND; /* nothing is left open */
+        now += SECOND; /* no line is left open */
         ck_assert_str_eq(shown(), "");
         feed(3, 1, "\n");
         const char *got = close_output();
@@ -548,7 +548,7 @@ START_TEST(any_bytes_are_json)
 }
 END_TEST
 
-/* ---- a console that stands still ---- */
+/* ---- a blocked console ---- */
 
 START_TEST(a_console_that_stands_still)
 {
@@ -564,16 +564,16 @@ START_TEST(a_console_that_stands_still)
         cl_output_feed(&output, 0, 0, block, BYTES, now);
         cl_output_serve(&output, now);
     }
-    ck_assert_int_lt(before, 1000); /* the agents get no more credit */
+    ck_assert_int_lt(before, 1000); /* the agents receive no more credit */
     ck_assert(cl_output_waits(&output));
-    for (int i = 0; i < 100; i++) /* what is on its way is kept all the same */
+    for (int i = 0; i < 100; i++) /* what has been sent already is still kept */
         cl_output_feed(&output, 0, 0, block, BYTES, now);
     now += 4 * SECOND;
     cl_output_serve(&output, now);
     ck_assert(!cl_output_has_room(&output));
     now += 2 * SECOND;
     cl_output_serve(&output, now);
-    ck_assert(cl_output_has_room(&output)); /* given up: the ranks go on */
+    ck_assert(cl_output_has_room(&output)); /* the console counts as blocked: the ranks continue */
     for (int i = 0; i < 500; i++)
         cl_output_feed(&output, 0, 0, block, BYTES, now);
     size_t kept_bytes = 0;
@@ -584,7 +584,8 @@ START_TEST(a_console_that_stands_still)
     const char *got = close_output();
     long lines;
     ck_assert_int_eq(sscanf(got, "cspeed: %ld lines dropped", &lines), 1);
-    ck_assert_uint_eq((size_t)lines * 64 + kept_bytes, (size_t)(before + 600) * BYTES); /* each line shown or counted */
+    /* each line was shown or counted */
+    ck_assert_uint_eq((size_t)lines * 64 + kept_bytes, (size_t)(before + 600) * BYTES);
     ck_assert_ptr_nonnull(strstr(got, "all are in /logs/here\nagain\n"));
 }
 END_TEST

@@ -1,5 +1,4 @@
-/* test_registry.c - a job's entry among those that run: found by how its id begins, gone with its process, safe to ask.
- */
+/* test_registry.c - the registry of running jobs: finding a job by a prefix of its id, stale entries, and queries. */
 #include "suite.h"
 
 #include "front/registry.h"
@@ -25,7 +24,7 @@ static cl_plan_node node = { .host = &host };
 static cl_plan plan = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
 static char here[4096];
 
-/* A registry of the test's own. */
+/* Makes a private registry for the test. */
 static void enter(void)
 {
     shell_enter();
@@ -44,9 +43,9 @@ static cl_registry open_as(const char *id)
 
 static int count_jobs(void)
 {
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count;
-    ck_assert_int_eq(cl_roster_list(&jobs, &count, NULL), 0);
+    ck_assert_int_eq(cl_registry_read_list(&jobs, &count, NULL), 0);
     free(jobs);
     return count;
 }
@@ -66,15 +65,15 @@ START_TEST(an_entry_has_what_commands_show)
     enter();
     plan.arguments = arguments;
     cl_registry alpha = open_as("alpha");
-    cl_roster_job job;
-    ck_assert_int_eq(cl_roster_find(&job, "alpha"), 0);
+    cl_registry_job job;
+    ck_assert_int_eq(cl_registry_read_find(&job, "alpha"), 0);
     ck_assert_int_eq(job.pid, getpid());
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
     ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) "
                                   "--lr A=1 HF_TOKEN=(secret)");
-    ck_assert(cl_roster_runs(&job));
+    ck_assert(cl_registry_read_is_running(&job));
     plan.arguments = NULL;
     cl_registry_close(&alpha);
     ck_assert_int_eq(count_jobs(), 0);
@@ -96,7 +95,7 @@ START_TEST(ids_are_told_apart)
         { "alph", "alpha", "" },
         { "alpha", "alpha", "" },
         { "be", NULL, "several" },
-        { "beta", "beta", "" }, /* though beta-2 begins so too */
+        { "beta", "beta", "" }, /* although beta-2 begins in the same way */
         { "beta-", "beta-2", "" },
         { "gamma", NULL, "no job \"gamma\" runs on this machine; these do: " },
         { "", NULL, "no job" },
@@ -110,8 +109,8 @@ START_TEST(ids_are_told_apart)
         all[i] = open_as(ids[i]);
     ck_assert_int_eq(count_jobs(), 6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cl_roster_job job;
-        int code = cl_roster_find(&job, cases[i].id);
+        cl_registry_job job;
+        int code = cl_registry_read_find(&job, cases[i].id);
         if (cases[i].found) {
             ck_assert_msg(code == 0, "case %zu: %s", i, cs_error());
             ck_assert_str_eq(job.job, cases[i].found);
@@ -135,7 +134,7 @@ START_TEST(an_id_runs_once)
     ck_assert_int_eq(cl_registry_open(&second, &plan, "."), 64);
     snprintf(pid, sizeof pid, "(pid %d)", getpid());
     ck_assert_ptr_nonnull(strstr(cs_error(), pid));
-    cl_registry_close(&second); /* takes nothing away from the first */
+    cl_registry_close(&second); /* does not remove the entry of the first */
     ck_assert_int_eq(count_jobs(), 1);
     cl_registry_close(&first);
     first = open_as("same");
@@ -157,19 +156,20 @@ START_TEST(what_is_gone_is_swept)
     snprintf(entry, sizeof entry, "{\"job\": \"dead\", \"pid\": %d, \"start\": 5}", child);
     shell_write("cspeed/dead.json", entry);
     snprintf(entry, sizeof entry, "{\"job\": \"reused\", \"pid\": %d, \"start\": 5}",
-             getpid()); /* of another process */
+             getpid()); /* left by another process */
     shell_write("cspeed/reused.json", entry);
     shell_write("cspeed/broken.json", "{\"job\":");
     snprintf(entry, sizeof entry, "cspeed/%d.sock", child);
     shell_write(entry, "");
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count;
-    ck_assert_int_eq(cl_roster_list(&jobs, &count, &swept), 0);
+    ck_assert_int_eq(cl_registry_read_list(&jobs, &count, &swept), 0);
     ck_assert_int_eq(count, 1);
     ck_assert_str_eq(jobs[0].job, "live");
     ck_assert_int_eq(swept, 4);
     free(jobs);
-    shell_write("cspeed/next.json", "{\"job\": \"next\", \"pid\": 1, \"start\": 5}"); /* a stale entry is no obstacle */
+    /* a stale entry does not prevent the job */
+    shell_write("cspeed/next.json", "{\"job\": \"next\", \"pid\": 1, \"start\": 5}");
     cl_registry next = open_as("next");
     cl_registry_close(&next);
     cl_registry_close(&live);
@@ -177,7 +177,7 @@ START_TEST(what_is_gone_is_swept)
 }
 END_TEST
 
-/* A zombie runs no more. */
+/* A zombie does not count as running. */
 START_TEST(a_zombie_is_gone)
 {
     pid_t child = fork();
@@ -204,7 +204,7 @@ START_TEST(only_a_folder_of_our_own)
         ck_assert_int_eq(shell_run("%s", spoilers[i]), 0);
         ck_assert_msg(cl_registry_open(&registry, &plan, ".") == 71, "case %zu", i);
         ck_assert_int_eq(registry.fd, -1);
-        ck_assert_ptr_nonnull(strstr(cs_error(), "not a folder of yours alone"));
+        ck_assert_ptr_nonnull(strstr(cs_error(), "not a private folder of this user"));
         cl_registry_close(&registry);
         shell_leave();
     }
@@ -228,13 +228,13 @@ START_TEST(a_caller_gets_the_state)
     cl_registry registry = open_as("asked");
     pid_t child = fork();
     if (child == 0) {
-        cl_roster_job job;
-        char *text = cl_roster_find(&job, "asked") == 0 ? cl_roster_ask(&job) : NULL;
+        cl_registry_job job;
+        char *text = cl_registry_read_find(&job, "asked") == 0 ? cl_registry_read_ask(&job) : NULL;
         _exit(text && strcmp(text, state) == 0 ? 0 : 1);
     }
     int status;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        cl_registry_answer(&registry, state); /* with nobody there it returns at once */
+        cl_registry_answer(&registry, state); /* returns at once if there is no caller */
         usleep(1000);
     }
     ck_assert_int_eq(status, 0);

@@ -1,4 +1,4 @@
-/* test_remote.c - carriers: an agent or a command on another host, and why there is none, against a real sshd. */
+/* test_remote.c - carriers of an agent or a command to another host, and their errors, with a real sshd. */
 #include "suite.h"
 #include "cluster.h"
 #include "shell.h"
@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What came from a carrier until it ended. */
+/* What a carrier has sent until its end. */
 typedef struct {
-    int failed, finished; /* codes; -1: none */
+    int failed, finished; /* exit codes; -1: not received */
     char why[8192], said[2048], output[1 << 17], errors[4096];
     size_t output_bytes;
 } heard;
@@ -54,7 +54,7 @@ static void take(heard *all, const cl_message *message)
     }
 }
 
-/* Reads until `wanted` bytes of output have come or the carrier has ended. */
+/* Reads until `wanted` bytes of output have arrived or the carrier has ended. */
 static void hear(cl_link *link, heard *all, size_t wanted)
 {
     cl_message message;
@@ -102,7 +102,7 @@ static void open_agent(const cl_host *host, const cl_options *options, cl_channe
     cl_link_open(link, channel->fd, channel->fd, NULL, false);
 }
 
-/* An agent that is expected not to come: its FAILED frame. */
+/* Starts an agent that cannot be reached, and returns its FAILED frame. */
 static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
     cl_channel channel;
@@ -116,7 +116,8 @@ static void fail_agent(const cl_host *host, const cl_options *options, heard *al
 
 static char agent_path[4200];
 
-/* A script that stands for the agent: `before`, the magic, then what comes in goes out again. */
+/* Writes a script that replaces the agent: it prints `before` and the magic, and then returns every byte that it
+ * receives. */
 static void write_agent(const char *before)
 {
     char text[4096], folder[4096];
@@ -141,7 +142,7 @@ static void ask_agent(const cl_options *options, cl_link *link, heard *all, size
     (void)options;
 }
 
-/* Bytes go to an agent and back as they are, past whatever a shell prints before it. */
+/* Bytes reach an agent and return unchanged, whatever a shell prints before them. */
 static void carry(const cl_options *options, const char *before, size_t bytes)
 {
     cl_channel channel;
@@ -208,7 +209,7 @@ static const struct {
     { "echo \"$HOME\" '*' | wc -c | grep -c .", "1\n", "", 0 },
     { "kill -9 $$", "", "", 137 },
     { "nosuchcommand 2>/dev/null", "", "", 127 },
-    { "cat", "", "", 0 }, /* its input is at its end */
+    { "cat", "", "", 0 }, /* the input of the command is at its end */
 };
 
 START_TEST(commands_run)
@@ -233,7 +234,7 @@ START_TEST(commands_run)
 }
 END_TEST
 
-/* ---- why there is no agent ---------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------- */
 
 static void expect(const cl_host *host, const cl_options *options, int code, const char *says)
 {
@@ -251,7 +252,7 @@ START_TEST(a_host_says_why_it_fails)
     if (cluster_start(1, NULL)) {
         cl_options options = { .agent_path = agent_path };
         cl_host host = host_of("no-such-host.invalid");
-        expect(&host, &options, CL_CODE_HOST, "not known here");
+        expect(&host, &options, CL_CODE_HOST, "cannot be resolved");
         host = host_of(cluster_host(0));
         host.port = 1;
         expect(&host, &options, CL_CODE_HOST, "connection refused");
@@ -336,7 +337,7 @@ START_TEST(host_keys_are_checked)
 }
 END_TEST
 
-/* Carriers that find new keys at the same time each add theirs, whole and once. */
+/* Carriers that find new host keys at the same time each add theirs, complete and once. */
 START_TEST(new_keys_are_kept_under_a_lock)
 {
     enum { HOSTS = 8 };
@@ -367,16 +368,16 @@ START_TEST(new_keys_are_kept_under_a_lock)
 }
 END_TEST
 
-/* A file of that name would be the current folder's; ssh_config(5) means that no file is used by "none". */
+/* With ssh_config(5), "none" means that no file is used; a file of that name would be in the current folder. */
 START_TEST(known_hosts_may_stand_anywhere)
 {
     static const struct {
-        const char *line, *said, *made; /* made: a file that there is then; NULL: there is no new one */
+        const char *line, *said, *made; /* made: a file that exists afterwards; NULL: none is created */
     } rows[] = {
         { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
         { "UserKnownHostsFile /dev/null", "not kept", NULL },
-        { "UserKnownHostsFile known_here", "kept in known_here", "known_here" },
-        { "UserKnownHostsFile a/known", "kept in a/known", "a/known" },
+        { "UserKnownHostsFile known_here", "stored in known_here", "known_here" },
+        { "UserKnownHostsFile a/known", "stored in a/known", "a/known" },
     };
     shell_enter();
     if (cluster_start(1, NULL)) {
@@ -442,7 +443,7 @@ END_TEST
 
 /* ---- ends --------------------------------------------------------------------------------------- */
 
-/* Whoever opened the carrier is killed, and the agent's input ends. */
+/* The process that opened the carrier is killed; the agent then sees the end of its input. */
 START_TEST(a_carrier_dies_with_its_opener)
 {
     shell_enter();
@@ -477,7 +478,7 @@ START_TEST(a_carrier_dies_with_its_opener)
 }
 END_TEST
 
-/* An agent that ends is the end of the bytes, without a FAILED frame. */
+/* If an agent ends, the carrier reports the end of the bytes without a FAILED frame. */
 START_TEST(the_end_of_an_agent_is_seen)
 {
     shell_enter();

@@ -1,4 +1,4 @@
-/* test_restart.c - another attempt: the same ranks again, or fewer, or more. */
+/* test_restart.c - further attempts of a job, with the same, fewer or more ranks. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -48,16 +48,16 @@ START_TEST(not_every_end_is_tried_again)
         int code, attempts;
     } cases[] = {
         { "1", "any", "exit 3", 3, 2 },
-        { "9", "any", "exit 3", 3, 2 }, /* two in a row, at once, without a step */
-        { "9", "4,5", "exit 3", 3, 1 }, /* not one of these */
+        { "9", "any", "exit 3", 3, 2 }, /* two attempts in a row that end at once, without a step */
+        { "9", "4,5", "exit 3", 3, 1 }, /* the code is not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 64", 64, 1 }, /* it would end the same way the next time: these six */
+        { "9", "any", "exit 64", 64, 1 }, /* these six would end in the same way the next time */
         { "9", "any", "exit 65", 65, 1 },
         { "9", "any", "exit 66", 66, 1 },
         { "9", "any", "exit 69", 69, 1 },
         { "9", "any", "exit 76", 76, 1 },
         { "9", "any", "exit 78", 78, 1 },
-        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* what is not supported */
+        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* an unsupported configuration */
         { "0", "any", "exit 3", 3, 1 },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
@@ -146,10 +146,10 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
     jobs_await("up.0.1");
     jobs_await("up.0.2");
     jobs_kill(&nodes[1]);
-    jobs_await("up.1.0"); /* the others go on, two of them */
+    jobs_await("up.1.0"); /* the other two nodes continue */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    nodes[1] = start_node("1", "1:3"); /* waits for the next restart, and says so */
+    nodes[1] = start_node("1", "1:3"); /* the node waits for the next restart and says so */
     await_words("err.1", "this node comes when the next attempt begins; 1 s of 600");
     jobs_kill(&nodes[2]);
     jobs_await("up.2.0");
@@ -169,16 +169,18 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
 }
 END_TEST
 
-/* ---- every set of nodes that may come ---- */
+/* ---- every set of nodes that may join ---- */
 
 enum { MOST = 5 };
 
 static const int slots[MOST] = { 1, 2, 3, 1, 2 };
-static const char *const letters[MOST] = { "a", "b", "c", "d", "e" }; /* the hosts' names, and their outputs' */
+/* the names of the hosts, and of their output files */
+static const char *const letters[MOST] = { "a", "b", "c", "d", "e" };
 
 typedef struct {
     int min, max;
-    unsigned first; /* the nodes of the first attempt; bit i: node i. One that stays away comes to the second. */
+    /* the nodes of the first attempt; bit i: node i; a node that is absent joins for the second attempt */
+    unsigned first;
 } gathering;
 
 static const gathering few[] = { { 1, 4, 0x3 }, { 1, 3, 0x5 }, { 2, 5, 0x19 } };
@@ -198,7 +200,7 @@ static job join_gathering(const gathering *g, int node, const char *port)
         snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), ",%s:%d", letters[i], slots[i]);
     snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->min, g->max);
     snprintf(rank, sizeof rank, "--node_rank=%d", node);
-    setenv("PLACE", letters[node], 1); /* the ranks of a node have its environment, not that of the first node */
+    setenv("PLACE", letters[node], 1); /* the ranks of a node have its own environment, not that of the first node */
     return jobs_start_as(letters[node],
                          (const char *const[]){
                              "--no_ssh", hosts, nodes, rank, port, "--master_addr=127.0.0.1", "--last_call=1.5",
@@ -220,22 +222,22 @@ static void await_ranks(int attempt, int count)
     }
 }
 
-/* Node `node` has shown each of its ranks of an attempt of this set of nodes once, under its host's name. Of the set,
- * those that took part in the attempt before (`early`) have the lower ranks. */
+/* Checks that node `node` has shown each of its ranks of one attempt once, under its host's name. Of the nodes in the
+ * set, those that took part in the previous attempt (`early`) have the lower ranks. */
 static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
 {
     char prefix[16] = "", line[64];
     unsigned own = 1u << node, before = early & own ? early & (own - 1) : early | (own - 1);
     int first = ranks_of(set & before);
     for (int rank = first; rank < first + slots[node]; rank++) {
-        if (set & (set - 1)) /* several nodes */
+        if (set & (set - 1)) /* there are several nodes */
             snprintf(prefix, sizeof prefix, "%s:%d| ", letters[node], rank);
         snprintf(line, sizeof line, "%s%s has %d of %d in %d\n", prefix, letters[node], rank, ranks_of(set), attempt);
         ck_assert_msg(jobs_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
     }
 }
 
-/* An attempt of some nodes, then one without the last of them and with another, where that is enough nodes. */
+/* Runs an attempt with some nodes, then one without the last of them and with another, if those are enough nodes. */
 static void gather(const gathering *g)
 {
     char port[32];
@@ -284,13 +286,13 @@ START_TEST(nodes_that_come_or_stay_away)
         gather(&few[i]);
     for (int max = 2; all && max <= MOST; max++)
         for (int min = 1; min < max; min++)
-            for (unsigned set = 1; set < 1u << max; set += 2) /* node 0 always comes */
+            for (unsigned set = 1; set < 1u << max; set += 2) /* node 0 always takes part */
                 if (__builtin_popcount(set) >= min)
                     gather(&(gathering){ min, max, set });
 }
 END_TEST
 
-/* Only worlds that the configuration's elasticity allows. */
+/* The world size is always one that the configuration's elasticity allows. */
 START_TEST(world_sizes_are_those_of_the_configuration)
 {
     jobs_begin();
@@ -305,7 +307,7 @@ START_TEST(world_sizes_are_those_of_the_configuration)
 }
 END_TEST
 
-/* There is no rank yet that the next attempt could ask how far it came. */
+/* A node never comes: there are no ranks yet whose last step the retry could examine. */
 START_TEST(a_node_that_never_comes)
 {
     char port[32];
@@ -319,11 +321,11 @@ START_TEST(a_node_that_never_comes)
 }
 END_TEST
 
-/* ---- the port where nodes meet, which is that of their ranks too ---- */
+/* ---- the join port, which is also the port of the ranks ---- */
 
-/* As a rank: rank 0 listens at MASTER_PORT, the others come to it; then "met at PORT in ATTEMPT" is printed. Ranks end
- * with 3 when there is a file "fail.ATTEMPT", and with 0 when there is one "done". Until then rank 0 answers whoever
- * else calls. */
+/* Runs as a rank: rank 0 listens on MASTER_PORT, and the others connect to it; then "met at PORT in ATTEMPT" is
+ * printed. Ranks exit with 3 if a file "fail.ATTEMPT" exists, and with 0 if a file "done" exists. Until then rank 0
+ * answers every other caller. */
 static int meet(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -385,8 +387,8 @@ static void fail_in(int attempt)
     fclose(fopen(file, "w"));
 }
 
-/* A port that is given is that of the ranks in every attempt: when a rank has failed, and when a node was lost whose
- * successor calls while the ranks, who have the port, still run. */
+/* A port that the user gives belongs to the ranks in every attempt: when a rank has failed, and when a node was lost
+ * and its replacement connects while the ranks still use the port. */
 START_TEST(the_port_that_is_given_is_the_ranks_own)
 {
     static const struct {
@@ -410,11 +412,11 @@ START_TEST(the_port_that_is_given_is_the_ranks_own)
         await_ranks(0, 3);
         fail_in(0);
         await_ranks(1, 3);
-        if (shrinks) { /* it goes on without the node, which is back before the next attempt */
+        if (shrinks) { /* the job continues without the node, which returns before the next attempt */
             jobs_kill(&nodes[2]);
             await_ranks(2, 2);
         } else {
-            kill(nodes[2].pid, SIGSTOP); /* is not lost yet */
+            kill(nodes[2].pid, SIGSTOP); /* the node does not count as lost yet */
             job late = meet_as("2", rows[row].nodes, port);
             await_words("err.2", "this node comes when the next attempt begins; 1 s of 600");
             jobs_kill(&nodes[2]);
@@ -440,7 +442,7 @@ START_TEST(the_port_that_is_given_is_the_ranks_own)
 }
 END_TEST
 
-/* Every 10 s it is said who is waited for, and what that node does. */
+/* Every 10 s the job prints which node it waits for, and what that node is doing. */
 START_TEST(who_is_waited_for)
 {
     char port[32];
@@ -462,7 +464,7 @@ START_TEST(who_is_waited_for)
 }
 END_TEST
 
-/* For --hosts and --ssh_port: the two hosts of the cluster, with a rank each. */
+/* values for --hosts and --ssh_port: the two hosts of the cluster, with one rank each */
 static char hosts[128], port[16];
 
 static void name_cluster(void)
@@ -510,7 +512,7 @@ static int count_zombies(pid_t parent)
     return count;
 }
 
-/* The process that carried its connection is told to end, and is waited for when it has. */
+/* The process that carried the connection of a silent host is ended and reaped. */
 START_TEST(a_host_that_is_silent)
 {
     shell_enter();
@@ -540,7 +542,7 @@ START_TEST(a_host_that_is_silent)
 }
 END_TEST
 
-/* A job that does without it sleeps meanwhile, although the connection has ended. */
+/* A job that continues without an unreachable host does not loop although the connection has ended. */
 START_TEST(a_host_that_cannot_be_reached)
 {
     struct rusage before, after;

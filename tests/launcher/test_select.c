@@ -1,4 +1,4 @@
-/* test_select.c - include and exclude: DeepSpeed's table with what its users expect of it, and more. */
+/* test_select.c - --include and --exclude: the cases of DeepSpeed's tests, with corrected results, and more. */
 #include "suite.h"
 
 #include "codes.h"
@@ -31,7 +31,7 @@ static const struct {
     { two, "w1:4", NULL, NULL, "--include: w1 has no slot 4; it has 0-3" },
     { two, NULL, "w1:4", NULL, "--exclude: w1 has no slot 4; it has 0-3" },
     { two, NULL, "w1@w0:1@5", NULL, "--exclude: 5 is not among the hosts of hf" },
-    /* where DeepSpeed's own way through main() goes wrong */
+    /* cases for which DeepSpeed's own main() gives a wrong result */
     { two, "w0@w1:0,2", NULL, "w0:0,1,2,3 w1:0,2", NULL },
     { two, "w1@w0", NULL, "w0:0,1,2,3 w1:0,1,2,3", NULL },
     { two, "w0:7", NULL, NULL, "w0 has no slot 7" },
@@ -42,7 +42,7 @@ static const struct {
     { two, "w0: 0, 1", NULL, "w0:0,1", NULL },
     { two, NULL, "w0:1,1", "w0:0,2,3 w1:0,1,2,3", NULL },
     { two, NULL, "w0@w1", NULL, "no slot is left of hf" },
-    /* what is new */
+    /* cases that DeepSpeed does not have */
     { two, "w0", "w0:0-1", "w0:2,3", NULL },
     { two, "w*", "w0", "w1:0,1,2,3", NULL },
     { two, "w[0-1]:0", NULL, "w0:0 w1:0", NULL },

@@ -1,4 +1,5 @@
-/* test_stall.c - tables of beats: how long nobody has moved, and who holds up the others. */
+/* test_stall.c - the stall report from progress records: the time without progress, and the rank that holds up the
+ * others. */
 #include "suite.h"
 
 #include "fake.h"
@@ -12,7 +13,7 @@ enum { NONE = CS_BEAT_NONE, SUM = CS_BEAT_ALL_REDUCE, GATHER = CS_BEAT_ALL_GATHE
 
 static fake job;
 
-/* What a rank is at; `collective` SILENT: it has told nothing; ENDED: with 0. */
+/* The position of a rank. `collective` SILENT: it has sent no progress record; ENDED: it has ended with code 0. */
 typedef struct {
     int64_t step;
     int collective;
@@ -37,8 +38,8 @@ START_TEST(the_odd_one_out)
         int odd;
         const char *says;
     } cases[] = {
-        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all stand at the same place" },
-        { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all stand at the same place" },
+        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all are at the same position" },
+        { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all are at the same position" },
         { { { 5, SUM }, { 5, SUM }, { 5, NONE }, { 5, SUM } },
           2,
           "at step 5 and in no collective, while 3 others wait\n" },
@@ -53,14 +54,14 @@ START_TEST(the_odd_one_out)
         { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 6, SUM } }, 3, "waits in all_reduce of step 6" },
         { { { 5, SUM }, { 5, SUM }, { 4, SUM }, { 4, SUM } }, 2, "waits in all_reduce of step 4" },
         { { { 5, NONE }, { 5, NONE }, { 5, NONE }, { 4, NONE } }, 3, "at step 4 and in no collective\n" },
-        { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has told no step yet, while 3 others wait\n" },
+        { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has reported no step yet, while 3 others wait\n" },
         { { { 5, SUM }, { 0, ENDED }, { 5, SUM }, { 5, SUM } }, 1, "it has ended, while 3 others wait\n" },
         { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "in no collective, while 1 other waits\n" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = place(cases[i].ranks);
-        int odd = cl_stall_odd_one(front);
-        char *text = cl_stall_text(front, 2 * SECOND);
+        int odd = cl_stall_report_suspect(front);
+        char *text = cl_stall_report_text(front, 2 * SECOND);
         ck_assert_msg(odd == cases[i].odd, "case %zu: rank %d: %s", i, odd, text);
         ck_assert_msg(strstr(text, cases[i].says) != NULL, "case %zu: %s", i, text);
         free(text);
@@ -71,14 +72,14 @@ END_TEST
 START_TEST(age_is_of_the_last_that_moved)
 {
     cl_front *front = fake_front(&job);
-    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
-    fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* moved at 47 */
-    fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* at 40 */
-    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 53 * SECOND);
-    fake_end(front, 0, 0, false, 0); /* who has ended moves no more */
-    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 60 * SECOND);
+    ck_assert(cl_stall_report_age(front, 100 * SECOND) == INT64_MAX);
+    fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* last progress at 47 s */
+    fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* last progress at 40 s */
+    ck_assert_int_eq(cl_stall_report_age(front, 100 * SECOND), 53 * SECOND);
+    fake_end(front, 0, 0, false, 0); /* a rank that has ended makes no progress */
+    ck_assert_int_eq(cl_stall_report_age(front, 100 * SECOND), 60 * SECOND);
     fake_end(front, 1, 0, false, 0);
-    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
+    ck_assert(cl_stall_report_age(front, 100 * SECOND) == INT64_MAX);
 }
 END_TEST
 
@@ -89,7 +90,7 @@ START_TEST(the_table)
     fake_beat(front, 1, 7, SUM, 3 * SECOND, 10 * SECOND);
     fake_beat(front, 2, 6, NONE, 4 * SECOND, 10 * SECOND);
     fake_beat(front, 3, 7, SUM, SECOND, 10 * SECOND);
-    char *text = cl_stall_text(front, 70 * SECOND);
+    char *text = cl_stall_report_text(front, 70 * SECOND);
     ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has moved for 61 s\n"
                            "  ranks 0-1,3: step 7, waiting in all_reduce (63 s)\n"
                            "  rank 2: step 6 (64 s)\n"

@@ -1,4 +1,4 @@
-/* test_starter.c - mpirun and srun start agents; argv and environment arrive byte for byte by every way there is. */
+/* test_starter.c - mpirun and srun start agents; arguments and environment arrive byte for byte with every launcher. */
 #include "cluster.h"
 #include "ports.h"
 #include "shell.h"
@@ -18,7 +18,7 @@ static void write_script(const char *path, const char *text)
     ck_assert_int_eq(chmod(path, 0755), 0);
 }
 
-/* What mpirun calls in place of ssh, so that it finds the cluster. */
+/* Writes the script that mpirun calls in place of ssh, so that it reaches the hosts of the cluster. */
 static void write_ssh(void)
 {
     char text[4096];
@@ -30,7 +30,7 @@ static void write_ssh(void)
     write_script("far", text);
 }
 
-/* srun as far as cspeed needs it: a process for each host of --nodelist, in an order of its own. */
+/* A replacement of srun that does what cspeed needs: one process for each host of --nodelist, in a different order. */
 static const char *const srun =
     "#!/bin/sh\n"
     "echo \"$@\" > srun.said\n"
@@ -46,7 +46,7 @@ static const struct {
 } starters[] = {
     { "openmpi", "mpirun.openmpi", "--launcher_args \"--mca plm_rsh_agent $PWD/far\"" },
     { "mpich", "mpiexec.hydra", "--launcher_args \"-launcher-exec $PWD/far\"" },
-    { "slurm", "./srun", "" }, /* in an allocation, as far as SLURM_JOB_NODELIST says */
+    { "slurm", "./srun", "" }, /* within an allocation, as SLURM_JOB_NODELIST indicates */
 };
 
 static bool has(const char *program)
@@ -91,9 +91,10 @@ static const struct {
     int code;
     const char *says;
 } refusals[] = {
-    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64, "this is no allocation of Slurm" },
+    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
+      "this is not inside a Slurm allocation" },
     { "--launcher slurm /bin/true", 64, "within `salloc` or `sbatch`" },
-    { "--launcher slurm plan /bin/true", 64, "this is no allocation of Slurm" },
+    { "--launcher slurm plan /bin/true", 64, "this is not inside a Slurm allocation" },
     { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "not supported: --ssh_port" },
     { "__agent --join", 64, "CSPEED_JOIN" },
@@ -119,11 +120,12 @@ START_TEST(what_cannot_be_is_refused)
 }
 END_TEST
 
-/* ---- any byte arrives as it left ---------------------------------------------------------------- */
+/* ---- any byte arrives unchanged ----------------------------------------------------------------- */
 
 enum { BLOBS = 6, BLOB_BYTES = 400 };
 
-static char blobs[BLOBS][BLOB_BYTES + 64]; /* "CSPEED_TEST_N=bytes": what follows the '=' is an argument too */
+/* "CSPEED_TEST_N=bytes"; the part after the '=' is also used as an argument */
+static char blobs[BLOBS][BLOB_BYTES + 64];
 
 static void make_blobs(unsigned seed)
 {
@@ -137,7 +139,8 @@ static void make_blobs(unsigned seed)
     }
 }
 
-/* cspeed FLAGS --env each blob /bin/sh -c SCRIPT sh each blob's bytes. Returns its pid. */
+/* Runs: cspeed FLAGS --env each blob /bin/sh -c SCRIPT sh, followed by the bytes of each blob. Returns the process
+ * id. */
 static pid_t launch(const char *flags, int copy)
 {
     static char script[] = "cat /proc/$$/cmdline > args.$COPY.$RANK; cat /proc/$$/environ > env.$COPY.$RANK";

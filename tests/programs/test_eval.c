@@ -1,4 +1,4 @@
-/* test_eval.c - the loss, the perplexity and the accuracy of a model: the same bits in every world, and right. */
+/* test_eval.c - the program eval: loss, perplexity and accuracy are correct, and the same bits in every world. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -23,12 +23,12 @@ static void write_tokens(void)
     CS_MUST(cs_tokens_finish(writer));
 }
 
-/* ---- against the logits ---- */
+/* ---- comparison with the logits ---- */
 
 typedef struct {
     run_spec spec;
     cs_scores scores[MOST_WORLD];
-    int64_t correct; /* counted from what is predicted */
+    int64_t correct; /* counted from the predictions */
     double loss;
 } job;
 
@@ -159,7 +159,7 @@ static void write_masked(const char *path)
     CS_MUST(cs_tokens_finish(writer));
 }
 
-/* With the launcher's ranks, and by itself; the loss is the one that the training found at its end. */
+/* The program is run under the launcher and alone; the loss is the one that training computed at its end. */
 START_TEST(the_program_says_the_same_in_every_world)
 {
     char *alone = NULL;
@@ -200,7 +200,7 @@ START_TEST(the_program_says_the_same_in_every_world)
 }
 END_TEST
 
-/* ---- what is no trained model ---- */
+/* ---- models that are not trained ---- */
 
 static void train_here(void)
 {
@@ -214,7 +214,7 @@ static void train_here(void)
                      0);
 }
 
-/* Runs eval and generate on `source`: one code, one sentence. */
+/* Runs eval and generate on `source` and checks the exit code and the error. */
 static void refused(int code, const char *source, const char *sentence)
 {
     static const char *const programs[] = { "eval %s --data data", "generate %s --prompt green" };
@@ -229,7 +229,7 @@ static void refused(int code, const char *source, const char *sentence)
     }
 }
 
-/* A model that is only described has random values: training may begin with them, nothing else. */
+/* A model without weights has random values: training may begin with them, but other programs refuse them. */
 START_TEST(a_model_without_weights_is_not_used)
 {
     train_here();
@@ -243,7 +243,7 @@ START_TEST(a_model_without_weights_is_not_used)
 }
 END_TEST
 
-/* Another n_head leaves every shape as it is: no other check could tell. */
+/* A different n_head changes no shape, so no other check could detect it. */
 START_TEST(a_damaged_configuration_is_not_believed)
 {
     train_here();
@@ -257,7 +257,8 @@ START_TEST(a_damaged_configuration_is_not_believed)
     ck_assert_int_eq(shell_run("%s/eval out --tag global_step1", CS_BIN), 0);
     ck_assert_int_eq(unlink("out/global_step2/ds_config.json"), 0);
     refused(65, "out", "out/global_step2/ds_config.json is missing, and the manifest lists it");
-    shell_flip("out/global_step2/manifest.json", 100); /* no whole checkpoint: the newest that is takes its place */
+    /* this checkpoint is damaged: the newest complete one is used instead */
+    shell_flip("out/global_step2/manifest.json", 100);
     ck_assert_int_eq(shell_run("%s/eval out", CS_BIN), 0);
     char *out = shell_read("out.txt", NULL);
     ck_assert_ptr_nonnull(strstr(out, "loading out/global_step1 instead"));

@@ -1,4 +1,4 @@
-/* test_generate.c - text from a model: what is drawn, and the program from the command line. */
+/* test_generate.c - text generation: sampling, and the program generate. */
 #include "near.h"
 #include "suite.h"
 #include "shell.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is drawn ---- */
+/* ---- sampling ---- */
 
 enum { TOKENS = 6, DRAWS = 4000 };
 
@@ -24,19 +24,19 @@ static void draw(const cs_sampling *how, int *counts)
         counts[cs_sample(logits, how, 3, place)]++;
 }
 
-/* Which tokens can come, as a string of their numbers. */
+/* The tokens that can be drawn, as a string of their numbers. */
 static const struct {
     cs_sampling how;
     const char *can;
 } rows
     [] = {
-        { { 0, 0, 1, 1 }, "1" }, /* of equal logits the lower token */
+        { { 0, 0, 1, 1 }, "1" }, /* of equal logits, the lower token is drawn */
         { { 1, 1, 1, 1 }, "1" },       { { 1, 2, 1, 1 }, "13" },
         { { 1, 3, 1, 1 }, "135" },     { { 1, 0, 1, 1 }, "012345" },
         { { 1, 99, 1, 1 }, "012345" }, { { 1, 0, 0, 1 }, "1" },
-        { { 1, 0, 0.3, 1 }, "1" }, /* 0.33 0.33 0.20 0.12 0.04 0.02 */
+        { { 1, 0, 0.3, 1 }, "1" }, /* the probabilities are 0.33 0.33 0.20 0.12 0.04 0.02 */
         { { 1, 0, 0.6, 1 }, "13" },    { { 1, 0, 0.8, 1 }, "135" },
-        { { 1, 2, 0.4, 1 }, "1" }, /* halves, once two are left */
+        { { 1, 2, 0.4, 1 }, "1" }, /* one half each, after two tokens are left */
         { { 0.01, 0, 1, 1 }, "13" },
     };
 
@@ -62,7 +62,7 @@ START_TEST(as_often_as_it_is_likely)
     draw(&(cs_sampling){ 1, 0, 1, 8 }, other);
     ck_assert_mem_eq(counts, again, sizeof counts);
     ck_assert_mem_ne(counts, other, sizeof counts);
-    double ratio = (double)counts[1] / (double)counts[2]; /* e */
+    double ratio = (double)counts[1] / (double)counts[2]; /* the ratio should be e */
     ck_assert_double_gt(ratio, 2.2);
     ck_assert_double_lt(ratio, 3.3);
 }
@@ -78,7 +78,7 @@ static const char *const config =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 48,\n"
     "      \"vocab_size\": 256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
-/* A model that has learnt the alphabet. */
+/* Trains a model that has learnt the alphabet. */
 static void prepare(void)
 {
     char text[2048] = "";
@@ -187,7 +187,7 @@ START_TEST(many_prompts_are_answered_in_their_order)
 }
 END_TEST
 
-/* Rank 0 says it, whoever would have answered. */
+/* Rank 0 prints the error, whichever rank should have answered. */
 START_TEST(what_ranks_cannot_answer_is_told)
 {
     static const struct {

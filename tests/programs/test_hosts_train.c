@@ -1,4 +1,4 @@
-/* test_hosts_train.c - a training over two hosts: the same losses, bit for bit, as on one. */
+/* test_hosts_train.c - training on two hosts gives the same losses, bit for bit, as on one. */
 #include "cluster.h"
 #include "runs.h"
 #include "shell.h"
@@ -15,7 +15,7 @@ static const char config[] =
     "\"n_head\": 2, \"n_positions\": 32}, \"data\": {\"train\": \"data/train*\", \"seq_len\": 32}, "
     "\"steps\": 6, \"save_interval\": 0, \"eval_interval\": 0}}";
 
-/* The losses of a run's metrics, one a line. */
+/* Returns the losses of a run's metrics, one per line. */
 static char *losses(const char *output)
 {
     char path[256];
@@ -42,7 +42,7 @@ START_TEST(two_hosts_train_as_one)
         shell_leave();
         return;
     }
-    setenv("OMP_NUM_THREADS", "1", 1); /* the same bits are promised at one thread count */
+    setenv("OMP_NUM_THREADS", "1", 1); /* equal bits are only guaranteed for the same number of threads */
     shell_write("ds.json", config);
     ck_assert_int_eq(shell_run("for i in $(seq 400); do echo the quick brown fox $i; done >t.txt; " CS_BIN
                                "/pack --output data t.txt"),

@@ -1,6 +1,7 @@
-/* test_kill.c - kills at random moments of a run that saves every step: nothing is left running, a whole checkpoint is
- * always there, and what goes on from it has the bits of a run that nobody disturbed. CSPEED_KILLS says how many; 8 by
- * default. */
+/* test_kill.c - kills at random moments of a run that saves a checkpoint after every step.
+ *
+ * No process remains, a complete checkpoint always exists, and a run that resumes from it has the same bits as a run
+ * without interruption. CSPEED_KILLS is the number of kills; the default is 8. */
 #include "suite.h"
 #include "shell.h"
 
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_TURNS = 3000 }; /* of 20 ms: a minute */
+enum { WAIT_TURNS = 3000 }; /* turns of 20 ms: one minute */
 
 static const char *const config_text =
     "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
@@ -37,7 +38,7 @@ static void prepare(void)
     shell_write("config.json", config_text);
 }
 
-/* "{...} step losses" of a metrics file without what the clock says. */
+/* Returns the lines "{...} step losses" of a metrics file without the values that depend on time. */
 static void losses_of(const char *path, char *into, size_t room)
 {
     char *text = shell_read(path, NULL), *next = NULL;
@@ -58,7 +59,7 @@ static void wait_a_moment(unsigned short state[3])
     nanosleep(&(struct timespec){ 0, nanoseconds }, NULL);
 }
 
-/* What a folder's latest names, e.g. 17 of global_step17; 0: no checkpoint yet. */
+/* Returns the step that a folder's `latest` names, for example 17 for global_step17; 0: there is no checkpoint yet. */
 static long latest_step(const char *path)
 {
     if (access(path, F_OK) != 0)
@@ -70,8 +71,8 @@ static long latest_step(const char *path)
     return step;
 }
 
-/* The step at which the run whose output this is says that it goes on, or that it stands where that is past its --steps;
- * -1: it has said neither. */
+/* Returns the step from which the run says that it resumes, or the step that it has reached if that is beyond its
+ * --steps; -1: it has printed neither yet. */
 static long said_step(void)
 {
     char *out = shell_read("out.txt", NULL);
@@ -92,8 +93,8 @@ static bool has_ended(pid_t child)
     return info.si_pid == child;
 }
 
-/* What was saved is not lost: a run that began with `saved` steps in its folder's latest goes on from there or later. A
- * start from nothing would reach the same losses, unnoticed. */
+/* Checks that saved work is not lost: a run that started when `latest` named the step `saved` resumes from that step or
+ * a later one. A restart from the beginning would reach the same losses, and would not be noticed otherwise. */
 static void await_continuation(pid_t run, long saved)
 {
     long said = saved ? said_step() : saved;
@@ -158,7 +159,7 @@ static bool is_staging(const char *dir)
     return there;
 }
 
-/* Kills a rank once a step more was saved and the next save is under way. */
+/* Kills a rank after one more step has been saved and while the next save is in progress. */
 static void kill_in_a_save(int round)
 {
     char mark[64];
@@ -209,7 +210,8 @@ START_TEST(a_save_in_flight_is_lost_alone)
 }
 END_TEST
 
-/* The launcher dies of each signal; a rank is killed: the right code, nobody left, and the checkpoint loads. */
+/* Kills the launcher with each signal, or one rank: the exit code is right, no process remains, and the checkpoint can
+ * be loaded. */
 static void ends_cleanly(const char *what, int signal, int wanted)
 {
     char mark[64];

@@ -1,4 +1,5 @@
-/* test_owner.c - one run at a time writes an output folder: which of two that is, and what a killed one leaves. */
+/* test_owner.c - only one run at a time writes to an output folder: which of two runs wins, and what a killed run
+ * leaves. */
 #include "shell.h"
 #include "suite.h"
 
@@ -37,7 +38,7 @@ static void pause_ms(long milliseconds)
     nanosleep(&(struct timespec){ milliseconds / 1000, milliseconds % 1000 * 1000000 }, NULL);
 }
 
-/* Its output goes to NAME.txt. */
+/* Starts a run whose output goes to NAME.txt. */
 static pid_t start(const char *name, const char *arguments)
 {
     return shell_start("'%s/train' --config config.json %s >%s.txt 2>&1", CS_BIN, arguments, name);
@@ -69,7 +70,8 @@ static void kill_run(pid_t run)
     ck_assert_int_eq(shell_wait(run), 128 + SIGKILL);
 }
 
-/* Which of the two ends first, and that it was refused for the other, which goes on. */
+/* Returns which of the two runs ends first, after checking that it was refused because of the other, which
+ * continues. */
 static int refused_of(const pid_t *run)
 {
     int status = 0, ended = -1;
@@ -87,7 +89,8 @@ static int refused_of(const pid_t *run)
     return ended;
 }
 
-/* At the same instant, and 50 ms apart. Each round begins with what the killed run of the one before left. */
+/* The runs start at the same time, or 50 ms apart. Each round begins with what the killed run of the previous one
+ * left. */
 START_TEST(one_of_two_wins)
 {
     enter();
@@ -106,7 +109,8 @@ START_TEST(one_of_two_wins)
 }
 END_TEST
 
-/* Both stand before the lock that another holds on the file, until it lets go: then one after the other judges. */
+/* Both runs wait for a lock that another process holds on the file; after its release they decide one after the
+ * other. */
 START_TEST(judging_takes_turns)
 {
     enter();
@@ -124,7 +128,7 @@ START_TEST(judging_takes_turns)
 }
 END_TEST
 
-/* The holder stands still, so that whatever moves was moved by the others. */
+/* The owner is suspended, so any change was made by the other runs. */
 START_TEST(who_is_refused_touches_nothing)
 {
     static const char *const others[] = { "", "--fresh", "--load out", "--output out/" };
@@ -153,7 +157,7 @@ START_TEST(who_is_refused_touches_nothing)
 }
 END_TEST
 
-/* The run that has lost the folder ends at its next save, and nothing of that save is there. It is stopped between two
+/* A run that has lost the folder ends at its next save and leaves no part of that save. It is suspended between two
  * saves. */
 static void loses_to(const char *taker, bool ends, const char *words)
 {
@@ -186,15 +190,17 @@ END_TEST
 
 #define ELSEWHERE "s/^boot .*/boot 0/; s/^host .*/host far/; "
 
-/* Records of runs, made from a real one, and whether the folder is free for another. PID and BEGAN are this test's. */
+/* Owner files that are derived from a real one, and whether the folder is free. PID and BEGAN are those of this
+ * test. */
 static const struct {
     const char *change, *environment;
     int code;
-    const char *words; /* NULL: any */
+    const char *words; /* NULL: any output */
 } records[] = {
-    { "s/^began .*/began 1/", "", 0, NULL }, /* killed */
+    { "s/^began .*/began 1/", "", 0, NULL }, /* the process was killed */
     { "s/^process .*/process PID/; s/^began .*/began BEGAN/", "", TAKEN, "process PID on " },
-    { "s/^process .*/process PID/; s/^began .*/began 1/", "", 0, NULL }, /* the number is another process's now */
+    /* the process id now belongs to another process */
+    { "s/^process .*/process PID/; s/^began .*/began 1/", "", 0, NULL },
     { "s/^boot .*/boot 0/; s/^process .*/process PID/; s/^began .*/began BEGAN/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1",
       TAKEN, "process PID on " },
     { ELSEWHERE "s/^job .*/job j/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", 0, NULL },
@@ -232,7 +238,7 @@ static void fill_in(char *to, size_t room, const char *from)
     }
 }
 
-/* While each is tried, the file is touched as by a run that lives. */
+/* While each case runs, the file is touched, as a running owner does. */
 START_TEST(records_are_judged)
 {
     enter();
@@ -259,7 +265,7 @@ START_TEST(records_are_judged)
 }
 END_TEST
 
-/* A minute each: with CSPEED_OWNER_WAIT alone. */
+/* Takes one minute each, so it runs only with CSPEED_OWNER_WAIT. */
 START_TEST(another_hosts_run_is_waited_for)
 {
     if (!getenv("CSPEED_OWNER_WAIT"))

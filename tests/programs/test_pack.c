@@ -1,4 +1,4 @@
-/* test_pack.c - the program pack: what it writes, that it writes the same again, and what it refuses. */
+/* test_pack.c - the program pack: its output files, that they are reproducible, and the inputs that it refuses. */
 #include "data/tokens.h"
 #include "shell.h"
 #include "suite.h"
@@ -11,7 +11,7 @@
 
 #define PACK "'" CS_BIN "/pack'"
 
-/* The bytes of shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin) one after another. */
+/* Returns the bytes of the shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin), concatenated. */
 static char *read_tokens(const char *folder, const char *name, size_t *size, int64_t *documents, int *shards)
 {
     char *bytes = malloc(1);
@@ -39,7 +39,7 @@ static char *read_tokens(const char *folder, const char *name, size_t *size, int
     return bytes;
 }
 
-/* Every byte value, newlines and NULs included, in an order without a pattern. */
+/* Writes every byte value, including newlines and NULs, in an order without a pattern. */
 static void write_binary(const char *path, size_t size)
 {
     FILE *file = fopen(path, "wb");
@@ -88,7 +88,8 @@ START_TEST(the_same_text_gives_the_same_files)
 }
 END_TEST
 
-/* 1,000 documents "document NNN of the text\n": each is in one of the two sets, whole, and an empty line follows it. */
+/* Packs 1,000 documents "document NNN of the text\n": each is complete in one of the two sets, followed by an empty
+ * line. */
 START_TEST(documents_stay_whole)
 {
     static char text[40000];
@@ -131,7 +132,7 @@ START_TEST(long_texts_take_several_shards)
     ck_assert_int_eq(memcmp(text, train, train_size), 0);
     free(train);
 
-    /* A shorter text leaves none of the longer one's shards, and one without validation no valid.bin. */
+    /* Packing a shorter text removes the shards of the longer one, and packing without validation removes valid.bin. */
     ck_assert_int_eq(shell_run("head -c 2500 text >short && %s --output out --shard_tokens 1000 --valid 0 short", PACK),
                      0);
     train = read_tokens("out", "train", &train_size, &documents, &shards);
@@ -147,7 +148,7 @@ START_TEST(long_texts_take_several_shards)
 }
 END_TEST
 
-/* Few documents, none of which fits into a tenth: the ends of all are held out. */
+/* There are few documents, and none fits into a tenth: the ends of all of them are held out. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
     size_t size;
@@ -166,7 +167,7 @@ START_TEST(ends_of_few_documents_are_held_out)
 }
 END_TEST
 
-/* One sequence is 65 bytes, and training and validation need one each. */
+/* One sequence has 65 bytes, and training and validation need one each. */
 START_TEST(the_shortest_text_is_enough)
 {
     size_t size;
@@ -186,7 +187,8 @@ START_TEST(the_shortest_text_is_enough)
 }
 END_TEST
 
-/* Many threads and one give the same shards; a long text that is cut gives the tokens it gives whole. */
+/* Many threads and one thread give the same shards; a long text that is split gives the same tokens as without
+ * splitting. */
 START_TEST(threads_change_nothing)
 {
     static const char line[] =
@@ -206,7 +208,7 @@ START_TEST(threads_change_nothing)
                                PACK),
                      0);
 
-    /* One word whose class of pattern is not known here is enough for the text to stay in one piece. */
+    /* A single unknown construct in the tokenizer's pattern prevents the text from being split. */
     ck_assert_int_eq(shell_run(
                          "sed 's/(?i:/(?i:(?#)/' tokenizer.json >other.json && ! cmp -s tokenizer.json other.json"),
                      0);
@@ -250,7 +252,7 @@ START_TEST(lines_of_json_are_documents)
 }
 END_TEST
 
-/* Which lines are wrong, and how, is the same for any number of threads; so are the files. */
+/* The reported bad lines and the output files are the same for any number of threads. */
 START_TEST(bad_lines_are_named_and_left_out)
 {
     static const char *const bad[] = { "{\"text\": \"a\\u0000b\"}", "{\"text\": \"a\\ud800\"}",
@@ -292,7 +294,7 @@ START_TEST(bad_lines_are_named_and_left_out)
 }
 END_TEST
 
-/* What is learnt stands in braces here: an answer and what ends it. */
+/* The parts from which the model learns are in braces: an answer and the text that ends it. */
 START_TEST(conversations_learn_answers)
 {
     static const char chat[] =
@@ -311,7 +313,8 @@ START_TEST(conversations_learn_answers)
 }
 END_TEST
 
-/* Each shape against the text its template writes, with a vocabulary of bytes and the words of all of them. */
+/* Compares each chat shape with the text that its template produces, with a vocabulary of bytes and all of its
+ * words. */
 START_TEST(templates_are_written)
 {
     static const struct {
@@ -340,7 +343,7 @@ START_TEST(templates_are_written)
         "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char text[300] = "";
-        bool known = c < 2; /* of these two there is a template that is known */
+        bool known = c < 2; /* these two have a template that is known */
         tokenizers_configure("tokenizer_config.json", "<s>", "</s>", known ? cases[c].name : "chatml");
         ck_assert_int_eq(shell_run("%s --valid 0 --tokenizer . --template %s --output out chat.jsonl", PACK,
                                    cases[c].name),
@@ -422,7 +425,7 @@ START_TEST(faults_are_one_sentence)
                       faults[f].arguments, code, said);
         free(said);
     }
-    ck_assert_int_eq(shell_run("test ! -e out || rmdir out"), 0); /* what is refused leaves no shard */
+    ck_assert_int_eq(shell_run("test ! -e out || rmdir out"), 0); /* a refused input leaves no shard */
     shell_leave();
 }
 END_TEST

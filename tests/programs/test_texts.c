@@ -1,5 +1,4 @@
-/* test_texts.c - texts that `train` reads by itself, and the recipe: a Hugging Face folder and conversations in, a
- * Hugging Face folder out. */
+/* test_texts.c - training on text files and conversations: from a Hugging Face folder to a Hugging Face folder. */
 #include "shell.h"
 #include "suite.h"
 #include "tokenizers.h"
@@ -26,7 +25,7 @@ static const char *const plain =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16,\n"
     "               \"n_positions\": 16, \"vocab_size\": 256 } } }\n";
 
-/* Qwen2's tokenizer with the words of its template. */
+/* Writes the tokenizer of Qwen2 with the words of its template. */
 static void write_tokenizer(void)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>" };
@@ -59,7 +58,7 @@ static void write_chats(const char *path, int count)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* A folder as Qwen's are: the token table has rows that no token uses. */
+/* Makes a folder like those of Qwen: the token table has rows that no token uses. */
 static void enter(void)
 {
     shell_enter();
@@ -87,7 +86,7 @@ static int train(int ranks, const char *arguments)
     return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
 }
 
-/* The one folder of a cache. */
+/* Finds the only folder of a cache. */
 static void find_folder(char *path, size_t room, const char *cache, int count)
 {
     char pattern[256];
@@ -125,7 +124,7 @@ START_TEST(a_folder_and_conversations_become_a_folder)
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
     expect(0, train(1, "recipe.json"), "tuned is there already");
     expect(78, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
-    /* nothing is left to train */
+    /* no step is left to train */
     expect(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
     ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
     shell_leave();
@@ -154,7 +153,7 @@ START_TEST(tokens_are_made_once)
     expect(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
-    ck_assert_int_eq(rename(folder, stale), 0); /* as a run leaves it that was killed on the way */
+    ck_assert_int_eq(rename(folder, stale), 0); /* the state that a run leaves if it is killed during the work */
     expect(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
     ck_assert_int_ne(access(stale, F_OK), 0);
     ck_assert_int_eq(shell_run("echo damaged > %s/made_from.txt", folder), 0);
@@ -166,7 +165,7 @@ START_TEST(tokens_are_made_once)
 }
 END_TEST
 
-/* A model of bytes goes out and comes back without a tokenizer. */
+/* A model of bytes is exported and imported without a tokenizer. */
 START_TEST(an_exported_model_of_bytes_reads_texts)
 {
     enter();
@@ -177,8 +176,8 @@ START_TEST(an_exported_model_of_bytes_reads_texts)
 }
 END_TEST
 
-/* Of an earlier state of the same texts: they go, but not under the eyes of somebody, and not those of anything else.
- */
+/* Tokens of an earlier state of the same texts are removed, but not while a run uses them; other files are not
+ * removed. */
 START_TEST(tokens_of_older_texts_are_removed)
 {
     char folder[256], newer[256];
@@ -201,14 +200,14 @@ START_TEST(tokens_of_older_texts_are_removed)
            "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
-    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock */
+    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock file */
     expect(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"), "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     shell_leave();
 }
 END_TEST
 
-/* Both come to the same cache at once: one makes, the other waits, or finds. */
+/* Two runs need the same cache at the same time: one makes it, the other waits or finds it. */
 START_TEST(runs_share_a_cache)
 {
     char folder[256];
@@ -227,7 +226,7 @@ START_TEST(runs_share_a_cache)
 }
 END_TEST
 
-/* Names of every sort, with weights: texts, lines of JSON under a key, a folder of both, shards. */
+/* Names of every kind, with weights: texts, JSON lines with a key, a folder of both, shards. */
 START_TEST(texts_of_every_sort_are_read)
 {
     enter();
@@ -250,7 +249,8 @@ START_TEST(texts_of_every_sort_are_read)
 }
 END_TEST
 
-/* What is there is no pattern, whatever characters its name has; nor is the output that the cache is named after. */
+/* The name of an existing file is not a pattern, whatever characters it contains; nor is the name of the output folder,
+ * from which the name of the cache is derived. */
 START_TEST(names_may_have_any_character)
 {
     enter();
@@ -263,7 +263,7 @@ START_TEST(names_may_have_any_character)
 }
 END_TEST
 
-/* Who goes on from a checkpoint with another text is told; and hosts that have other tokens do not start. */
+/* A run that resumes with another text prints a warning, and hosts with different tokens refuse to start. */
 START_TEST(other_data_is_told)
 {
     enter();
@@ -284,7 +284,7 @@ START_TEST(other_data_is_told)
 }
 END_TEST
 
-/* Nothing of tokens that could not be made stays on what may be a full disk. */
+/* If tokens cannot be made, no part of them remains on the disk, which may be full. */
 START_TEST(failures_leave_nothing)
 {
     enter();
@@ -295,7 +295,7 @@ START_TEST(failures_leave_nothing)
 }
 END_TEST
 
-/* What is left out for one run is not left out silently for the next. */
+/* Lines that one run skips on request are reported again by the next run. */
 START_TEST(bad_lines_are_left_out_if_asked)
 {
     enter();
@@ -337,7 +337,7 @@ START_TEST(faults_are_named)
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
         { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
         { "plain.json --data short.txt", 65, "too short" },
-        { "plain.json --model pickled", 1, "is a checkpoint of DeepSpeed" },
+        { "plain.json --model pickled", 78, "is a checkpoint of DeepSpeed" },
         { "plain.json --model empty", 66, "there is no empty/config.json" },
         { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },

@@ -1,5 +1,5 @@
-/* test_train.c - the product from the command line: pack, train over ranks, resume with the same bits, say what is
- * wrong. */
+/* test_train.c - the programs from the command line: pack, train on several ranks, resume with the same bits,
+ * errors. */
 #include "suite.h"
 #include "shell.h"
 
@@ -82,7 +82,7 @@ static void train(int ranks, const char *arguments)
                         arguments));
 }
 
-/* The data of two safetensors files, headers aside: those carry the id of their save. */
+/* Compares the data of two safetensors files without their headers, which contain the id of the save. */
 static void same_data(const char *a, const char *b)
 {
     size_t bytes_a, bytes_b;
@@ -131,8 +131,8 @@ static int lines_of(const char *path)
     return lines;
 }
 
-/* A run that stopped and went on has the bits of one that never stopped: parameters, moments, schedule, scale, data,
- * dropout. */
+/* A run that was interrupted and resumed has the same bits as an uninterrupted one: parameters, moments, schedule, loss
+ * scale, data and dropout. */
 static void resumes_with_the_same_bits(const char *precision, const char *more, int stage)
 {
     prepare();
@@ -149,7 +149,7 @@ static void resumes_with_the_same_bits(const char *precision, const char *more, 
     double held = last_number("whole/metrics.jsonl", "\"valid_loss\"");
     ck_assert_double_eq(loss, last_number("parts/metrics.jsonl", "\"loss\""));
     ck_assert_double_eq(held, last_number("parts/metrics.jsonl", "\"valid_loss\""));
-    ck_assert_double_lt(loss, 5.5); /* fp16 skips the first steps until its scale fits */
+    ck_assert_double_lt(loss, 5.5); /* fp16 skips the first steps until its loss scale fits */
     shell_leave();
 }
 
@@ -171,7 +171,8 @@ START_TEST(resumes_bf16_stage_3)
 }
 END_TEST
 
-/* Each step reads the windows that it would have read, whoever reads which: else its loss would be quite another. */
+/* Each step reads the same windows as without the interruption, whichever rank reads them; otherwise its loss would be
+ * very different. */
 START_TEST(another_world_reads_on_where_the_first_stopped)
 {
     double whole = 0, parts = 0;
@@ -206,7 +207,8 @@ START_TEST(finished_fresh_and_alone)
     train(2, "--steps 3");
     ck_assert(says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
     ck_assert(!says("continuing at step"));
-    ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours")); /* it can be typed so */
+    /* the command can be typed as it is printed */
+    ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours"));
     ck_assert_int_eq(lines_of("out/metrics.jsonl"), 4);
     train(2, "--steps 2 --fresh");
     ck_assert(says("out.1"));
@@ -227,7 +229,7 @@ START_TEST(finished_fresh_and_alone)
 }
 END_TEST
 
-/* The link stays, and what it leads to is moved aside there. */
+/* The link remains, and the contents of its target are moved aside there. */
 START_TEST(fresh_behind_a_link)
 {
     prepare();
@@ -245,8 +247,8 @@ START_TEST(fresh_behind_a_link)
 }
 END_TEST
 
-/* --tag T without --load: back to T in the same folder, and on from there with the same bits; what lies behind it is
- * named and stays, and damage of the newest falls back along the line that is continued. */
+/* --tag T without --load returns to T in the same folder and continues from there with the same bits. Later checkpoints
+ * are reported and kept; if the newest is damaged, an older one of the continued history is used. */
 START_TEST(back_to_a_tag)
 {
     prepare();
@@ -264,9 +266,9 @@ START_TEST(back_to_a_tag)
                         "metrics.jsonl' ]"));
     ck_assert_int_eq(lines_of("out/metrics.jsonl"), 5);
     expect(0, shell_run("diff -r first/global_step6 out/global_step6"));
-    expect(0,
-           shell_run(
-               "mv out elsewhere && mkdir out && cp -r elsewhere/. out")); /* the line is one of names, not of places */
+    expect(0, shell_run(
+                  /* the history consists of names, not of paths */
+                  "mv out elsewhere && mkdir out && cp -r elsewhere/. out"));
     expect(0, shell_run("printf x | dd of=out/global_step5/optim/shard-00002-of-00002.safetensors "
                         "bs=1 seek=20000 conv=notrunc"));
     train(2, "--steps 6");
@@ -277,7 +279,7 @@ START_TEST(back_to_a_tag)
 }
 END_TEST
 
-/* Numbers that change no shape are compared. */
+/* Values that change no shape are compared. */
 START_TEST(another_model_of_the_same_shapes)
 {
     prepare();
@@ -291,7 +293,7 @@ START_TEST(another_model_of_the_same_shapes)
 }
 END_TEST
 
-/* Three checkpoints and the one that is written need 1.6 MB. */
+/* Three checkpoints, and the one that is being written, need 1.6 MB. */
 START_TEST(checkpoints_that_will_not_fit)
 {
     static const char *const mounted = "unshare -m sh -c 'mount --make-rprivate / && mkdir -p out && mount -t tmpfs -o "
@@ -314,7 +316,7 @@ START_TEST(checkpoints_that_will_not_fit)
 }
 END_TEST
 
-/* One attempt of a job. */
+/* Runs one attempt of a job. */
 static void attempt(int number, const char *arguments)
 {
     expect(0, shell_run("CSPEED_JOB_ID=j CSPEED_ATTEMPT=%d %s/train --config config.json --fresh %s", number, CS_BIN,
@@ -326,11 +328,11 @@ START_TEST(a_restart_does_not_start_over_again)
     prepare();
     write_config("bf16", "", 1);
     train(1, "--steps 1");
-    attempt(1, "--steps 2"); /* the first has died before it did */
+    attempt(1, "--steps 2"); /* the first attempt died before it did that */
     ck_assert(says("the earlier run is in out.1"));
     attempt(2, "--steps 3");
     ck_assert(says("continuing at step 2 of 3, from out"));
-    attempt(0, "--steps 1"); /* the same command by hand */
+    attempt(0, "--steps 1"); /* the same command, without the launcher */
     ck_assert(says("the earlier run is in out.2"));
     shell_leave();
 }
@@ -351,13 +353,13 @@ START_TEST(a_restart_does_not_go_back_again)
     ck_assert(says("continuing at step 2 of 3, from out"));
     attempt_back(1, "--steps 5");
     ck_assert(says("continuing at step 3 of 5, from out"));
-    attempt_back(0, "--steps 3"); /* the same command by hand */
+    attempt_back(0, "--steps 3"); /* the same command, without the launcher */
     ck_assert(says("continuing at step 2 of 3, from out"));
     shell_leave();
 }
 END_TEST
 
-/* Ended from outside behind its first checkpoint: the launcher's last line. */
+/* Ends a run from outside after its first checkpoint and checks the last line of the launcher. */
 static void end_behind_a_save(const char *options)
 {
     enum { TURNS = 6000 };
@@ -379,7 +381,7 @@ START_TEST(a_failure_says_how_to_go_on)
     ck_assert(says("\ncspeed: the same command goes on from the checkpoint of step "));
     train(2, "--steps 12 --fresh");
     ck_assert_int_eq(shell_run("rm out.txt"), 0);
-    end_behind_a_save("--fresh"); /* would start over */
+    end_behind_a_save("--fresh"); /* this command would start over */
     ck_assert(is_silent_on("the same command"));
     shell_leave();
 }
@@ -389,7 +391,8 @@ START_TEST(names_stay_names)
 {
     prepare();
     write_config("bf16", "", 1);
-    mode_t before = umask(002); /* what a group shares: the output, unlike the launcher's logs, follows umask alone */
+    /* The output is shared by a group: unlike the launcher's logs, its modes follow only umask. */
+    mode_t before = umask(002);
     struct stat output, manifest;
     train(1, "--steps 2 --output 2024");
     umask(before);
@@ -399,7 +402,8 @@ START_TEST(names_stay_names)
     ck_assert_int_eq(access("2024/global_step2/manifest.json", F_OK), 0);
     train(1, "--steps 1 --output 'a \"b\\\\c' --data data/train-00000.bin");
     ck_assert_int_eq(access("a \"b\\\\c/global_step1/manifest.json", F_OK), 0);
-    ck_assert(is_silent_on("valid loss")); /* the configuration's text is another */
+    ck_assert(
+        is_silent_on("valid loss")); /* the configuration's validation data belongs to another text and is not used */
     ck_assert_int_eq(unlink("data/valid.bin"), 0);
     train(1, "--steps 1 --output other --data data");
     ck_assert(is_silent_on("valid loss"));
@@ -451,7 +455,7 @@ static int train_products(const char *environment, const char *products)
                      CS_BIN, environment, CS_BIN, products);
 }
 
-/* Rank 0 measures, all do as it says, and one whose CPU cannot keeps all from it. */
+/* Rank 0 measures and all ranks use its result; if the CPU of one rank cannot do it, no rank does. */
 START_TEST(bf16_products_are_the_same_on_all_ranks)
 {
     static const char narrow[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
@@ -477,12 +481,12 @@ START_TEST(bf16_products_are_the_same_on_all_ranks)
     }
     write_config("fp16", "", 0);
     expect(0, train_products("", "auto"));
-    ck_assert(is_silent_on("bf16 products:")); /* nothing is bf16 */
+    ck_assert(is_silent_on("bf16 products:")); /* nothing uses bf16 */
     shell_leave();
 }
 END_TEST
 
-/* What is drawn over must not wrap; and of many ranks, whoever started them, one speaks. */
+/* A progress line must not wrap; of several ranks, only one prints it, whichever launcher started them. */
 START_TEST(progress_fits_the_terminal)
 {
     prepare();
@@ -557,7 +561,8 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
 }
 END_TEST
 
-/* What Hugging Face's Trainer would supply is said first, and is what trains: 5e-5, linearly to 0. */
+/* The values that Hugging Face's Trainer would supply are printed first, and training uses them: 5e-5, linearly to
+ * 0. */
 START_TEST(a_trainers_file_says_what_it_trains_with)
 {
     prepare();

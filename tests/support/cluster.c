@@ -1,4 +1,4 @@
-/* cluster.c - hosts for tests of the launcher. */
+/* cluster.c - hosts for tests of the launcher: sshd processes on loopback addresses or in network namespaces. */
 #include "cluster.h"
 #include "ports.h"
 
@@ -20,7 +20,7 @@
 enum { MOST_HOSTS = 64 };
 
 static struct {
-    int hosts, port, net; /* net: the third byte of the namespaces' addresses; 0: loopback */
+    int hosts, port, net; /* net: the third byte of the namespaces' addresses; 0: loopback addresses */
     pid_t servers[MOST_HOSTS];
     int server_count;
     char folder[512], names[MOST_HOSTS][32];
@@ -79,7 +79,7 @@ static void write_config(const char *path, int from, int to, const char *lines)
             cluster.folder);
     for (int i = from; i < to; i++)
         fprintf(file, "ListenAddress %s\n", cluster.names[i]);
-    fprintf(file, "SetEnv HOME=%s\n", cluster.folder); /* the user's own ~/.bashrc is not to be run */
+    fprintf(file, "SetEnv HOME=%s\n", cluster.folder); /* keeps the user's own ~/.bashrc from being executed */
     fputs("PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\n"
           "KbdInteractiveAuthentication no\nMaxStartups 200\nPrintMotd no\nLogLevel ERROR\n",
           file);
@@ -153,7 +153,7 @@ static bool begin(int hosts)
     strcat(cluster.folder, "/home");
     ck_assert_int_eq(mkdir(cluster.folder, 0700), 0);
     if (getuid() == 0)
-        mkdir("/run/sshd", 0755); /* sshd as root wants it */
+        mkdir("/run/sshd", 0755); /* sshd requires this folder when it runs as root */
     make_keys();
     cluster.home = swap_variable("HOME", cluster.folder);
     cluster.agent = swap_variable("SSH_AUTH_SOCK", NULL);
@@ -176,7 +176,7 @@ bool cluster_start(int hosts, const char *lines)
 
 static int remove_nets(void)
 {
-    for (int i = 0; i < cluster.hosts; i++) /* whoever is left there would keep the namespace, and the link */
+    for (int i = 0; i < cluster.hosts; i++) /* a remaining process would keep the namespace and its link alive */
         quietly("ip netns pids cs%d-%d | xargs -r kill -9; ip link delete csv%d-%d; ip netns delete cs%d-%d",
                 cluster.net, i, cluster.net, i, cluster.net, i);
     return quietly("ip link delete csb%d", cluster.net);
@@ -229,7 +229,7 @@ void cluster_mend(int index)
     ck_assert_int_eq(quietly("ip link set csv%d-%d up", cluster.net, index), 0);
 }
 
-/* A kernel without netem has the rate at least. */
+/* On a kernel without netem, only the rate is limited. */
 static bool shape(const char *where, const char *device, int kilobits, int milliseconds)
 {
     return quietly("tc %s qdisc replace dev %s root netem rate %dkbit delay %dms || "

@@ -1,7 +1,7 @@
 /* cluster.h - hosts for tests of the launcher: a private sshd on loopback addresses, or in network namespaces.
  *
- * Nothing of the user's ~/.ssh is touched: HOME is a folder of the test's own while a cluster runs, with a key that the
- * sshd takes and no known_hosts. Call shell_enter() first; cluster_stop() before shell_leave().
+ * The user's ~/.ssh is not touched: while a cluster runs, HOME is a temporary folder with a key that the sshd accepts
+ * and without known_hosts. Call shell_enter() first, and cluster_stop() before shell_leave().
  *
  *     if (!cluster_start(2, NULL)) return;                       127.0.0.2 and 127.0.0.3
  *     shell_run("cspeed --hosts %s:1,%s:1 --ssh_port %d ...", cluster_host(0), cluster_host(1), cluster_port()); */
@@ -10,22 +10,23 @@
 
 #include <stdbool.h>
 
-/* `lines` is added to sshd_config; may be NULL. False, and the reason printed, where the machine has no sshd. */
+/* Starts the hosts. `lines` is appended to sshd_config and may be NULL. Returns false, after printing the reason, if
+ * the machine has no sshd. */
 bool cluster_start(int hosts, const char *lines);
 
-/* The same with a network namespace a host, joined by veth to a bridge of ours, each with its own sshd. False where
- * this machine does not allow that. */
+/* Starts each host in its own network namespace with its own sshd. The namespaces are connected by veth pairs to a
+ * bridge. Returns false if this machine does not allow that. */
 bool cluster_start_nets(int hosts, const char *lines);
 
 void cluster_stop(void);
-const char *cluster_host(int index); /* its address */
-int cluster_port(void);              /* of sshd     */
+const char *cluster_host(int index); /* the address of a host */
+int cluster_port(void);              /* the port of sshd */
 
-/* A hostfile with `slots` slots a host, and the port; written to `path`. */
+/* Writes a hostfile to `path` that gives each host `slots` slots and the port of sshd. */
 void cluster_write_hostfile(const char *path, int slots);
 
-/* Of namespaces: the host's link is cut, or mended; or lets through so many kbit a second, with a delay where the
- * kernel has netem; false where it can do neither. */
+/* For network namespaces: these functions cut the link of a host, repair it, or limit its rate to a number of kbit/s,
+ * with a delay if the kernel has netem. The last returns false if the kernel supports neither. */
 void cluster_cut(int index);
 void cluster_mend(int index);
 bool cluster_slow(int index, int kilobits, int milliseconds);

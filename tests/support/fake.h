@@ -1,4 +1,4 @@
-/* fake.h - a front of a job that never ran: two nodes of two ranks each, in whatever state a test puts them. */
+/* fake.h - a fake front process of a job that never ran: two nodes of two ranks each, in any state that a test sets. */
 #ifndef CS_TESTS_FAKE_H
 #define CS_TESTS_FAKE_H
 
@@ -22,7 +22,7 @@ typedef struct {
     cl_front front;
 } fake;
 
-/* All ranks run, and have told nothing. */
+/* All ranks run and have sent no progress record. */
 static inline cl_front *fake_front(fake *job)
 {
     memset(job, 0, sizeof *job);
@@ -48,14 +48,14 @@ static inline cl_front *fake_front(fake *job)
     return &job->front;
 }
 
-/* A beat told at `told`; the rank had come there `age` before. */
+/* Adds a progress record that arrived at `told`; the rank had reached its position `age` before that. */
 static inline void fake_beat(cl_front *front, int rank, int64_t step, int collective, int64_t age, int64_t told)
 {
     front->workers[rank].beat = (cl_link_beat){ .rank = rank, .collective = collective, .step = step, .age = age };
-    front->workers[rank].told = told;
+    front->workers[rank].beat_at = told;
 }
 
-/* The rank has ended with this wait status, `after` nanoseconds behind the start. */
+/* Ends a rank with this wait status, `after` nanoseconds after the start. */
 static inline void fake_end(cl_front *front, int rank, int status, bool stopped, int64_t after)
 {
     cl_worker *worker = &front->workers[rank];

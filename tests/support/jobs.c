@@ -1,4 +1,4 @@
-/* jobs.c - the cspeed command with real processes. */
+/* jobs.c - running the cspeed command with real processes. */
 #include "jobs.h"
 
 #include "suite.h"
@@ -41,7 +41,7 @@ void jobs_leave(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A new folder, which is the current one, and a new mark. */
+/* Creates and enters a new folder, and chooses a new mark. */
 void jobs_begin(void)
 {
     const char *base = getenv("TMPDIR");

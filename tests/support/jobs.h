@@ -1,33 +1,35 @@
-/* jobs.h - jobs of the cspeed command with real processes, for tests of the launcher.
+/* jobs.h - running the cspeed command with real processes, for tests of the launcher.
  *
- * Every job runs in a folder of its own and carries a mark in its environment, by which processes that should be gone
- * are looked for in /proc. */
+ * Every job runs in its own folder. Its processes carry a mark in their environment, by which the tests search /proc
+ * for processes that should have ended. */
 #ifndef CS_TESTS_JOBS_H
 #define CS_TESTS_JOBS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { JOBS_LIMIT = 30 }; /* seconds that anything may take */
+enum { JOBS_LIMIT = 30 }; /* limit for every wait, in seconds */
 
 typedef struct {
     pid_t pid;
-    char name[16];   /* of its output's files                   */
-    int code;        /* minus the signal when it was killed     */
-    char *out, *err; /* what it printed, once ended; malloc'ed */
+    char name[16];   /* suffix of the names of its output files */
+    int code;        /* exit code, or minus the signal that killed it */
+    char *out, *err; /* the output after the end; malloc'ed */
 } job;
 
 extern char jobs_folder[256];
 
-void jobs_begin(void);     /* a new folder, which is the current one, and a new mark */
+void jobs_begin(void);     /* creates and enters a new folder, and chooses a new mark */
 void jobs_leave(void);     /* removes the folder */
-void jobs_kill(job *here); /* if it still runs: SIGKILL, for a test that gives up */
+void jobs_kill(job *here); /* sends SIGKILL if the job still runs, for a test that gives up */
 
-/* Starts cspeed with the arguments; its output goes to files out and err, or to `terminal` when that is a file. */
+/* Starts cspeed with the arguments. Its output goes to the files `out` and `err`, or to `terminal` if that is not
+ * -1. */
 job jobs_start(int terminal, const char *const *arguments);
-job jobs_start_as(const char *name, const char *const *arguments); /* files out.NAME and err.NAME: for one of several */
-void jobs_finish(job *here);                                       /* waits for its end */
-void jobs_end(job *here); /* checks that nothing is left, frees, removes the folder */
+/* uses the files out.NAME and err.NAME, for one of several jobs */
+job jobs_start_as(const char *name, const char *const *arguments);
+void jobs_finish(job *here); /* waits for the end of the job */
+void jobs_end(job *here);    /* checks that no process remains, frees the memory, and removes the folder */
 
 #define START(...) jobs_start(-1, (const char *const[]){ __VA_ARGS__, NULL })
 #define RUN(here, ...)                                                                                                 \
@@ -37,9 +39,9 @@ void jobs_end(job *here); /* checks that nothing is left, frees, removes the fol
 void jobs_check_code(const job *here, int code);
 void jobs_check_has(const char *text, const char *part);
 int jobs_count_of(const char *text, const char *part);
-char *jobs_slurp(const char *path); /* malloc'ed; "" without the file */
+char *jobs_slurp(const char *path); /* returns the content of a file, malloc'ed; "" if there is none */
 void jobs_await(const char *file);
-int jobs_count(void); /* processes that carry the mark */
+int jobs_count(void); /* number of processes that carry the mark */
 void jobs_check_gone(void);
 pid_t jobs_child_of(pid_t parent);
 void jobs_pause(void);

@@ -1,4 +1,4 @@
-/* lines.c - what a small training prints on standard output, for tests of lines. */
+/* lines.c - the standard output of a small training, for tests of its lines. */
 #include "lines.h"
 #include "shell.h"
 

@@ -1,4 +1,4 @@
-/* near.c - compare numbers, say where they part. */
+/* near.c - comparing tensors with a tolerance, and the device on which operations are tested. */
 #include "near.h"
 
 #include <math.h>
@@ -13,17 +13,17 @@
 
 enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 
-/* Memory of near_new. */
+/* A block of memory that near_new allocated. */
 typedef struct {
     char *memory;
-    size_t bytes; /* what must not be written included */
+    size_t bytes; /* includes the guard bytes, which must not be written */
 } block;
 
-/* The same on the device. */
+/* The copy of a block on the device. */
 typedef struct {
     block here;
     char *there;
-    bool lasts, fresh; /* of near_new; copied there since the last fetch */
+    bool lasts, fresh; /* lasts: allocated by near_new; fresh: copied to the device since the last fetch */
 } twin;
 
 static block blocks[BLOCKS];
@@ -71,7 +71,7 @@ bool near_all(const char *what, cs_tensor got, const double *want, double tolera
         largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < count; i++) {
         double apart = fabs(near_element(got, i) - want[i]);
-        if (!(apart <= worst)) { /* a NaN is the worst */
+        if (!(apart <= worst)) { /* the negation makes a NaN the worst value */
             worst = apart;
             where = i;
         }
@@ -214,7 +214,7 @@ bool near_emulated(const char *test)
     return there;
 }
 
-/* What the function of that name in the module returns; 0 where there is none. */
+/* Returns the result of the module's function of that name, or 0 if there is none. */
 static uint64_t ask(void *module, const char *name)
 {
     uint64_t (*count)(void);

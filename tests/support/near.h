@@ -1,69 +1,68 @@
-/* near.h - compare numbers, say where they part; tensors of random numbers to compare; and the device that operations
- * are tested on. */
+/* near.h - comparing tensors with a tolerance, random tensors, and the device on which operations are tested. */
 #ifndef CS_TESTS_NEAR_H
 #define CS_TESTS_NEAR_H
 
 #include "device/device.h"
 #include "device/state.h"
 
-/* An element of a float tensor as a double. */
+/* Returns an element of a float tensor as a double. */
 double near_element(cs_tensor x, int64_t index);
 /* Sets an element, rounded to the tensor's type. */
 void near_set(cs_tensor x, int64_t index, double value);
 
-/* Whether every element of got is within tolerance times the largest magnitude of want; prints the worst one if not.
- * The tolerance grows by one rounding of got's type. */
+/* Returns true if every element of `got` differs from `want` by at most the tolerance times the largest magnitude in
+ * `want`, plus one rounding of the type of `got`. Otherwise prints the worst element. */
 bool near_all(const char *what, cs_tensor got, const double *want, double tolerance);
-/* The same for two tensors. */
+/* Compares two tensors in the same way. */
 bool near_tensors(const char *what, cs_tensor got, cs_tensor want, double tolerance);
-/* Whether the bytes agree; prints the first element that does not. */
+/* Returns true if all bytes are equal; otherwise prints the first element that differs. */
 bool near_same_bits(const char *what, cs_tensor got, cs_tensor want);
 
-/* Memory with room behind that must not be written. */
-cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns); /* zeroed; aborts when there is no memory */
-/* Normal numbers, times size. */
+/* Returns zeroed memory followed by guard bytes, which must not be written. Free it with near_free. */
+cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns); /* aborts if memory is short */
+/* Returns normally distributed numbers, multiplied by `size`. */
 cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t seed, double size);
 cs_tensor near_copy(cs_tensor x);
-double *near_doubles(cs_tensor x); /* of every element; to be freed */
-void near_free(cs_tensor x);       /* aborts if bytes behind the tensor were written */
+double *near_doubles(cs_tensor x); /* every element as a double; the caller frees the array */
+void near_free(cs_tensor x);       /* aborts if the guard bytes were written */
 
-/* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset. */
+/* Returns the device that the environment variable CSPEED_TEST_DEVICE names, "cpu" if it is not set. */
 const char *near_device(void);
 
-/* From here on the device "cuda" is the module that CSPEED_CUDA_MODULE names, or the emulated one. False: it is not
- * built. near_emulated says so, as what is skipped. */
+/* From this call on, the device "cuda" is the module that CSPEED_CUDA_MODULE names, or the emulated one. Returns false
+ * if it was not built; near_emulated then reports a skipped test. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
-/* What this process has launched on the emulated GPU: kernels one by one, and graphs. */
+/* What this process has launched on the emulated GPU: single kernels, and graphs. */
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
-near_launches near_launched(void); /* zeros where they are not counted */
-bool near_counts(void);            /* True for the emulated module: a real GPU's does not count them. */
-uint64_t near_pinned_max(void);    /* bytes of host memory that were pinned at a time; 0 where they are not counted */
-near_launches near_since(near_launches before); /* by now less by then */
+near_launches near_launched(void); /* zeros if the device does not count */
+bool near_counts(void);            /* Returns true for the emulated module; the module of a real GPU does not count. */
+/* the highest number of bytes of host memory that were pinned at the same time; 0 if they are not counted */
+uint64_t near_pinned_max(void);
+near_launches near_since(near_launches before); /* the difference between the counts now and those in `before` */
 
-/* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and
- * fetched when it has computed; on the CPU the two do nothing:
+/* Opens the device of the test; only one can be open. If the device has memory of its own, near_at copies the tensors
+ * of a test there, and near_fetch copies them back after the computation. On the CPU both do nothing:
  *
  *     cs_op_add(stream, near_at(y), near_at(a), near_at(b));
- *     near_fetch();
- */
+ *     near_fetch(); */
 cs_device *near_open(int threads);
 void near_close(void);
 bool near_is_cpu(void);
-/* The first, or the second where each step takes long: on the emulator, and under a sanitizer. */
+/* Returns `anywhere`, or `slowly` where every step takes long: on the emulator, and with a sanitizer. */
 int near_most(int anywhere, int slowly);
-int near_threads(int max); /* most, or 1 on a device that has no threads of its own to be told of */
-/* The same tensor where the device can reach it: in the whole block that near_new made with x somewhere in it, or, of
- * other memory, x alone until the next fetch. What is here is copied there where it was not since the last fetch. An
- * absent tensor stays absent. */
+int near_threads(int max); /* returns `max`, or 1 on a device other than the CPU, which has no host threads to set */
+/* Returns the tensor in memory that the device can use. For memory of near_new, the whole block that contains x is
+ * copied to the device; for other memory, only x, until the next fetch. A block is copied only once between two
+ * fetches. An absent tensor remains absent. */
 cs_tensor near_at(cs_tensor x);
-void near_fetch(void); /* waits; what was taken there is here again, as the device left it */
+void near_fetch(void); /* waits for the device and copies all tensors back to host memory */
 
-/* Numbers the ranges' tiles; `at`, as above or another, puts them where the device that they are for reads them. They
- * live until the next fetch. */
+/* Numbers the tiles of the ranges. `at` is near_at or another function that places the ranges in memory that the device
+ * can read. They are valid until the next fetch. */
 cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* pieces.c - this rank's part of parameters, slots and gradients in host memory, whatever device holds them. */
+/* pieces.c - this rank's part of parameters, optimizer slots and gradients in host memory, for any device. */
 #include "pieces.h"
 
 #include <check.h>
@@ -7,7 +7,7 @@
 
 enum { PIECES = 32 };
 
-static char *memory; /* of the copies */
+static char *memory; /* memory of the copies */
 static size_t used, room;
 
 static void *copy_of(cs_engine *engine, const void *from, size_t bytes)

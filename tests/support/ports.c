@@ -1,4 +1,4 @@
-/* ports.c - TCP ports for tests. */
+/* ports.c - free TCP ports for tests. */
 #include "ports.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FIRST = 10000, COUNT = 22000 }; /* below 32768, where the kernel's own begin */
+enum { FIRST = 10000, COUNT = 22000 }; /* The range is below 32768, where the ephemeral ports of the kernel begin. */
 
 static bool is_free(const char *address, int port)
 {

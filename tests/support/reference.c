@@ -1,4 +1,4 @@
-/* reference.c - each operation as plain loops in double. */
+/* reference.c - reference implementations of each operation as plain loops in double precision. */
 #include "reference.h"
 
 #include <math.h>
@@ -86,7 +86,7 @@ double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate
     return bits >= lrintf(rate * 65536) ? 1 / (1 - (double)rate) : 0;
 }
 
-/* ---- attention: one head's probabilities, dropped ones beside them ---- */
+/* ---- attention: one head's probabilities, before and after dropout ---- */
 
 static const double *row_of(const double *qkv, reference_heads s, int b, int h, int t, int which)
 {
@@ -106,7 +106,7 @@ static int first_of(reference_heads s, int b, int i)
     return s.starts ? s.starts[b * s.T + i] : 0;
 }
 
-/* p[first..i] of query i; returns the log of the denominator. */
+/* Computes p[first..i], the attention probabilities of query i; returns the logarithm of the denominator. */
 static double probabilities(double *p, const double *qkv, reference_heads s, int b, int h, int i)
 {
     double max = -INFINITY, sum = 0;

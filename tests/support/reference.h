@@ -1,13 +1,16 @@
-/* reference.h - each operation as plain loops in double: the judge of every device.
+/* reference.h - reference implementations of each operation as plain loops in double precision, for tests of every
+ * device.
  *
- * Arrays are row-major doubles; legend as in device/ops.h. Gradients of weights are added to, as there. */
+ * Arrays are row-major doubles; the letters for dimensions are those of device/ops.h. Gradients of weights are added to
+ * the existing values, as in device/ops.h. */
 #ifndef CS_TESTS_REFERENCE_H
 #define CS_TESTS_REFERENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* c (m, n) (+)= op(a) op(b) + bias or NULL; a is (m, k) or, transposed, (k, m); b (k, n) or (n, k). */
+/* c (m, n) = op(a) op(b) + bias, or added to c; bias may be NULL. a has shape (m, k), or (k, m) if transposed; b has
+ * shape (k, n), or (n, k). */
 typedef struct {
     int m, n, k;
     bool transpose_a, transpose_b, add;
@@ -26,7 +29,8 @@ void reference_norm_grad(reference_norm_out out, const double *dy, const double 
 double reference_gelu(double x);
 double reference_gelu_slope(double x);
 
-/* 1 / (1 - rate) where element `element` of a sample with this key is kept at `place`, else 0. */
+/* Returns the dropout factor: 1 / (1 - rate) if element `element` of a sample with this key is kept at `place`, else
+ * 0. */
 double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate);
 
 typedef struct {
@@ -34,7 +38,7 @@ typedef struct {
     float rate;
     uint64_t place;
     const uint64_t *keys;
-    const int32_t *starts; /* (B, T): the first row that each row sees; NULL: 0 */
+    const int32_t *starts; /* (B, T): the first row to which each row attends; NULL: 0 */
 } reference_heads;
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads shape);
 void reference_attention_grad(double *dqkv, const double *dy, const double *qkv, reference_heads shape);

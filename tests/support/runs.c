@@ -1,4 +1,4 @@
-/* runs.c - small trainings for tests. */
+/* runs.c - small training runs for tests. */
 #include "runs.h"
 #include "near.h"
 #include "pieces.h"
@@ -135,7 +135,7 @@ void run_ranks(int world, int (*rank)(void *argument), void *argument)
 
 typedef struct {
     const run_spec *spec;
-    run_result *result; /* shared between the processes */
+    run_result *result; /* memory shared between the processes */
 } order;
 
 static run_held held(const cs_engine *engine)

@@ -1,4 +1,5 @@
-/* runs.h - small trainings for tests: a tiny GPT-2 on made-up tokens, over any number of ranks, on near_device(). */
+/* runs.h - small training runs for tests: a tiny GPT-2 on synthetic tokens, on any number of ranks and on
+ * near_device(). */
 #ifndef CS_TESTS_RUNS_H
 #define CS_TESTS_RUNS_H
 
@@ -12,15 +13,16 @@ typedef struct {
     const char *recompute; /* "none", "unit"         */
     double dropout;
     int prefetch;
-    bool masked;               /* a third of the targets is left out, and two of five samples whole */
-    const char *more;          /* further top-level members of the configuration, each ending in a comma; or NULL */
-    const char *set[RUN_SETS]; /* "KEY.PATH=JSON", as cs_config_set takes it; up to the first NULL */
+    bool masked;               /* true: a third of the targets is masked, and two of five samples entirely */
+    const char *more;          /* further top-level members of the configuration, each followed by a comma; or NULL */
+    const char *set[RUN_SETS]; /* assignments "KEY.PATH=JSON" for cs_config_set; the first NULL ends the list */
     const char *threads;       /* NULL: 1 */
 } run_spec;
 
-/* What a rank really has, bytes. */
+/* The memory that a rank has really allocated, in bytes. */
 typedef struct {
-    size_t heap, device, workspace; /* of comm, all of the device's, and of that the kernels' own */
+    /* memory of the communicator; all memory of the device; the part of the latter that is workspace of the kernels */
+    size_t heap, device, workspace;
 } run_held;
 
 typedef struct {
@@ -29,25 +31,26 @@ typedef struct {
     run_held at_open[RUN_RANKS], after_first[RUN_RANKS], at_end[RUN_RANKS];
 } run_result;
 
-/* Writes the configuration of a spec to a file made in TMPDIR; the caller unlinks it. */
+/* Writes the configuration of a spec to a temporary file in TMPDIR; the caller unlinks it. */
 void run_write_config(const run_spec *spec, char *path, size_t bytes);
-/* Opens the tiny GPT-2 (or `own`) of a spec in this process. */
+/* Opens the tiny GPT-2, or the model `own`, of a spec in this process. */
 cs_engine *run_open(const run_spec *spec, cs_model *own);
-/* This rank's next micro-batch: tokens that follow from the sample's global number. micro counts from 0 in a step. */
+/* Returns this rank's next micro-batch. Its tokens are derived from the global number of the sample. `micro` counts
+ * from 0 within a step. */
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro);
-/* One optimizer step. */
+/* Performs one optimizer step. */
 void run_step(cs_engine *engine, const run_spec *spec);
-/* Trains spec->steps steps in spec->world processes. Fails the test on any error. */
+/* Trains spec->steps steps in spec->world processes. Fails the test after any error. */
 void run_train(const run_spec *spec, run_result *result);
 
-/* Zeroed memory that the ranks share with the test, which asserts: a check that fails in a rank would go on as the
- * test. */
+/* Returns zeroed memory that the ranks share with the test. Only the test makes assertions: a check that fails in a
+ * rank would continue there as the test itself. */
 void *run_share(size_t bytes);
 void run_unshare(void *shared, size_t bytes);
-/* cs_spawn; fails the test if a rank fails. */
+/* Calls cs_spawn and fails the test if a rank fails. */
 void run_ranks(int world, int (*rank)(void *argument), void *argument);
 
-/* Checksums of this rank's part: they move if a bit moves. */
+/* Returns a checksum of this rank's part of the master parameters; it changes if any bit changes. */
 uint32_t run_masters(cs_engine *engine);
 uint32_t run_slots(cs_engine *engine);
 

@@ -1,4 +1,4 @@
-/* saved.c - a small state to save and load: tensors of every kind, whose values tell where and when they come from. */
+/* saved.c - a small state for tests of saving and loading: tensors of every kind with values that identify them. */
 #include "saved.h"
 
 #include <check.h>
@@ -29,7 +29,7 @@ static int64_t count_of(const cs_piece *tensor)
     return count;
 }
 
-/* The element's bytes: small enough to be finite and different as any of the types. */
+/* Writes the bytes of one element. The values are small enough to be finite, and different, in every type. */
 static void value_of(char *bytes, int tensor, int64_t element, int64_t step)
 {
     int64_t value = (tensor * 131 + element * 7 + step * 29) % 15000;

@@ -1,4 +1,6 @@
-/* saved.h - a small state to save and load: tensors of every kind, whose values tell where and when they come from. */
+/* saved.h - a small state for tests of saving and loading: tensors of every kind with values that identify them.
+ *
+ * The value of an element follows from its tensor, its index and the step. */
 #ifndef CS_TESTS_SAVED_H
 #define CS_TESTS_SAVED_H
 
@@ -6,7 +8,8 @@
 
 enum { SAVED_TENSORS = 12 };
 
-/* How the ranks share the elements: all tensors as one flat list cut in equal parts, or each tensor by itself. */
+/* How the elements are distributed over the ranks: all tensors as one flat list divided into equal parts, or each
+ * tensor divided by itself. */
 typedef enum { SAVED_FLAT, SAVED_EACH } saved_deal;
 
 typedef struct {
@@ -14,21 +17,22 @@ typedef struct {
     int count;
 } saved_pieces;
 
-/* This rank's pieces with memory of their own, the values of `step` in them; step -1: nothing yet. */
+/* Allocates this rank's pieces and fills them with the values of `step`; step -1: they are not filled. */
 void saved_open(saved_pieces *pieces, int rank, int size, saved_deal deal, int64_t step);
 void saved_close(saved_pieces *pieces);
-/* Whether they hold the values of `step`; prints the first that does not. */
+/* Returns true if the pieces hold the values of `step`; otherwise prints the first element that does not. */
 bool saved_holds(const saved_pieces *pieces, int64_t step);
 
-/* A world of one in this process, or the world this process belongs to. */
+/* Returns a communicator of one rank in this process, or that of the world to which this process belongs. */
 cs_comm *saved_world(void);
 
 /* Saves the values of `step` under the tag, in this process. */
 cs_status saved_save(const char *dir, const char *tag, int64_t step);
-/* Loads and compares with the values of the step that the manifest names; *step (may be NULL) is that. */
+/* Loads, and compares the values with those of the step in the manifest. *step, unless it is NULL, receives that
+ * step. */
 cs_status saved_load(const char *dir, const char *tag, int64_t *step);
 
-/* The same with `ranks` processes. A sentence of any rank is the test's failure. */
+/* The same functions with `ranks` processes. An error of any rank fails the test. */
 void saved_save_ranks(int ranks, saved_deal deal, const char *dir, const char *tag, int64_t step);
 void saved_load_ranks(int ranks, saved_deal deal, const char *dir, const char *tag, int64_t step);
 

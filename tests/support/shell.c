@@ -1,4 +1,4 @@
-/* shell.c - tests that use the product as a user does. */
+/* shell.c - helpers for tests that run the programs as a user does. */
 #include "shell.h"
 
 #include <check.h>

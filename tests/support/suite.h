@@ -1,8 +1,8 @@
-/* suite.h - the main() of a test program: a list of tests, its failures as the exit code.
+/* suite.h - the main() of a test program: it runs a list of tests and returns an exit code for failures.
  *
- * Tests of a program share one process, except where they use a CUDA device: CUDA does not survive a fork, so that a
- * test which forks ranks must not follow one that has opened a device in the same process. There each test has a process
- * of its own. */
+ * The tests of a program share one process, except when they use a CUDA device. CUDA does not survive a fork, so a test
+ * that forks ranks must not follow a test that has opened a device in the same process. In that case each test has its
+ * own process. */
 #ifndef CS_TESTS_SUITE_H
 #define CS_TESTS_SUITE_H
 
@@ -17,7 +17,7 @@ static inline int suite_run_in(bool apart, const char *name, const TTest *const 
     TCase *cases = tcase_create(name);
     for (int i = 0; i < count; i++)
         tcase_add_test(cases, tests[i]);
-    tcase_set_timeout(cases, 0); /* ctest watches the clock */
+    tcase_set_timeout(cases, 0); /* the time limit is that of ctest */
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, apart ? CK_FORK : CK_NOFORK);
@@ -40,7 +40,7 @@ static inline int suite_run(const char *name, const TTest *const *tests, int cou
         return suite_run(name, tests, (int)(sizeof tests / sizeof *tests));                                            \
     }
 
-/* Of tests that open a CUDA device by themselves. */
+/* For tests that open a CUDA device themselves. */
 #define SUITE_MAIN_APART(name, ...)                                                                                    \
     int main(void)                                                                                                     \
     {                                                                                                                  \

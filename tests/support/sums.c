@@ -1,4 +1,4 @@
-/* sums.c - collectives against a plain tree: values, what they should become, and where they lie. */
+/* sums.c - comparing collectives with a reference sum in tree order. */
 #include "sums.h"
 #include "base/half.h"
 
@@ -8,7 +8,7 @@
 
 static const char *const dtype_names[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
 
-/* ---- values and what becomes of them ---------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------- */
 
 static bool is_real(cs_dtype dtype)
 {
@@ -50,7 +50,7 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
     return value;
 }
 
-/* Element `at` of a rank's vector: bits that look random, as this dtype can hold them. */
+/* Returns element `at` of a rank's vector: pseudo-random bits that this dtype can represent. */
 static sums_number value_of(int rank, int64_t at, int salt, cs_dtype dtype)
 {
     uint64_t bits = (uint64_t)at * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u + (uint64_t)salt * 7919;
@@ -67,7 +67,7 @@ void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_
         sums_put(data, i, dtype, value_of(rank, first + i, salt, dtype));
 }
 
-/* ---- where values lie ------------------------------------------------------------------------- */
+/* ---- positions of values ---------------------------------------------------------------------- */
 
 static cs_device *far;
 static bool loose;
@@ -122,7 +122,7 @@ static void place_bytes(void *data, int byte, size_t bytes)
     free(values);
 }
 
-/* Where the host can read it; to be given back to `let_go`. */
+/* Returns the data in host memory; the caller passes the result to `let_go`. */
 static const void *look_at(const void *data, size_t bytes)
 {
     if (!is_far(data))
@@ -138,7 +138,7 @@ static void let_go(const void *values, const void *data)
         free((void *)(size_t)values);
 }
 
-/* ---- what becomes of them --------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------------- */
 
 static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_reduce_op op)
 {
@@ -154,7 +154,7 @@ static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_redu
     return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
 }
 
-/* The tree, level by level: pairs, then pairs of those, an odd one carried up. */
+/* Adds the values in tree order, level by level: pairs, then pairs of those; an odd one moves up unchanged. */
 static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_reduce_op op)
 {
     sums_number level[SUMS_RANKS];
@@ -169,7 +169,8 @@ static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_r
     return level[0];
 }
 
-/* Values are below 4, and so partial sums below 4 * ranks; each of at most `ranks` roundings is off by half a unit. */
+/* Values are below 4, so partial sums are below 4 * ranks; each of at most `ranks` roundings is wrong by half a
+ * unit. */
 static bool is_near(const void *data, int64_t at, sums_number should, int ranks, cs_dtype dtype)
 {
     double unit = dtype == CS_F32 ? 0x1p-23 : dtype == CS_BF16 ? 0x1p-7 : 0x1p-10;
@@ -220,7 +221,8 @@ int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype 
     cs_comm_reduce_scatter(comm, part, where.big, count, dtype, op);
     if (expect_sums(part, count, rank * count, size, salt + 2, dtype, op, where.name))
         return 1;
-    cs_comm_all_gather(comm, where.big, part, count, dtype); /* and now it is the all_reduce of the same values */
+    /* together with the reduce_scatter above, this is the all_reduce of the same values */
+    cs_comm_all_gather(comm, where.big, part, count, dtype);
     return expect_sums(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
 }
 
@@ -286,7 +288,7 @@ int sums_try_each(cs_comm *comm, int64_t max)
                          { "mixed the other way", big, lone + room },
                          { "staged askew", lone + 8, lone + room + 8 } };
     EXPECT(lone, "no memory");
-    if (far) { /* a call's buffers are all the device's, or none is */
+    if (far) { /* the buffers of one call are either all in device memory or all in host memory */
         all[2] = (sums_place){ "in place askew", big + 8, small + 8 };
         all[3] = (sums_place){ "in place again", small, big };
     }

@@ -1,4 +1,4 @@
-/* sums.h - collectives against a plain tree: values, what they should become, and where they lie. */
+/* sums.h - comparing collectives with a reference sum in tree order. */
 #ifndef CS_TESTS_SUMS_H
 #define CS_TESTS_SUMS_H
 
@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "cspeed/comm.h"
 
-/* A rank's function returns 1 with the sentence when something is not as it should be. */
+/* In a rank's function: if the condition is false, sets cs_error() to the message and returns 1. */
 #define EXPECT(condition, ...)                                                                                         \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -24,30 +24,31 @@ typedef struct {
     int64_t whole;
 } sums_number;
 
-/* Where vectors lie: shared (in place), private (staged), or private but not at an aligned address. */
+/* Positions of vectors: in shared memory (used in place), in private memory (staged), or in private memory at an
+ * unaligned address. */
 typedef struct {
     const char *name;
-    char *big, *small; /* room for the whole, room for a part */
+    char *big, *small; /* memory for the whole vector, and for one part */
 } sums_place;
 
-/* Element `at` of a tensor of any dtype. */
+/* Sets element `at` of a tensor of any dtype. */
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
-/* data[count] becomes elements first, first + 1, ... of a rank's vector; another salt, another vector. */
+/* Sets data[count] to the elements first, first + 1, ... of a rank's vector; each salt gives a different vector. */
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype);
 
-/* From here on values are copied to and from memory that this device holds. NULL: no more. */
+/* From this call on, values are copied to and from memory of this device. NULL ends that. */
 void sums_far(cs_device *device);
-/* From here on sums of floats may be taken in any order and rounded at each step, as NCCL does. */
+/* From this call on, floating-point sums may be computed in any order with rounding at each step, as NCCL does. */
 void sums_loosely(void);
 
-/* These return 1 with the sentence when something is not as it should be. */
+/* These functions return 1, with a message in cs_error(), if a value is wrong. */
 int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                        const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
-/* Every collective, dtype, operation and place, for counts from 0 to `most`, at most 10007. With a far device: its
- * memory, aligned and not, and the host's. */
+/* Tests every collective, dtype, operation and position, for counts from 0 to `max`, at most 10007. With a device of
+ * sums_far, the positions are its memory, aligned and unaligned, and host memory. */
 int sums_try_each(cs_comm *comm, int64_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* tokenizers.c - the small tokenizers of golden/tokenizer.golden, and golden/chat.golden. */
+/* tokenizers.c - small tokenizers for tests, from golden/tokenizer.golden and golden/chat.golden. */
 #include "tokenizers.h"
 #include "shell.h"
 

@@ -1,15 +1,16 @@
-/* tokenizers.h - the small tokenizers of golden/tokenizer.golden, and what Hugging Face's library makes of texts with
- * them. */
+/* tokenizers.h - small tokenizers for tests, with the results of Hugging Face's library for them. */
 #ifndef CS_TESTS_TOKENIZERS_H
 #define CS_TESTS_TOKENIZERS_H
 
 #include "base/json.h"
 
-json_t *tokenizers_golden(void); /* [{"name", "tokenizer", "cases": [{"text", "ids"}]}], to be released */
-void tokenizers_write(const char *name, const char *path); /* a tokenizer.json */
+json_t *tokenizers_golden(void); /* [{"name", "tokenizer", "cases": [{"text", "ids"}]}]; the caller releases it */
+void tokenizers_write(const char *name, const char *path); /* writes a tokenizer.json */
 
-json_t *tokenizers_chats(void); /* golden/chat.golden: {"templates", "conversations", "shapes"}, to be released */
-/* A tokenizer_config.json; `template`: one of chat.golden's by its name; `begin`: bos_token, or NULL. */
+/* golden/chat.golden: {"templates", "conversations", "shapes"}; the caller releases it */
+json_t *tokenizers_chats(void);
+/* Writes a tokenizer_config.json. `template` is the name of a template in chat.golden; `begin` is the bos_token, or
+ * NULL. */
 void tokenizers_configure(const char *path, const char *begin, const char *end, const char *template);
 
 #endif

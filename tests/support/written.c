@@ -1,4 +1,4 @@
-/* written.c - a configuration from text, as if a file held it. */
+/* written.c - a configuration from a string, as if it were read from a file. */
 #include "written.h"
 
 #include "base/status.h"
@@ -39,7 +39,7 @@ void written_refused(const char *text, const char *sentence)
     cs_config *config = written_config(text);
     ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
     ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
-    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* the faults are not said twice */
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* the errors are not reported twice */
     cs_config_close(config);
 }
 

@@ -1,4 +1,4 @@
-/* tell.c - what an agent says to the front. */
+/* agent_messages.c - Composes the messages of an agent to the front: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -22,7 +22,7 @@ static void put(FILE *out, const char *name, const char *value)
     fputc('\0', out);
 }
 
-/* SSH_CONNECTION is "client port server port": the addresses that this very connection has proved. */
+/* SSH_CONNECTION is "client port server port". These addresses are known to work, because this connection uses them. */
 static void put_addresses(FILE *out)
 {
     const char *connection = getenv("SSH_CONNECTION");
@@ -33,13 +33,13 @@ static void put_addresses(FILE *out)
     put(out, "own_address", server);
 }
 
-void cl_tell_hello(cl_agent *agent)
+void cl_agent_send_hello(cl_agent *agent)
 {
     char host[256] = "", number[32], *bytes = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&bytes, &length);
     if (!out)
-        cs_fatal(CS_NO_MEMORY, "no memory for a greeting");
+        cs_fatal(CS_NO_MEMORY, "no memory for a HELLO message");
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, "%d", getpid());
     put(out, "version", CS_VERSION);
@@ -51,10 +51,10 @@ void cl_tell_hello(cl_agent *agent)
     free(bytes);
 }
 
-void cl_tell_failed(cl_agent *agent, int code)
+void cl_agent_send_failed(cl_agent *agent, int code)
 {
     cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
-    cs_fail(CS_OK, "%s", "");
+    cs_clear_error();
 }
 
 static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
@@ -69,9 +69,9 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
                            .gave_up = atomic_load(&beat->gave_up) };
 }
 
-void cl_tell_beats(cl_agent *agent, int64_t now)
+void cl_agent_send_beats(cl_agent *agent, int64_t now)
 {
-    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
+    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before that phase there are none */
     cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;
@@ -81,7 +81,7 @@ void cl_tell_beats(cl_agent *agent, int64_t now)
     free(beats);
 }
 
-void cl_tell_ended(cl_agent *agent, int local, int64_t now)
+void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
 {
     const cl_process *process = &agent->processes[local];
     struct {
@@ -99,7 +99,7 @@ void cl_tell_ended(cl_agent *agent, int local, int64_t now)
                  sizeof news.end + length);
 }
 
-void cl_tell_stack(cl_agent *agent, int rank)
+void cl_agent_send_stack(cl_agent *agent, int rank)
 {
     int local = rank - agent->order.first_rank;
     if (!agent->processes || local < 0 || local >= agent->order.rank_count || !agent->processes[local].alive)
