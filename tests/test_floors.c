@@ -1,8 +1,8 @@
 /* test_floors.c - the layering rules: which room may include which, and which file may include a foreign header.
  *
- * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's own
- * folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that nobody needs
- * is a failure too, so that this table stays the true picture. */
+ * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
+ * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that
+ * nobody needs is a failure too, so that this table stays the true picture. */
 #include "suite.h"
 
 #include <glob.h>
@@ -36,7 +36,7 @@ static const floor_rule rules[] = {
     { "engine/interchange", " engine/base engine/checkpoint " },
     { "engine/monitor", " engine/base " },
     { "engine/config",
-      " engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },
+      " public engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },
     { "engine/input", " top engine/base engine/data engine/checkpoint " },
     { "engine/persistence", " top engine/base engine/checkpoint engine/interchange " },
     { "engine/reporting", " top engine/base " },
@@ -77,7 +77,7 @@ static const door_rule doors[] = {
     { "nvtx3/", "engine/device/cuda/ranges" },
     { "mpi.h", "tests/peers/" },
     { "hwloc.h", "launcher/plan/bind" },
-    { "openssl/", "engine/base/mac" },
+    { "openssl/", "engine/base/mac|engine/base/base64" },
     { "pcre2", "engine/text/words" },
     { "utf8proc", "engine/text/unicode" },
 };

@@ -1,40 +1,25 @@
-/* base64.c - bytes from their base64 text, in the usual and in the URL-safe alphabet. */
+/* base64.c - decodes base64 text with libcrypto. */
 #include "base/base64.h"
 #include "base/must.h"
 
-#include <stdint.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int value_of(char c)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    c = c == '-' ? '+' : c == '_' ? '/' : c;
-    const char *found = c ? strchr(alphabet, c) : NULL;
-    return found ? (int)(found - alphabet) : -1;
-}
+static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
 
 char *cs_base64_decode(const char *text, size_t *length)
 {
-    size_t count = strlen(text), used = 0;
-    uint32_t bits = 0;
-    while (count > 0 && text[count - 1] == '=')
-        count--;
-    if (count == 0 || count % 4 == 1)
+    size_t count = strspn(text, ALPHABET), whole = (count + 3) / 4 * 4;
+    if (count == 0 || count % 4 == 1 || text[count + strspn(text + count, "=")])
         return NULL;
-    char *bytes = malloc(count / 4 * 3 + 3);
-    CS_ASSERT(bytes);
-    for (size_t i = 0; i < count; i++) {
-        int value = value_of(text[i]);
-        if (value < 0) {
-            free(bytes);
-            return NULL;
-        }
-        bits = bits << 6 | (uint32_t)value;
-        if (i % 4 > 0)
-            bytes[used++] = (char)(bits >> (6 - 2 * (i % 4)) & 255);
-    }
-    bytes[used] = 0;
-    *length = used;
+    char *standard = malloc(whole), *bytes = malloc(whole / 4 * 3 + 1);
+    CS_ASSERT(standard && bytes);
+    for (size_t i = 0; i < whole; i++) /* missing characters are decoded as zero bits, which `length` does not count */
+        standard[i] = i >= count ? 'A' : text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
+    CS_ASSERT(EVP_DecodeBlock((unsigned char *)bytes, (unsigned char *)standard, (int)whole) >= 0);
+    free(standard);
+    *length = count * 3 / 4;
+    bytes[*length] = 0;
     return bytes;
 }

@@ -1,4 +1,4 @@
-/* beat.c - the record a rank leaves for its launcher. */
+/* beat.c - the heartbeat record that a rank shares with its launcher, and the handler that writes the rank's stack. */
 #include "base/beat.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static cs_beat private_beat;
 static cs_beat *own;
 static int memory_fd;
 
-/* A signal's handler: calls nothing that allocates. */
+/* The signal handler. It calls nothing that allocates memory. */
 static void write_stack(int number)
 {
     void *frames[FRAMES];
@@ -35,7 +35,7 @@ static void listen_for_stack(void)
 {
     struct sigaction action = { .sa_handler = write_stack, .sa_flags = SA_RESTART };
     void *frame;
-    backtrace(&frame, 1); /* the first call loads a library, which a handler must not */
+    backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
         atomic_store(&own->stack_signal, SIGRTMAX - 1);
 }

@@ -1,8 +1,9 @@
-/* beat.h - the record a rank leaves for its launcher: how far it is, and where it waits.
+/* beat.h - heartbeat: a record in shared memory by which a rank tells its launcher the step and the collective it is
+ * in.
  *
- * The launcher maps a memfd a rank (inherited as file descriptor CSPEED_BEAT_FD) and reads it when a rank dies or
- * stalls; without the variable the record is private and costs the same. Behind the record a rank writes its C stack
- * when it gets the signal that the record names. */
+ * The launcher creates one memfd for each rank, which inherits it as file descriptor CSPEED_BEAT_FD, and reads it when
+ * a rank dies or stalls. Without the variable the record is in private memory and costs the same. When a rank gets the
+ * signal that the record names, it writes its C stack after the record. */
 #ifndef CS_BASE_BEAT_H
 #define CS_BASE_BEAT_H
 
@@ -11,16 +12,16 @@
 
 typedef struct {
     _Atomic int64_t step;         /* optimizer steps finished */
-    _Atomic int64_t since;        /* CLOCK_MONOTONIC nanoseconds of the last change */
-    _Atomic int32_t collective;   /* index into cs_beat_names; 0: none */
-    _Atomic int32_t stack_signal; /* makes the rank write its stack; 0: nobody listens */
-    _Atomic int32_t stacks;       /* written so far */
-    _Atomic int32_t stack_bytes;  /* of the last one, from CS_BEAT_STACK on */
-    _Atomic int64_t kept; /* 1 + the step of the checkpoint from which this program, started again, goes on; 0: none */
-    _Atomic int32_t gave_up; /* 1: started again, the program would end the same way */
+    _Atomic int64_t since;        /* time of the last change: CLOCK_MONOTONIC, nanoseconds */
+    _Atomic int32_t collective;   /* the collective that is running: index into cs_beat_names; 0: none */
+    _Atomic int32_t stack_signal; /* the signal that makes the rank write its stack; 0: it has no handler */
+    _Atomic int32_t stacks;       /* number of stacks written so far */
+    _Atomic int32_t stack_bytes;  /* length of the last one, which begins at CS_BEAT_STACK */
+    _Atomic int64_t kept;         /* 1 + the step of the checkpoint from which a restart continues; 0: there is none */
+    _Atomic int32_t gave_up;      /* 1: a restart is useless, because the program would fail in the same way */
 } cs_beat;
 
-enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* of the memfd */
+enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack, and size of the memfd, in bytes */
 
 extern const char *const cs_beat_names[]; /* "", "barrier", "all_reduce", ... */
 enum {
@@ -37,7 +38,7 @@ enum {
 cs_beat *cs_beat_own(void); /* never NULL */
 void cs_beat_step(int64_t step);
 void cs_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
-void cs_beat_keep(int64_t step); /* of a checkpoint: see kept */
+void cs_beat_keep(int64_t step); /* a checkpoint of this step is complete: sets `kept` */
 void cs_beat_give_up(void);
 void cs_beat_enter(int collective);
 void cs_beat_leave(void);

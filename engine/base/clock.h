@@ -1,4 +1,4 @@
-/* clock.h - a steady clock, from some moment in the past. */
+/* clock.h - the monotonic clock, in seconds or nanoseconds since an arbitrary moment. */
 #ifndef CS_BASE_CLOCK_H
 #define CS_BASE_CLOCK_H
 
@@ -12,7 +12,7 @@ static inline double cs_clock_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Nanoseconds. */
+/* In nanoseconds. */
 static inline int64_t cs_clock_now(void)
 {
     struct timespec now;

@@ -1,9 +1,9 @@
-/* crc.c - CRC32C by the CPU's instruction, or by a table.
+/* crc.c - CRC32C with the CPU's instruction, or with a table.
  *
- * The instruction has a latency of three cycles and a throughput of one, so three neighbouring stretches of a block
- * are summed at once and joined: shifting a CRC over n zero bytes is a multiplication by x^(8n) modulo the polynomial,
- * one carry-less product and one more CRC instruction. FOLD_* are x^(8n - 33) mod P, bits reflected, for n one and two
- * stretches. */
+ * The instruction has a latency of three cycles and a throughput of one per cycle, so the CRCs of three adjacent
+ * sections of a block are computed at the same time and then joined. To append n zero bytes to a CRC means to multiply
+ * it by x^(8n) modulo the polynomial P, which takes one carry-less product and one more CRC instruction. The constants
+ * FOLD_* are x^(8n - 33) mod P with reflected bits, for n = the length of one and of two sections. */
 #include "base/crc.h"
 
 static const uint32_t table[256] = {
@@ -71,7 +71,7 @@ FAST static inline uint64_t shift(uint64_t crc, uint32_t fold)
     return _mm_crc32_u64(0, (unsigned long long)_mm_cvtsi128_si64(product));
 }
 
-/* Three stretches of `length` bytes. */
+/* The CRC of three sections of `length` bytes each. */
 FAST static inline uint64_t three(uint64_t crc, const uint8_t *bytes, size_t length, const uint32_t fold[2])
 {
     uint64_t second = 0, third = 0;

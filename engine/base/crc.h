@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues `crc` (0 to begin) over the bytes. The CPU's instruction where there is one, a table elsewhere; the same
- * value. */
+/* Returns the checksum of everything that `crc` covers followed by these bytes; `crc` is 0 at the start. Uses the CPU's
+ * CRC instruction if it has one, otherwise a table; both give the same value. */
 uint32_t cs_crc32c(uint32_t crc, const void *bytes, size_t count);
 
-/* Always by the table: what a CPU without the instruction runs. */
+/* The variant with the table, for tests on CPUs that have the instruction. */
 uint32_t cs_crc32c_plain(uint32_t crc, const void *bytes, size_t count);
 
 #endif

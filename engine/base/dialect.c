@@ -1,4 +1,4 @@
-/* dialect.c - the scanner in front of jansson: JSON with comments, trailing commas and Infinity. */
+/* dialect.c - turns relaxed JSON into strict JSON: a recursive-descent scanner that goes on after errors. */
 #include "base/dialect.h"
 #include "base/must.h"
 
@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    FAULTS = 20,    /* after so many the rest is noise */
-    SHOWN = 40,     /* bytes of a word                 */
-    SIBLINGS = 4096 /* compared for duplicates; jansson sees the others */
+    FAULTS = 20,    /* errors reported; later ones are hardly useful */
+    SHOWN = 40,     /* bytes of a word shown in a message */
+    SIBLINGS = 4096 /* keys of an object compared for duplicates; jansson finds the others */
 };
 
 typedef struct {
@@ -68,7 +68,7 @@ static void skip_block_comment(scanner *s)
     blank(s, from, s->at);
 }
 
-/* White space and comments. */
+/* Skips white space and comments. */
 static void skip_space(scanner *s)
 {
     for (;;) {
@@ -88,7 +88,7 @@ static void skip_space(scanner *s)
     }
 }
 
-/* From an opening quote to behind the closing one. A string does not cross lines. */
+/* Skips a string with its quotes. A string must end on its line. */
 static bool skip_string(scanner *s)
 {
     size_t from = s->at;
@@ -108,9 +108,9 @@ static bool skip_string(scanner *s)
     return true;
 }
 
-/* ---- what is no JSON at all: templates and YAML ---- */
+/* ---- texts that are not JSON: templates and YAML ---- */
 
-/* The length of `open`, text that holds none of `never`, and `close`; 0: something else. */
+/* The length of `open`, followed by text without any character of `never`, followed by `close`; 0: no match. */
 static size_t span(const char *text, size_t length, const char *open, const char *close, const char *never)
 {
     size_t at = strlen(open), end = strlen(close);
@@ -139,7 +139,7 @@ size_t cs_dialect_placeholder(const char *text, size_t length)
     return 0;
 }
 
-/* Complains of a placeholder here, and goes past it and what follows it without a space. */
+/* Reports a placeholder at this position, and skips it with all characters up to the next space. */
 static bool skip_placeholder(scanner *s)
 {
     size_t from = s->at, found = cs_dialect_placeholder(s->text + from, s->length - from);
@@ -151,7 +151,7 @@ static bool skip_placeholder(scanner *s)
     return true;
 }
 
-/* "key: value" without braces, "- item", "---". */
+/* Recognises YAML: "key: value" without braces, "- item", "---". */
 static bool is_yaml(const scanner *s)
 {
     size_t at = s->at;
@@ -175,7 +175,7 @@ static void complain_of_yaml(scanner *s)
 
 /* ---- words, strings, numbers ---- */
 
-/* Past a word that is neither string, object nor list: to a comma, a bracket, a comment or the end of the line. */
+/* The end of a word that is not a string, object or list: at a comma, bracket, comment or the end of the line. */
 static size_t skip_word(scanner *s)
 {
     size_t from = s->at;
@@ -255,7 +255,7 @@ static void scan_word(scanner *s)
     const char *word = s->text + from, *infinity = "1.7e308 ";
     while (first < length && !strchr(" \t\r", word[first]))
         first++;
-    if (is_plain(word, first)) /* what follows it on the line is the caller's */
+    if (is_plain(word, first)) /* the caller handles the rest of the line */
         s->at = from + first;
     else if (same(word, length, "Infinity"))
         memcpy(s->out->text + from, infinity, strlen(infinity));
@@ -264,7 +264,7 @@ static void scan_word(scanner *s)
     else
         complain_of_word(s, word, length);
     if (s->at == from)
-        s->at++; /* always forward */
+        s->at++; /* every call must advance */
 }
 
 static int add_node(scanner *s, cs_dialect_node node)
@@ -295,7 +295,7 @@ static void check_duplicate(scanner *s, int parent, size_t key, size_t key_lengt
     }
 }
 
-/* A key and its colon. False: nothing that could be a key, and the caller goes on behind it. */
+/* Reads a key and its colon. False: there is no key here; the caller goes on after it. */
 static bool scan_key(scanner *s, size_t *key, size_t *length)
 {
     size_t from = s->at;
@@ -328,7 +328,7 @@ static bool scan_key(scanner *s, size_t *key, size_t *length)
     return peek(s) == '=' ? s->at++, skip_space(s), true : false;
 }
 
-/* After a member: its comma, or what is wrong instead. */
+/* Reads the comma after a member, or reports what is there instead. */
 static void scan_comma(scanner *s, char close)
 {
     skip_space(s);
@@ -412,7 +412,7 @@ void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_di
     memcpy(dialect->text, text, length);
     dialect->text[length] = 0;
     scanner s = { .out = dialect, .text = text, .length = length, .report = report, .to = to };
-    if (starts(&s, "\xef\xbb\xbf")) { /* a byte order mark, as some editors leave */
+    if (starts(&s, "\xef\xbb\xbf")) { /* a byte order mark, which some editors write */
         blank(&s, 0, 3);
         s.at = 3;
     }

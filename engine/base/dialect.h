@@ -1,31 +1,32 @@
-/* dialect.h - the scanner in front of jansson: JSON with comments, trailing commas and Infinity.
+/* dialect.h - turns relaxed JSON (comments, trailing commas, Infinity) into strict JSON and finds all syntax errors.
  *
- * It blanks out what strict JSON does not know, byte for byte, so that an offset into the strict text is an offset into
- * the file; Infinity becomes the number CS_DIALECT_INFINITY, which is as long. It stops at nothing: all syntax faults
- * are reported. */
+ * jansson then parses the strict text. Everything that strict JSON does not allow is replaced by the same number of
+ * spaces, so offsets in the strict text are offsets in the file. Infinity becomes the number CS_DIALECT_INFINITY, whose
+ * text is as long. The scanner goes on after an error, so that one run reports all of them. */
 #ifndef CS_BASE_DIALECT_H
 #define CS_BASE_DIALECT_H
 
 #include <stddef.h>
 
-/* A sentence about a placeholder: its length, and it. */
+/* Format of the error for a placeholder; its arguments are the placeholder's length (int) and text. */
 #define CS_DIALECT_UNFILLED                                                                                            \
     "the placeholder %.*s was never filled in: this file is a template, which has to be filled in first"
 
-#define CS_DIALECT_INFINITY 1.7e308 /* this and above mean infinity */
+#define CS_DIALECT_INFINITY 1.7e308 /* numbers of at least this size mean infinity */
 
 enum { CS_DIALECT_DEPTH = 64 };
 
-/* A value and where it stands. Nodes are in the order of the file, so a parent comes before its children. */
+/* One value and its position in the file, in bytes. Nodes are in the order of the file, so a parent comes before its
+ * children. */
 typedef struct {
-    int parent;             /* index of the object or list around it; -1: the root */
-    size_t key, key_length; /* of an object's member: offset and length between the quotes */
-    size_t key_place;       /* offset of the key; of the value for a list's element       */
-    size_t place;           /* offset of the value                                         */
+    int parent;             /* index of the enclosing object or list; -1: this is the root */
+    size_t key, key_length; /* for a member of an object: offset and length of the key without its quotes */
+    size_t key_place;       /* offset of the key; for an element of a list, of the value */
+    size_t place;           /* offset of the value */
 } cs_dialect_node;
 
 typedef struct {
-    char *text; /* strict JSON, if nothing was reported */
+    char *text; /* strict JSON, if no error was reported */
     size_t length;
     cs_dialect_node *nodes;
     int count, room;
@@ -33,18 +34,19 @@ typedef struct {
 
 typedef void cs_dialect_report(void *to, size_t offset, const char *sentence);
 
-/* Scans a copy of `text`. Calls `report` for each fault, in order. */
+/* Scans a copy of `text`. Calls report(to, ...) for each error, in the order of the text. */
 void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_dialect_report *report, void *to);
 void cs_dialect_free(cs_dialect *dialect);
 
-/* The node at a dotted path ("a.b"), or of its nearest ancestor that exists; *exact says which. -1: not even a root. */
+/* The index of the node at a dotted path ("a.b"). If there is none, *exact is 0 and the result is the nearest enclosing
+ * node; -1: the text has no root. `original` is the text that was scanned. */
 int cs_dialect_find(const cs_dialect *dialect, const char *original, const char *path, int *exact);
 
-/* How long the placeholder of a template is that begins at `text`, in one line: {{ x }}, {% x %}, ${x}, <x> or %(x)s.
- * 0: none begins there. */
+/* The length of the template placeholder that begins at `text` and ends on the same line: {{ x }}, {% x %}, ${x}, <x>
+ * or %(x)s. 0: no placeholder begins there. */
 size_t cs_dialect_placeholder(const char *text, size_t length);
 
-/* Line and column, from 1, of an offset; columns count characters. */
+/* Converts an offset into line and column, both counted from 1. Columns count characters, not bytes. */
 void cs_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column);
 
 #endif

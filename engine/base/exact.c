@@ -1,4 +1,4 @@
-/* exact.c - sums of doubles that do not depend on the order of adding. */
+/* exact.c - adds doubles to exact sums, and joins exact sums. */
 #include "base/exact.h"
 
 #include <math.h>

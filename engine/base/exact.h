@@ -1,9 +1,9 @@
-/* exact.h - sums of doubles that do not depend on the order of adding.
+/* exact.h - exact sums of doubles, whose result does not depend on the order of the additions (Kulisch accumulator).
  *
- * A long fixed-point number of 32-bit digits, each kept in an int64 so that carries can wait: adding
- * integers commutes, so blocks, threads and ranks may add in any order and get the same bits (Kulisch's
- * accumulator, cut to the squares of floats). Digits of two sums add element-wise: an all-reduce of
- * its int64 words joins the ranks. Holds 2^30 additions. */
+ * The sum is a long fixed-point number. Its 32-bit digits are stored in int64 variables, so that carries can be
+ * propagated at the end. Adding integers is commutative and associative, so blocks, threads and ranks may add in any
+ * order and get the same bits. Two sums are joined by adding their digits, so an integer all-reduce joins the sums of
+ * all ranks. The range is that of squares of fp32 numbers. At most 2^30 additions fit. */
 #ifndef CS_BASE_EXACT_H
 #define CS_BASE_EXACT_H
 
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a sum's value is is one text for every device. */
+/* Marks functions that the CPU and CUDA kernels share. */
 #ifdef __CUDACC__
 #define CS_EXACT static __host__ __device__ inline
 #else
@@ -21,14 +21,15 @@
 enum { CS_EXACT_DIGITS = 22, CS_EXACT_LOWEST = -352 };
 
 typedef struct {
-    int64_t digit[CS_EXACT_DIGITS]; /* digit[i] weighs 2^(32 i - 352): below 2^-352 is dropped, up to 2^320 fits */
-    int64_t nonfinite;              /* how many infinities and NaNs were added */
+    int64_t digit[CS_EXACT_DIGITS]; /* digit[i] has the weight 2^(32 i - 352); bits below 2^-352 are dropped, and the
+                                     * sum must be below 2^320 */
+    int64_t nonfinite;              /* number of infinities and NaNs that were added */
 } cs_exact;
 
 void cs_exact_add(cs_exact *sum, double value);
 void cs_exact_merge(cs_exact *sum, const cs_exact *other);
 
-/* Correctly rounded to within an ulp; NaN if anything non-finite was added. */
+/* The sum as a double, with an error of at most one unit in the last place; NaN if an infinity or NaN was added. */
 CS_EXACT double cs_exact_value(const cs_exact *sum)
 {
     if (sum->nonfinite)

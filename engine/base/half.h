@@ -1,4 +1,4 @@
-/* half.h - bf16 and fp16 to fp32 and back, rounding to nearest even. */
+/* half.h - conversions between fp32 and bf16 or fp16, rounded to nearest even. */
 #ifndef CS_BASE_HALF_H
 #define CS_BASE_HALF_H
 

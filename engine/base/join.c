@@ -1,8 +1,9 @@
-/* join.c - the mutual challenge as a state machine.
+/* join.c - the mutual authentication handshake as a non-blocking state machine.
  *
- * A message is a head (magic, version, kind, length of the body, all numbers in network order) and a body:
+ * A message has a head (magic, version, kind, length of the body; all numbers in network byte order) and a body. The
+ * fields of the body, with their lengths in bytes:
  *
- *     hello     role 1, keyed 1, attempt 4, length of job 1, nonce 32, job, identity (the rest)
+ *     hello     role 1, keyed 1, attempt 4, length of job 1, nonce 32, job, identity (all other bytes)
  *     proof     tag 32
  *     refusal   reason 1 */
 #include "base/join.h"
@@ -26,7 +27,7 @@ enum { NO_SENSE, OTHER_VERSION, OTHER_JOB, OTHER_ATTEMPT, NO_SECRET, ONE_SECRET,
 
 static const char magic[4] = { 'C', 'S', 'J', 'N' };
 
-/* What a refusal means to the one that gets it. */
+/* The message for a process that was refused, for each reason. */
 static const char *const reasons[] = {
     [NO_SENSE] = "it does not understand this side",
     [OTHER_VERSION] = "it speaks another version of the joining protocol: install the same cspeed on all hosts",
@@ -101,7 +102,7 @@ bool cs_join_heard(const cs_join *join)
 
 /* ---- refusing --------------------------------------------------------------------------------- */
 
-/* The sentence is in cs_error() already. Whoever is refused is told the reason if its buffer has room. */
+/* cs_error() has the message already. The refused peer is sent the reason if the output buffer has space for it. */
 static cs_join_state refuse(cs_join *join, int socket, int reason)
 {
     unsigned char last[CS_JOIN_HEAD + 1];
@@ -149,7 +150,7 @@ static void finish(cs_join *join)
     join->phase = LAST_WORDS;
 }
 
-/* ---- what comes in ---------------------------------------------------------------------------- */
+/* ---- received messages ---------------------------------------------------------------------------- */
 
 static cs_join_state refuse_job(cs_join *join, int socket, const unsigned char *job, size_t bytes)
 {
@@ -224,7 +225,7 @@ static cs_join_state take_refusal(cs_join *join)
     return CS_JOIN_REFUSED;
 }
 
-/* How long the body is that a head promises; -1 if this is no head of a message that may come now. */
+/* The length of the body that a head announces; -1: the head is not one of a message that may arrive now. */
 static int body_length(const cs_join *join)
 {
     int kind = join->in[5], length = join->in[6] << 8 | join->in[7];
@@ -264,7 +265,7 @@ static cs_join_state take(cs_join *join, int socket)
     }
 }
 
-/* ---- moving bytes ----------------------------------------------------------------------------- */
+/* ---- sending and receiving ----------------------------------------------------------------------------- */
 
 typedef enum { MOVED, LATER, GONE } motion;
 
@@ -301,7 +302,7 @@ static motion fill(cs_join *join, int socket, size_t wanted)
     return MOVED;
 }
 
-/* One message in, or a reason to stop. */
+/* Receives one message. */
 static cs_join_state hear(cs_join *join, int socket, motion *how)
 {
     *how = fill(join, socket, CS_JOIN_HEAD);
@@ -337,7 +338,7 @@ cs_join_state cs_join_advance(cs_join *join, int socket)
     return CS_JOIN_REFUSED;
 }
 
-/* ---- whose key, which address ----------------------------------------------------------------- */
+/* ---- the key, and which addresses are allowed ----------------------------------------------------------------- */
 
 static cs_status read_key(int descriptor, unsigned char *key)
 {

@@ -1,4 +1,4 @@
-/* join.h - how two processes of a job find out that both are of it: a mutual challenge over a stream socket.
+/* join.h - mutual authentication of two processes of a job over a stream socket: a challenge-response handshake.
  *
  *     caller                                listener
  *     hello: nonce, job, attempt, who  ->
@@ -6,20 +6,22 @@
  *     proof                            ->
  *                                      <-   proof
  *
- * A proof is the HMAC, under the job's key, of who proves and both hellos, so it holds for these nonces, this role,
- * this job and attempt and these identities alone: nothing heard on another connection can be used again. Both then
- * have a session key of their own, for the frames that follow. The caller speaks first and proves first: a listener,
- * which anybody on the network may call, gives nothing that was made with the key before the caller has proved that it
- * knows it. Whoever hears a whole joining, or listens in a listener's place, can still try guesses of the secret
- * against a proof; against that only a long random secret helps. Nothing is hidden on the way but the key, which does
- * not travel.
+ * A proof is an HMAC with the job's key over the role of the sender and both hellos. It is therefore valid only for
+ * these nonces, this role, this job and attempt and these identities, so a recorded proof cannot be replayed on another
+ * connection. After the handshake both sides derive the same session key for the messages that follow.
  *
- * Ranks meet in an attempt of a job, whose number is `attempt`, and nodes in the job itself (CS_JOIN_NODES). Both may
- * use the same port one after the other, so a listener says first of all whether it is the other meeting.
+ * The caller sends its hello and its proof first. Anyone on the network may connect to a listener, so it sends nothing
+ * that was computed with the key before the caller has proved that it knows the key. An attacker that records a whole
+ * handshake, or takes the listener's place, can still test guesses of the secret against a proof; only a long random
+ * secret protects against that. The key itself is never sent. All other data is authenticated but not encrypted.
  *
- * It never blocks: poll the socket for cs_join_events and call cs_join_advance, once a second at least, so that whoever
- * is silent is let go of at the deadline. It reads not one byte beyond the handshake. After DONE or REFUSED the socket
- * is the caller's to use or to close. The key is 32 bytes, or NULL: none (both sides must have none). */
+ * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job (CS_JOIN_NODES). Both may use
+ * the same port one after the other, so a listener first checks whether the caller wants the other kind.
+ *
+ * No function blocks. Poll the socket for cs_join_events and call cs_join_advance then, and at least once a second, so
+ * that a silent peer is refused at the deadline. No byte beyond the handshake is read. After DONE or REFUSED the
+ * calling code owns the socket. The key has 32 bytes; NULL means that the job has no key, which must hold on both
+ * sides. */
 #ifndef CS_BASE_JOIN_H
 #define CS_BASE_JOIN_H
 
@@ -29,10 +31,10 @@
 #include <sys/socket.h>
 
 enum {
-    CS_JOIN_JOB = 128,      /* most bytes of a job's id   */
-    CS_JOIN_IDENTITY = 256, /* most bytes of an identity  */
-    CS_JOIN_SECONDS = 20,   /* a handshake may take       */
-    CS_JOIN_NODES = -1,     /* as `attempt`: see above    */
+    CS_JOIN_JOB = 128,      /* maximum length of a job's id, in bytes */
+    CS_JOIN_IDENTITY = 256, /* maximum length of an identity, in bytes */
+    CS_JOIN_SECONDS = 20,   /* time limit of a handshake */
+    CS_JOIN_NODES = -1,     /* value of `attempt` with which nodes join */
     CS_JOIN_HEAD = 8,
     CS_JOIN_MESSAGE = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
 };
@@ -40,14 +42,14 @@ enum {
 typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } cs_join_state;
 
 typedef struct {
-    unsigned char session[CS_MAC_BYTES];      /* when DONE: the key of this connection, the same on both sides */
-    unsigned char peer[CS_JOIN_IDENTITY + 1]; /* when DONE: what the other said it is; a zero byte behind      */
-    size_t peer_bytes;
-    bool silent;     /* when REFUSED: the other hung up or said nothing, and gave no reason             */
-    bool elsewhere;  /* when REFUSED: the other is not of this meeting, or does not speak this protocol */
-    double deadline; /* of cs_clock_seconds; begin sets it to CS_JOIN_SECONDS from now                  */
+    unsigned char session[CS_MAC_BYTES];      /* after DONE: the key of this connection, the same on both sides */
+    unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after DONE: the peer's identity, with a zero byte at the end */
+    size_t peer_bytes;                        /* its length without that byte */
+    bool silent;     /* after REFUSED: the peer closed the connection or sent nothing, and gave no reason */
+    bool elsewhere;  /* after REFUSED: the peer is of another job or attempt, or uses another protocol */
+    double deadline; /* on the clock cs_clock_seconds; cs_join_begin sets it to CS_JOIN_SECONDS from now */
 
-    /* join.c's own */
+    /* private to join.c */
     bool caller, keyed;
     int phase, attempt;
     unsigned char key[CS_MAC_BYTES];
@@ -58,22 +60,24 @@ typedef struct {
     size_t in_bytes, out_bytes, out_sent;
 } cs_join;
 
-/* CS_BAD_CONFIG when job or identity are too long. */
+/* Prepares a handshake. `caller` is true on the side that connected. CS_BAD_CONFIG: job or identity is too long. */
 cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
                         const void *identity, size_t identity_bytes);
-/* REFUSED leaves its sentence in cs_error(). */
+/* Sends and receives what is possible without blocking. After REFUSED cs_error() has the reason. */
 cs_join_state cs_join_advance(cs_join *join, int socket);
 /* What to poll the socket for while it WAITS: POLLIN or POLLOUT. */
 short cs_join_events(const cs_join *join);
-/* Whether a whole hello of this job has come. A listener that must let go of a caller lets go of one without first: a
- * process of the job sends its hello at once, and most strangers send none. */
+/* True if a complete hello of this job has arrived. A listener with too many connections first closes one without a
+ * hello: a process of the job sends its hello at once, and most foreign programs send none. */
 bool cs_join_heard(const cs_join *join);
 
-/* The job's key from the descriptor that CSPEED_KEY_FD names; it is read and closed once, and the process remembers.
- * *known is false when the variable is unset. A descriptor that holds less than 32 bytes: CS_BAD_CONFIG. */
+/* Reads the job's key from the file descriptor that CSPEED_KEY_FD names. The first call reads and closes it; the
+ * process remembers the key. *known is false if the variable is not set. CS_BAD_CONFIG: the descriptor has less than 32
+ * bytes. */
 cs_status cs_join_key(unsigned char *key, bool *known);
-/* Whether a socket may be bound to, or connected to, this address: any with a key, loopback alone without, unless
- * CSPEED_INSECURE_JOIN=1, which warns once. CS_BAD_CONFIG says what to do. */
+/* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without one
+ * only loopback addresses are, unless CSPEED_INSECURE_JOIN=1 is set, which prints a warning once. CS_BAD_CONFIG:
+ * cs_error() says what to do. */
 cs_status cs_join_allow(const struct sockaddr *address, bool keyed);
 
 #endif

@@ -1,4 +1,4 @@
-/* json.c - documents: a text, its values, their places, the faults and notes found so far. */
+/* json.c - JSON documents: parsing, positions of values, errors, notes, and overrides from the command line. */
 #include "base/json.h"
 #include "base/dialect.h"
 #include "base/must.h"
@@ -13,7 +13,7 @@
 enum { MOST_BYTES = 1 << 20, FAULTS = 40, SENTENCE = 400 };
 
 typedef struct {
-    int line, column; /* line 0: of the command line */
+    int line, column; /* line 0: the command line */
     char *text;
 } fault;
 
@@ -25,12 +25,12 @@ struct cs_json {
     char **overrides;
     int override_count;
     fault *faults;
-    int fault_count, fault_more; /* kept, and only counted */
+    int fault_count, fault_more; /* errors that are stored, and further ones that are only counted */
     char **notes;
     int note_count;
-    json_t *marks; /* path to origin */
+    json_t *marks; /* maps a path to the origin of its value */
     bool lenient;
-    cs_json_adviser *adviser; /* NULL: none */
+    cs_json_adviser *adviser; /* may be NULL */
 };
 
 static void *must_have(void *memory)
@@ -39,7 +39,7 @@ static void *must_have(void *memory)
     return memory;
 }
 
-/* ---- faults and notes ---- */
+/* ---- errors and notes ---- */
 
 static bool is_under(const char *path, const char *ancestor)
 {
@@ -55,7 +55,7 @@ static bool is_override(const cs_json *doc, const char *path)
     return false;
 }
 
-/* It was made on the way to a key of the command line, unless the file has it. */
+/* True if this object was created for a key of the command line and the file does not have it. */
 static bool holds_override(const cs_json *doc, const char *path)
 {
     for (int i = 0; i < doc->override_count; i++)
@@ -64,7 +64,7 @@ static bool holds_override(const cs_json *doc, const char *path)
     return false;
 }
 
-/* Names come from the file: nothing in them may steer a terminal. */
+/* Names come from the file: control characters in them must not reach a terminal. */
 static void make_printable(char *text)
 {
     for (char *c = text; *c; c++)
@@ -106,7 +106,8 @@ static void fault_at(cs_json *doc, const char *path, bool at_key, const char *fo
         add_fault(doc, 0, 0, "command line at %s: %s", path, sentence);
         return;
     }
-    const cs_dialect_node *found = &doc->dialect.nodes[node]; /* a root there is, or it had not been opened */
+    const cs_dialect_node *found = &doc->dialect.nodes[node]; /* there is a root, or the document could not have been
+                                                               * opened */
     cs_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
     add_fault(doc, line, column, "%s:%d:%d%s%s: %s", doc->name, line, column, *path ? " at " : "", path, sentence);
 }
@@ -339,7 +340,7 @@ json_t *cs_json_root(cs_json *doc)
     return doc->root;
 }
 
-/* The next name of a path, malloc'ed; *rest is moved behind it and its dot. */
+/* The next name of a path, which the caller frees; *rest then points to the name after it. */
 static char *next_name(const char **rest)
 {
     size_t length = strcspn(*rest, ".");
@@ -365,7 +366,7 @@ bool cs_json_is_set(cs_json *doc, const char *path)
     return value && !json_is_null(value);
 }
 
-/* ---- overriding ---- */
+/* ---- overrides from the command line ---- */
 
 static void keep_text(void *to, size_t offset, const char *sentence)
 {
@@ -373,7 +374,7 @@ static void keep_text(void *to, size_t offset, const char *sentence)
     snprintf(to, SENTENCE, "%s", sentence);
 }
 
-/* JSON in the dialect, or a bare string. NULL: broken JSON or broken UTF-8. */
+/* Parses relaxed JSON, or makes a string of other text. NULL: the JSON or its UTF-8 is wrong. */
 static json_t *read_value(const char *text)
 {
     char fault_text[SENTENCE] = "";
@@ -388,7 +389,7 @@ static json_t *read_value(const char *text)
     return value || meant_as_json ? value : json_string(text);
 }
 
-/* Steps from `here` into the member `name`, an object that is made if it is missing. NULL: it is something else. */
+/* The member `name` of `here`, an object that is created if it is missing. NULL: the member is not an object. */
 static json_t *enter(json_t *here, const char *name)
 {
     json_t *next = json_object_get(here, name);
@@ -421,9 +422,9 @@ cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text)
     return CS_OK;
 }
 
-/* ---- strict ---- */
+/* ---- strict JSON ---- */
 
-/* Brackets outside strings: jansson alone would go 2,048 deep. */
+/* Limits the depth of nesting; jansson itself would allow 2,048 levels. */
 static bool too_deep(const char *text, size_t length)
 {
     int depth = 0;

@@ -1,4 +1,4 @@
-/* keys.c - key tables against JSON objects: fill, refuse, settle. */
+/* keys.c - reads JSON objects by key tables, reports unknown and unsupported keys, resolves "auto". */
 #include "base/keys.h"
 #include "base/must.h"
 #include "base/value.h"

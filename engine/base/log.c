@@ -1,4 +1,4 @@
-/* log.c - one line, one rank, one level. */
+/* log.c - log lines with a level; writes each line at once. */
 #include "base/log.h"
 #include "cspeed/cspeed.h"
 
@@ -8,16 +8,17 @@
 #include <string.h>
 
 static cs_log_level min_level = CS_LOG_INFO;
-static int own_rank = -1; /* until opened, what the launcher says */
+static int own_rank = -1; /* before cs_log_open: the rank that the environment gives */
 
 void cs_log_open(cs_log_level min, int rank)
 {
-    const char *level = getenv("CSPEED_LOG_LEVEL"); /* the launcher's flag of that name; ranks look for "debug" alone */
+    const char *level = getenv("CSPEED_LOG_LEVEL"); /* the launcher's option of that name; ranks only recognise
+                                                     * "debug" */
     min_level = level && strcmp(level, "debug") == 0 ? CS_LOG_DEBUG : min;
     own_rank = rank;
 }
 
-/* In the order of comm/world.c. */
+/* The order is that of comm/world.c. */
 static int rank_by_starter(void)
 {
     static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
@@ -50,6 +51,6 @@ void cs_log(cs_log_level level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fflush(stdout); /* keeps the order of lines if both streams go to one file */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
 }

@@ -1,4 +1,4 @@
-/* mac.c - HMAC-SHA256 by libcrypto. */
+/* mac.c - HMAC-SHA256 and SHA-256 with libcrypto. */
 #include "base/mac.h"
 #include "base/must.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* A cs_mac is libcrypto's context, with the key in it. */
+/* A cs_mac is libcrypto's context, which contains the key. */
 static EVP_MAC_CTX *context_of(cs_mac *mac)
 {
     return (EVP_MAC_CTX *)(void *)mac;

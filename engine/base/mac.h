@@ -1,6 +1,6 @@
-/* mac.h - HMAC-SHA256: who knows a key proves it, and what a key signed is not changed on the way.
+/* mac.h - message authentication (HMAC-SHA256), SHA-256 digests and cryptographic random bytes, from libcrypto.
  *
- * A key is CS_MAC_BYTES bytes, and so is a tag. What cannot fail for a user's reasons ends the process if it does. */
+ * Keys and tags (authentication codes) have CS_MAC_BYTES bytes. If libcrypto fails, the process ends. */
 #ifndef CS_BASE_MAC_H
 #define CS_BASE_MAC_H
 
@@ -10,26 +10,28 @@
 
 enum { CS_MAC_BYTES = 32 };
 
-/* The tag of the parts, one behind the other. */
+/* Computes the tag of the concatenated parts. */
 void cs_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
 
-/* The same for many messages under one key, without preparing the key each time. One thread at a time. */
+/* As cs_mac_once for many messages with the same key, which is prepared only once. Not for several threads at a
+ * time. */
 typedef struct cs_mac cs_mac;
 cs_mac *cs_mac_open(const unsigned char *key);
 void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
 void cs_mac_close(cs_mac *mac); /* accepts NULL */
 
-/* Of the first `bytes` of two tags; takes the same time wherever they part. */
+/* Compares the first `bytes` bytes of two tags in a time that does not depend on where they differ. */
 bool cs_mac_equal(const void *one, const void *other, size_t bytes);
 
-/* A key from the text of a secret. It does not make a short secret long: take one of at least 16 random bytes. */
+/* Derives a key from a secret. The key is not harder to guess than the secret, which should be at least 16 random
+ * bytes. */
 void cs_mac_key(const void *secret, size_t length, unsigned char *key);
 
-/* SHA-256 of `bytes`, which needs no key, as lower case hexadecimal digits and a NUL. */
+/* The SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
 enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
 void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
 
 void cs_mac_random(void *bytes, size_t count);
-void cs_mac_forget(void *bytes, size_t count); /* zeroes them, even if nobody reads them again */
+void cs_mac_forget(void *bytes, size_t count); /* sets them to zero; the compiler cannot remove this */
 
 #endif

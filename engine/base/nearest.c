@@ -1,4 +1,4 @@
-/* nearest.c - the name that was meant by one that is not known. */
+/* nearest.c - finds the known name that is most similar to a misspelt one. */
 #include "cspeed/cspeed.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: insertions, deletions, substitutions and swapped neighbours, caseless. */
+/* Optimal string alignment distance: counts insertions, deletions, substitutions and swaps of adjacent characters;
+ * upper and lower case are equal. */
 static int distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1];
@@ -39,7 +40,7 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     size_t length = strlen(wanted);
     int best = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
-        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* an abbreviation */
+        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* `wanted` is an abbreviation of it */
         int far = begins ? 1 : distance(wanted, *names);
         if (far < best) {
             best = far;

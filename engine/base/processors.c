@@ -1,4 +1,4 @@
-/* processors.c - how many processors this process may use. */
+/* processors.c - the number of processors that this process may use. */
 #include "base/processors.h"
 
 #include <sched.h>

@@ -1,8 +1,8 @@
-/* processors.h - how many processors this process may use. */
+/* processors.h - the number of processors that this process may use. */
 #ifndef CS_BASE_PROCESSORS_H
 #define CS_BASE_PROCESSORS_H
 
-/* By its affinity; 1 where the system has more than a cpu_set_t holds, and does not tell. */
+/* The size of the process's CPU affinity mask; 1 if the system has more processors than a cpu_set_t can hold. */
 int cs_processors_allowed(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* range.h - [from, to): a rank's part, overlaps, padding. */
+/* range.h - half-open ranges of integers [from, to): overlap, division into parts, rounding up. */
 #ifndef CS_BASE_RANGE_H
 #define CS_BASE_RANGE_H
 
@@ -24,7 +24,7 @@ static inline int64_t cs_round_up(int64_t value, int64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* The `index`-th of `parts` nearly equal parts of [0, length), in order, none empty before a full one. */
+/* Part number `index` of `parts` parts of [0, length). Lengths differ by at most 1, and longer parts come first. */
 static inline cs_range cs_range_part(int64_t length, int64_t index, int64_t parts)
 {
     int64_t small = length / parts, large = length % parts;

@@ -1,4 +1,4 @@
-/* rng.c - keys from names, and values from keys. */
+/* rng.c - random keys from names; uniform and normal random numbers. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ double cs_rng_uniform(uint64_t key, uint64_t index)
 
 float cs_rng_normal(uint64_t key, uint64_t index)
 {
-    cs_rng_block block = cs_rng_philox(key, index / 4); /* four words make two pairs, two pairs four values */
+    cs_rng_block block = cs_rng_philox(key, index / 4); /* a block has four words: two pairs, each of which gives two
+                                                         * numbers */
     int pair = (int)(index % 4 / 2);
     double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
     double first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;

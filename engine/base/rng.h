@@ -1,12 +1,12 @@
-/* rng.h - counter-based random bits: a value depends on (key, index), never on a rank or on what was drawn before.
+/* rng.h - counter-based random number generator: a number depends on (key, index) only, not on earlier calls.
  *
- * Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). */
+ * The generator is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). */
 #ifndef CS_BASE_RNG_H
 #define CS_BASE_RNG_H
 
 #include <stdint.h>
 
-/* What kernels draw with is one text for every device. */
+/* Marks functions that the CPU and CUDA kernels share. */
 #ifdef __CUDACC__
 #define CS_RNG static __host__ __device__ inline
 #else
@@ -17,7 +17,7 @@ typedef struct {
     uint32_t word[4];
 } cs_rng_block;
 
-/* 128 random bits for (key, counter). Inline: kernels vectorise it. */
+/* 128 random bits for (key, counter). It is inline so that compilers vectorise it in kernels. */
 CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
@@ -36,8 +36,8 @@ CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
     return block;
 }
 
-/* A key further split by number. The finaliser is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014): every input bit
- * moves every output bit. */
+/* Derives a new key from a key and a number. The mixing function is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014):
+ * every input bit influences every output bit. */
 CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 {
     uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
@@ -46,8 +46,8 @@ CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
     return x ^ x >> 31;
 }
 
-uint64_t cs_rng_key(uint64_t seed, const char *name); /* of a name                     */
-double cs_rng_uniform(uint64_t key, uint64_t index);  /* [0, 1)                        */
-float cs_rng_normal(uint64_t key, uint64_t index);    /* mean 0, deviation 1 (Box-Muller) */
+uint64_t cs_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
+double cs_rng_uniform(uint64_t key, uint64_t index);  /* uniform in [0, 1) */
+float cs_rng_normal(uint64_t key, uint64_t index);    /* normal, mean 0, standard deviation 1 (Box-Muller) */
 
 #endif

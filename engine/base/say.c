@@ -1,4 +1,4 @@
-/* say.c - lines for the person who watches: rank 0's, on standard output, each at once. */
+/* say.c - progress lines of rank 0 on standard output, and numbers as Python prints them. */
 #include "base/say.h"
 #include "base/log.h"
 
@@ -54,7 +54,7 @@ cs_number cs_say_number(double value)
         snprintf(number.text, sizeof number.text, "%.*e", digits - 1, value);
     while (strtod(number.text, NULL) != value && ++digits <= 17);
     int exponent = atoi(strchr(number.text, 'e') + 1);
-    if (exponent < -4 || exponent >= 16) /* Python's own limits for the other notation */
+    if (exponent < -4 || exponent >= 16) /* Python uses the exponent notation for these */
         return number;
     int places = digits - 1 - exponent;
     snprintf(number.text, sizeof number.text, "%.*f", places > 1 ? places : 1, value);

@@ -1,4 +1,4 @@
-/* seal.c - what two processes that joined say to each other: signed, and numbered in each direction. */
+/* seal.c - authenticated, numbered messages between two processes. */
 #include "base/seal.h"
 #include "base/must.h"
 

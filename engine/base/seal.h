@@ -1,8 +1,8 @@
-/* seal.h - what two processes that joined say to each other: signed, and numbered in each direction.
+/* seal.h - authenticated messages between two processes after the handshake of join.h.
  *
- * The tag of a message is the HMAC of its number and its parts under a key of its direction, which follows from the
- * session key. The number is counted on both sides and not sent: a message that is lost, repeated, moved, sent back or
- * of somebody else does not fit. What is not among the parts is not protected, and nothing is hidden. */
+ * The tag of a message is an HMAC of its sequence number and its parts. Each direction has its own key, derived from
+ * the session key. Both sides count the sequence number and do not send it, so a message that was dropped, repeated,
+ * reordered, reflected or forged fails the check. Data outside the parts is not protected, and nothing is encrypted. */
 #ifndef CS_BASE_SEAL_H
 #define CS_BASE_SEAL_H
 
@@ -10,18 +10,19 @@
 
 #include <stdint.h>
 
-enum { CS_SEAL_TAG = 16 }; /* bytes of a tag that travel */
+enum { CS_SEAL_TAG = 16 }; /* the first bytes of the HMAC, which are sent as the tag */
 
 typedef struct {
     cs_mac *out, *in;
     uint64_t sent, received;
 } cs_seal;
 
-/* `caller`: whether this side was the caller when they joined. */
+/* `session` is the session key; `caller` is true on the side that was the caller in the handshake. */
 void cs_seal_open(cs_seal *seal, const unsigned char *session, bool caller);
-void cs_seal_close(cs_seal *seal); /* accepts what is all zero */
+void cs_seal_close(cs_seal *seal); /* accepts a struct that is all zero */
 
-/* At most CS_SEAL_PARTS parts. */
+/* Computes the tag of the next message sent, or checks that of the next message received. At most CS_SEAL_PARTS
+ * parts. */
 enum { CS_SEAL_PARTS = 3 };
 void cs_seal_sign(cs_seal *seal, unsigned char *tag, const struct iovec *parts, int count);
 bool cs_seal_check(cs_seal *seal, const unsigned char *tag, const struct iovec *parts, int count);

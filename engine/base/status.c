@@ -1,4 +1,4 @@
-/* status.c - the last failure of a thread, and what it means to a shell. */
+/* status.c - error messages of each thread, exit codes, and the end of the process after fatal errors. */
 #include "base/status.h"
 #include "base/must.h"
 #include "base/beat.h"
@@ -17,7 +17,7 @@ static _Thread_local char last_error[ERROR_BYTES];
 
 cs_status cs_fail(cs_status status, const char *format, ...)
 {
-    char sentence[ERROR_BYTES]; /* a caller may pass cs_error() itself */
+    char sentence[ERROR_BYTES]; /* the arguments may contain cs_error() itself */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -83,7 +83,7 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
-    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fflush(stdout); /* keeps the order of lines if both streams go to one file */
     if (cs_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     if (status == CS_NOT_FINITE)

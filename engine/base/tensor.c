@@ -1,4 +1,4 @@
-/* tensor.c - shapes: the arithmetic of cs_tensor. */
+/* tensor.c - sizes, shapes and elements of cs_tensor. */
 #include "base/half.h"
 #include "base/must.h"
 

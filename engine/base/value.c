@@ -1,4 +1,4 @@
-/* value.c - one JSON value on its way into one field of a settings struct, as its key's row says. */
+/* value.c - reads one JSON value into one field of a settings struct, as its row of the key table says. */
 #include "base/value.h"
 #include "base/dialect.h"
 #include "base/must.h"
@@ -155,7 +155,7 @@ bool cs_value_check_inert(const cs_value *e)
     return differs;
 }
 
-/* ---- what is refused ---- */
+/* ---- inert and refused keys ---- */
 
 static bool equals_text(const json_t *value, const char *text, size_t length)
 {

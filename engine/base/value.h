@@ -1,11 +1,11 @@
-/* value.h - one JSON value on its way into one field of a settings struct, as its key's row says. */
+/* value.h - reads one JSON value into one field of a settings struct, as the key table's row says. For keys.c. */
 #ifndef CS_BASE_VALUE_H
 #define CS_BASE_VALUE_H
 
 #include "base/keys.h"
 
 typedef struct {
-    cs_json *doc; /* takes the faults; NULL: a table's own default, which cannot be wrong */
+    cs_json *doc; /* collects errors; NULL: the value is a default of the table, which cannot be wrong */
     const cs_key *key;
     const char *path;
     const json_t *value;
@@ -13,13 +13,16 @@ typedef struct {
 } cs_value;
 
 void cs_value_read(const cs_value *e);
-/* An inert key must still make sense: of its fallback's type, and within the limits. Whether it differs from the
- * fallback. */
+/* Checks the value of an inert key, which must have its fallback's type and be within the limits. Returns true if it
+ * differs from the fallback. */
 bool cs_value_check_inert(const cs_value *e);
 bool cs_value_is_auto(const json_t *value);
-json_t *cs_value_fallback(const cs_key *key); /* its default, new */
-json_t *cs_value_sample(const cs_key *key);   /* of an inert or refused key: a value of the type it has, new; or null */
-json_t *cs_value_of(const cs_key *key, const char *field);  /* the field as JSON, new; NULL where "auto" cannot stand */
-json_t *cs_value_any(const cs_key *key, const char *field); /* the same of every field; NULL: the row has none */
+/* The following return new references. */
+json_t *cs_value_fallback(const cs_key *key); /* the key's default */
+json_t *cs_value_sample(const cs_key *key);   /* for an inert or refused key: a value of its type, or null */
+json_t *cs_value_of(const cs_key *key, const char *field);  /* the field as JSON; NULL: the key does not accept
+                                                             * "auto" */
+json_t *cs_value_any(const cs_key *key, const char *field); /* the field as JSON, for every key; NULL: it has no
+                                                             * field */
 
 #endif

@@ -22,6 +22,7 @@
 
 #include "base/json.h"
 #include "base/range.h"
+#include "base/status.h"
 #include "cspeed/comm.h"
 
 typedef struct {

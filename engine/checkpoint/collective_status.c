@@ -3,6 +3,7 @@
 #include "checkpoint/collective_status.h"
 
 #include "base/must.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-/* bell.c - how ranks of one host wait for each other, and notice that one is lost.
+/* bell.c - the barrier in shared memory, waiting for other ranks of the host, and detection of a lost rank.
  *
- * The ring and the sleep are Dekker's pair: the ringer writes the value and then looks for sleepers, a sleeper signs
- * up and then looks at the value, both in sequentially consistent order, so one of them sees the other. A sleeper
- * looks up ten times a second whether its peers still live. */
+ * Waking a sleeper without a lock follows Dekker's algorithm: the signalling rank writes the value and then reads the
+ * number of sleepers; a sleeper increments that number and then reads the value. Both use sequentially consistent
+ * order, so at least one of them sees the other's write. A sleeping rank checks ten times a second whether its peers
+ * live. */
 #include "comm/shm.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -64,8 +65,8 @@ int cs_bell_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one
- * is named that did not end on another's account. */
+/* Ends this process if that of a peer has ended. A peer that closed its comm is only missing for a rank that waits for
+ * it. If several ended, the message names one that did not end because of another. */
 static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, int owner)
 {
     bool closed;

@@ -1,4 +1,4 @@
-/* call.c - what a rank calls: compared, and told. */
+/* call.c - compares the collective calls of two ranks and prints them if they differ. */
 #include "comm/call.h"
 #include "base/beat.h"
 #include "base/must.h"

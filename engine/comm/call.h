@@ -1,4 +1,4 @@
-/* call.h - what a rank calls: the same on all ranks, or the program is wrong. */
+/* call.h - the description of a collective call, by which ranks check that all make the same call. */
 #ifndef CS_COMM_CALL_H
 #define CS_COMM_CALL_H
 

@@ -1,4 +1,4 @@
-/* comm.c - the front door of the collectives: choose a transport, check, count, keep the beat. */
+/* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
 #include "comm/farside.h"
 #include "base/clock.h"
 #include "base/beat.h"
@@ -15,7 +15,7 @@ enum { HEAP_ALIGNMENT = 4096 };
 static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm, &cs_comm_tcp };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
-/* Of the host's memory: NCCL moves none. */
+/* Chooses the transport of host memory; NCCL does not move that. */
 static cs_status choose(const cs_transport **chosen, const cs_world *world, const char *kind)
 {
     bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;
@@ -49,7 +49,7 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings)
     host.device = NULL;
     if (!settings->device)
         return comm->transport->open(comm, settings);
-    host.heap_bytes = 1; /* nothing is taken from it */
+    host.heap_bytes = 1; /* no memory is allocated from it */
     CS_TRY(comm->transport->open(comm, &host));
     return cs_farside_open(comm, settings);
 }
@@ -135,8 +135,7 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
     return memory;
 }
 
-/* A far device's collective is waited for where its time is recorded, which otherwise is that of putting it into the
- * stream. */
+/* If times are recorded, waits for a collective on GPU memory; otherwise the time would be that of queueing it. */
 static void settle(cs_comm *comm)
 {
     if (comm->tally && comm->far)
@@ -145,14 +144,15 @@ static void settle(cs_comm *comm)
 
 static double begin(cs_comm *comm, int beat)
 {
-    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* two threads in one comm */
+    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* fails if two threads use one
+                                                                                       * comm */
     comm->doing = beat;
     settle(comm);
     cs_beat_enter(beat);
     return cs_clock_seconds();
 }
 
-/* message: bytes of one rank's vector; sent: what of it had to go to others. */
+/* message: bytes of one rank's vector; sent: bytes that had to be sent to others. */
 static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
 {
     settle(comm);
@@ -165,7 +165,7 @@ static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 
-/* The side where a buffer lies; an empty one may lie anywhere, and is the host's. */
+/* The side whose memory contains a buffer. An empty buffer belongs to the host's side. */
 static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
 {
     cs_comm *far = comm->far;
@@ -180,7 +180,7 @@ static uint64_t bytes_of(int64_t count, cs_dtype dtype)
     return (uint64_t)count * cs_dtype_bytes(dtype);
 }
 
-/* What a rank must send, at the least, of a vector that every other rank wants `count` elements of. */
+/* The minimum that a rank must send if every other rank needs `count` elements. */
 static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 {
     return (uint64_t)(comm->world.size - 1) * bytes_of(count, dtype);

@@ -1,4 +1,4 @@
-/* copy.c - moving bytes between ranks' memories, a cache line at a time. */
+/* copy.c - memcpy between the memories of ranks, with non-temporal stores for large copies. */
 #include "comm/copy.h"
 
 #include <immintrin.h>
@@ -35,7 +35,7 @@ void cs_copy_near(void *to, const void *from, size_t bytes)
 
 void cs_copy_far(void *to, const void *from, size_t bytes)
 {
-    size_t first = -(uintptr_t)to % LINE; /* bytes until a line of the target begins */
+    size_t first = -(uintptr_t)to % LINE; /* bytes before the first cache line of the target */
     if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2")) {
         cs_copy_near(to, from, bytes);
         return;

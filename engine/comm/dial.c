@@ -1,4 +1,5 @@
-/* dial.c - addresses of ranks: found, listened at, called. */
+/* dial.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
+ * one. */
 #include "comm/dial.h"
 #include "base/join.h"
 
@@ -16,7 +17,12 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024 };
-enum { PROBE_IDLE_SECONDS = 15, PROBE_SECONDS = 15, PROBES = 3 }; /* lost after a minute of silence */
+enum {
+    PROBE_IDLE_SECONDS = 15,
+    PROBE_SECONDS = 15,
+    PROBES = 3
+}; /* a host that does not answer is lost after a
+    * minute */
 
 static struct sockaddr_in *four_of(const cs_address *address)
 {
@@ -168,7 +174,7 @@ static bool is_usable(const struct ifaddrs *interface, int family)
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)interface->ifa_addr)->sin6_addr);
 }
 
-/* One of the family the ranks meet by, if there is one, and not the loopback, unless the list names it alone. */
+/* Prefers an address of the family of MASTER_ADDR, and skips the loopback unless the list names only that. */
 static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list, int family)
 {
     const struct ifaddrs *loopback = NULL;

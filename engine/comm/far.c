@@ -1,11 +1,11 @@
-/* far.c - collectives on a device's memory, staged through pinned host memory. It is used where NCCL is absent, and
- * where several ranks share one GPU, which NCCL refuses.
+/* far.c - collectives on GPU memory through pinned host memory, for builds without NCCL and for several ranks that
+ * share one GPU, which NCCL does not allow.
  *
- * A vector is cut into pieces. Each piece is copied into pinned memory, moved or summed there by the host's transport,
- * and copied back. There are two buffers: while the host's transport works on one piece, the next is copied into the
- * other buffer. The host's transport sums element by element, so the bits are those of a run on the CPU wherever the
- * vector is cut. The caller waits for all but the last copy back, which is in the comm stream when the call returns. A
- * world of one rank copies inside the device. */
+ * A vector is divided into pieces. Each piece is copied into pinned memory, moved or summed there by the host's
+ * transport, and copied back. There are two buffers: while the host's transport works on one piece, the next one is
+ * copied into the other buffer. The host's transport sums element by element, so the bits are those of a run on the
+ * CPU, wherever the vector is divided. The caller waits for all copies but the last copy back, which is queued on the
+ * comm stream when the call returns. In a world of one rank the data is copied inside the device. */
 #include "comm/transport.h"
 #include "base/beat.h"
 
@@ -18,15 +18,15 @@ typedef struct {
     char *pieces[2];
 } pair;
 
-/* A vector of `parts` parts of errand.count elements each. A piece holds some elements of every part, one part behind
- * the other. */
+/* A vector of `parts` parts with errand.count elements each. A piece contains a range of elements of every part; the
+ * parts of a piece are adjacent. */
 typedef struct {
     char *data;
     int parts;
-    int seat; /* the place of the first part among the parts of a piece */
+    int seat; /* index of the first part among the parts of a piece */
 } vector;
 
-/* One call. in, out: what this rank reads and writes of the device's memory; no parts: nothing. */
+/* One call. in, out: the device memory that this rank reads and writes; with 0 parts, none. */
 typedef struct {
     int what;      /* CS_BEAT_... */
     int64_t count; /* elements of a part */
@@ -82,8 +82,8 @@ static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
     }
 }
 
-/* The copies of a stream run in order. So a buffer may be filled again as soon as the copy back out of it is in the
- * stream, and the host may touch a piece when the stream has been waited for. */
+/* The copies of a stream run in order. A buffer may therefore be filled again as soon as the copy back from it is
+ * queued, and the host may access a piece after it has waited for the stream. */
 static void run(cs_comm *comm, const errand *e)
 {
     const pair *own = comm->own;

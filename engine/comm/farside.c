@@ -1,5 +1,5 @@
-/* farside.c - the far side of a comm, which moves a device's memory: the choice of its transport, and the memory that
- * cs_comm_alloc hands out. */
+/* farside.c - the device side of a comm: chooses the transport for GPU memory, and allocates GPU memory for
+ * cs_comm_alloc. */
 #include "comm/farside.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank tells the others about its device. */
+/* What each rank sends to the others about its device. */
 typedef struct {
     bool has_nccl;
     char seat[CS_TRANSPORT_SEAT]; /* names the device among those of all machines */
@@ -22,7 +22,7 @@ static const cs_transport *nccl_of(cs_device *device)
     return module->nccl && module->nccl->edition == CS_TRANSPORT_EDITION ? module->nccl : NULL;
 }
 
-/* Returns CS_OK where NCCL can connect these ranks, or says why it cannot. */
+/* CS_OK: NCCL can connect these ranks. Otherwise cs_error() says why it cannot. */
 static cs_status judge(const card *cards, int size)
 {
     for (int i = 0; i < size; i++)
@@ -36,7 +36,7 @@ static cs_status judge(const card *cards, int size)
     return CS_OK;
 }
 
-/* Every rank judges the same cards, so that all ranks come to the same answer. */
+/* Every rank evaluates the same data, so all ranks decide alike. */
 static cs_status ask_all(cs_comm *comm, const cs_transport *nccl)
 {
     int size = comm->world.size;
@@ -58,7 +58,7 @@ static cs_status choose(const cs_transport **chosen, cs_comm *comm, const cs_com
     const cs_transport *nccl = nccl_of(settings->device);
     *chosen = &cs_comm_far;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
-        return CS_OK; /* "auto" leaves NCCL out where there is one rank; "nccl" opens it, to test it on one GPU */
+        return CS_OK; /* with one rank "auto" does not use NCCL; "nccl" does, for tests on one GPU */
     cs_status status = ask_all(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;

@@ -1,10 +1,11 @@
-/* flow.c - moving frames between ranks: all lanes at once, one poll, and noticing that a rank is lost.
+/* flow.c - sends and receives frames over all TCP connections at once with poll, and detects lost ranks.
  *
- * A rank that is lost hangs up, or its host answers nothing any more. The first is seen by everybody who waits, for
- * whomever, at once. For the second, an idle connection is probed by the kernel (dial.c); one with bytes under way is
- * looked at here, by the time since the peer's host last acknowledged anything. (TCP_USER_TIMEOUT would also end
- * connections to a living rank that is busy, whose buffers are full, so it is left alone.) A rank that ends because of
- * another tells the others which one it was, so that all name the same. */
+ * When a rank's process dies, its connections are closed, which every waiting rank sees at once. When a rank's host
+ * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (dial.c). Connections
+ * with unacknowledged data are checked here, by the time since the peer's host last acknowledged anything.
+ * TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is busy and whose buffers
+ * are full. A rank that ends because another was lost tells its peers which one that was, so that all messages name the
+ * same rank. */
 #include "comm/tcp.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -34,7 +35,7 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes)
     int at = lane->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
     cs_tcp_head *head = &lane->heads[at];
-    memset(head, 0, sizeof *head); /* the gaps between members are signed as well */
+    memset(head, 0, sizeof *head); /* the padding between members is authenticated too */
     head->call.what = tcp->call.what;
     head->call.dtype = tcp->call.dtype;
     head->call.op = tcp->call.op;
@@ -58,7 +59,7 @@ void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes)
 
 /* ---- losing ----------------------------------------------------------------------------------- */
 
-/* One frame more, if the connection stands between two frames and has room. */
+/* Adds a frame if no frame is half sent and there is space. */
 static void say(cs_tcp *tcp, int to, int what, int about)
 {
     cs_tcp_link *link = &tcp->links[to];
@@ -81,7 +82,7 @@ void cs_flow_leave(cs_tcp *tcp)
 
 static bool push(cs_tcp *tcp, int to);
 
-/* Those that still read learn the reason behind the frame they are reading. */
+/* Tells the ranks that still receive the reason, after the frame that they are receiving. */
 static void finish_frames(cs_tcp *tcp)
 {
     double end = cs_clock_seconds() + FAREWELL_SECONDS;
@@ -108,7 +109,7 @@ static _Noreturn void lose(cs_tcp *tcp, int peer, const char *what)
     cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, cs_beat_names[tcp->comm->doing]);
 }
 
-/* A rank hung up. Did it, or another, say before that it ends because of a third? */
+/* A rank closed its connection: checks whether it, or another, said before that it ends because of a third rank. */
 static _Noreturn void lose_whoever_was_first(cs_tcp *tcp, int peer)
 {
     cs_tcp_head last;
@@ -122,7 +123,7 @@ static _Noreturn void lose_whoever_was_first(cs_tcp *tcp, int peer)
     lose(tcp, peer, "was lost");
 }
 
-/* A frame's head has come: is it the one that is waited for? */
+/* Checks whether the head that arrived is that of the expected frame. */
 static void check_head(cs_tcp *tcp, int from)
 {
     cs_tcp_link *link = &tcp->links[from];
@@ -145,7 +146,7 @@ static void check_head(cs_tcp *tcp, int from)
 
 /* ---- lanes ------------------------------------------------------------------------------------ */
 
-/* What is left of the lane's frames; two pieces a frame. */
+/* The remaining bytes of the lane's frames as an iovec, two entries for each frame. */
 static int gather(cs_tcp_lane *lane, struct iovec *pieces)
 {
     int count = 0;
@@ -182,7 +183,7 @@ static bool is_through(const cs_tcp_lane *lane)
     return lane->at == lane->count;
 }
 
-/* True if something moved. A link that takes nothing may still have said why. */
+/* True if bytes were moved. A peer that receives nothing more may have sent the reason. */
 static bool push(cs_tcp *tcp, int to)
 {
     cs_tcp_link *link = &tcp->links[to];
@@ -215,7 +216,7 @@ static bool pull(cs_tcp *tcp, int from)
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
-/* Nothing is expected of this rank but that it takes what is sent: has it said farewell? */
+/* For a rank from which no frame is expected: true if it has announced that it closes. */
 static void hear_last_words(cs_tcp *tcp, int peer)
 {
     cs_tcp_head last;
@@ -241,14 +242,15 @@ static void look_for_the_silent(cs_tcp *tcp)
             lose(tcp, i, "has not answered for a minute");
 }
 
-/* A rank that nobody waits for here hung up: it is lost, unless it may have said goodbye in what is not read yet. */
+/* A rank from which nothing is expected closed its connection. It is lost, unless unread data may contain its
+ * farewell. */
 static bool left_words(int socket)
 {
     int waiting = 0;
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-/* What a rank that hung up said last, which may stand behind frames that nobody has read yet. 0: nothing of it. */
+/* The last message of a rank that closed its connection; it may follow frames that were not read yet. 0: none. */
 static int last_words(int socket, int *about)
 {
     cs_tcp_head last;
@@ -312,11 +314,11 @@ static void sleep_until_ready(cs_tcp *tcp)
             continue;
         if (!left_words(link->socket))
             lose_whoever_was_first(tcp, i);
-        link->deaf = true; /* its words are read when their turn comes */
+        link->deaf = true; /* data from it is read when it is its turn */
     }
 }
 
-/* False when all lanes are through. */
+/* False when all lanes are complete. */
 static bool move_all(cs_tcp *tcp, bool *moved)
 {
     bool waits = false;

@@ -1,7 +1,8 @@
-/* fold.c - the one order of adding, eight floats at a time.
+/* fold.c - the reduction kernels: sum, minimum and maximum over the ranks' vectors in tree order, eight floats at a
+ * time.
  *
- * A kernel is made of four macros: a vector type, how it is loaded, stored, and combined. Each is compiled twice, for
- * the least x86-64 and for AVX2. The last, shorter vector goes through the same instructions as the others, padded. */
+ * A kernel consists of four macros: a vector type, and how it is loaded, stored and combined. Each kernel is compiled
+ * twice, for baseline x86-64 and for AVX2. The last, shorter vector is padded and uses the same instructions. */
 #include "comm/fold.h"
 
 #include <string.h>
@@ -14,11 +15,11 @@ typedef int64_t i64 __attribute__((vector_size(32)));
 typedef uint8_t u8 __attribute__((vector_size(32)));
 typedef uint16_t u16 __attribute__((vector_size(16)));
 
-enum { STACK_DEPTH = 32 }; /* log2 of the most ranks, and one */
+enum { STACK_DEPTH = 32 }; /* log2 of the maximum number of ranks, plus 1 */
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Vectors travel by pointer: by value, their calling convention depends on the instruction set. */
+/* Vectors are passed by pointer; by value, the calling convention would depend on the instruction set. */
 INLINE void pick(u32 *value, const i32 *mask, const u32 *yes, const u32 *no)
 {
     *value = ((u32)*mask & *yes) | (~(u32)*mask & *no);
@@ -80,11 +81,11 @@ INLINE void store_f16(void *to, const f32 *value)
     ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
 #define LEAST(sum, a, b) CHOOSE(sum, a, b, ((a) < (b)))
 #define MOST(sum, a, b) CHOOSE(sum, a, b, ((a) > (b)))
-/* A NaN on the left is kept by the second test, one on the right because it is not chosen against. */
+/* The second test keeps a NaN on the left; a NaN on the right is the result because comparisons with it are false. */
 #define FLOAT_LEAST(sum, a, b) CHOOSE(sum, a, b, (((a) < (b)) | ((a) != (a))))
 #define FLOAT_MOST(sum, a, b) CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
 
-/* fetch: one vector, of which only `bytes` are there. tree: of all ranks at one place. body: a whole run. */
+/* fetch: loads one vector, of which only `bytes` bytes exist. tree: reduces one vector of all ranks. body: the loop. */
 #define KERNEL(NAME, VECTOR, BYTES, LOAD, STORE, COMBINE)                                                              \
     INLINE void NAME##_fetch(VECTOR *value, const void *from, size_t bytes)                                            \
     {                                                                                                                  \

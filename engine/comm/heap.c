@@ -1,4 +1,4 @@
-/* heap.c - the memory that cs_comm_alloc hands out where ranks share none. */
+/* heap.c - memory for cs_comm_alloc in transports without shared memory. */
 #include "comm/heap.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ cs_status cs_heap_open(cs_comm *comm, const cs_comm_settings *settings)
         if (heap != MAP_FAILED) {
             comm->heap = heap;
             comm->heap_bytes = bytes;
-            madvise(heap, bytes, MADV_HUGEPAGE); /* where the system grants them */
+            madvise(heap, bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
             return CS_OK;
         }
         if (settings->heap_bytes || bytes / 2 < LEAST_HEAP)

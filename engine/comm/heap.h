@@ -1,4 +1,4 @@
-/* heap.h - the memory that cs_comm_alloc hands out where ranks share none. */
+/* heap.h - memory for cs_comm_alloc in transports without shared memory. */
 #ifndef CS_COMM_HEAP_H
 #define CS_COMM_HEAP_H
 

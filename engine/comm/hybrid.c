@@ -1,10 +1,10 @@
-/* hybrid.c - several ranks on each of several hosts: sums inside a host by shm, then between hosts.
+/* hybrid.c - hierarchical collectives: sums inside each host through shared memory, then between hosts over TCP.
  *
- * It is used where each host's ranks follow each other and are equally many, a power of two: then they are a whole
- * subtree of the tree that sums (fold.h), and the tree over hosts of the trees within them is the tree over ranks, bit
- * for bit. Each rank exchanges with those of its own place on the other hosts, so a host sends as much as one rank
- * would, whatever the number of its ranks. Sums of 16-bit floats are rounded once, at the root of the tree, and so are
- * exchanged directly between all ranks. */
+ * They are used if the ranks of each host are consecutive and every host has the same number of them, a power of two.
+ * The ranks of a host are then a complete subtree of the summation tree (fold.h), and the tree over hosts of the trees
+ * within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that have its local rank on
+ * the other hosts, so a host sends as much as one rank would, whatever the number of its ranks. Sums of 16-bit floats
+ * are rounded once, at the root of the tree; they are therefore exchanged directly between all ranks. */
 #include "comm/shm.h"
 #include "comm/tcp.h"
 
@@ -38,7 +38,7 @@ static cs_status build(cs_tcp *tcp, const cs_comm_settings *settings)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
         tcp->across.ranks[i] = i * each + inside.local_rank;
-    /* hosts may be told apart on one machine, too, as tests do */
+    /* tests simulate several hosts on one machine */
     snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own);
     CS_TRY(cs_comm_open(&tcp->inside, &inside, &within));
     cs_shm *shm = tcp->inside->own;
@@ -99,11 +99,12 @@ void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype
         cs_tcp_all_reduce(tcp, &tcp->across, own, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own, part, dtype);
     }
-    if (count > part * each) /* a short vector, or what is left over of a long one */
+    if (count > part * each) /* a short vector, or the rest of a long one */
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
 }
 
-/* Of a piece of all parts: what this host has for each of the ranks at this place goes to a slot, and then there. */
+/* For one piece of all parts: sums this host's operands for each rank with this local rank into a slot, and sends
+ * it. */
 void cs_hybrid_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(&tcp->across);
@@ -141,7 +142,7 @@ void cs_hybrid_broadcast(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype,
     shm_of(tcp)->broadcast(tcp->inside, data, count, dtype, root % each);
 }
 
-/* Who comes from the other hosts has waited there for all. */
+/* A rank that arrives from another host has waited there for all ranks of that host. */
 void cs_hybrid_barrier(cs_tcp *tcp)
 {
     shm_of(tcp)->barrier(tcp->inside);

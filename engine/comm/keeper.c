@@ -1,7 +1,7 @@
-/* keeper.c - rank 0's side of the store: one thread, one poll over all sockets.
+/* keeper.c - the server of the key-value store on rank 0: one thread that polls all connections.
  *
- * A guest is a stranger until it has joined. Strangers are let go of when they are refused, when their time is up, and,
- * the oldest first, when there are too many at once, so they can take neither a place nor time from ranks. */
+ * A connection is unauthenticated until the handshake is complete. An unauthenticated connection is closed when it is
+ * refused, when its time is over, or when there are too many (the oldest first), so it cannot block the ranks. */
 #include "comm/letters.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,7 +31,7 @@ static void dismiss(cs_keeper *keeper, cs_letters_guest *leaving)
     if (leaving->rank < 0) {
         keeper->strangers--;
     } else if (!keeper->complete) {
-        keeper->here[leaving->rank] = false; /* its process ended, and another may come in its place */
+        keeper->here[leaving->rank] = false; /* its process ended, and another process may take its rank */
         keeper->missing++;
     }
 }
@@ -43,7 +43,7 @@ static void dismiss_strangers(cs_keeper *keeper)
             dismiss(keeper, one);
 }
 
-/* A rank, or -1 with a sentence: whoever joined knows the secret, but may still have no place. */
+/* The rank of a peer that completed the handshake, or -1 with an error message if its rank is invalid or taken. */
 static int place_of(const cs_keeper *keeper, const cs_join *join)
 {
     const cs_world *world = &keeper->world;
@@ -62,7 +62,7 @@ static int place_of(const cs_keeper *keeper, const cs_join *join)
     return -1;
 }
 
-/* When the last rank has its seat, the door is shut: whoever comes later is of another meeting. */
+/* When all ranks are connected the listener is closed; later connections belong to another rendezvous. */
 static bool seat(cs_keeper *keeper, cs_letters_guest *newcomer)
 {
     int rank = place_of(keeper, &newcomer->join);
@@ -99,7 +99,7 @@ static void attend(cs_keeper *keeper, cs_letters_guest *one)
         dismiss(keeper, one);
 }
 
-/* The oldest of those that have not even said of which job they are, otherwise the oldest. */
+/* The oldest connection without a hello of this job; if there is none, the oldest. */
 static void dismiss_oldest_stranger(cs_keeper *keeper)
 {
     cs_letters_guest *oldest = NULL;
@@ -110,7 +110,7 @@ static void dismiss_oldest_stranger(cs_keeper *keeper)
         dismiss(keeper, oldest);
 }
 
-/* The connection waits on, and poll would not: for a while the door is not looked at. */
+/* The connection stays pending, so poll would return at once: for a while the listener is not polled. */
 static void close_door(cs_keeper *keeper, int error)
 {
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
@@ -189,7 +189,7 @@ static short events_of(const cs_letters_guest *one)
     return one->out_bytes ? POLLOUT : POLLIN;
 }
 
-/* Rank 0 wants to close: nobody's wait will be answered any more. */
+/* Rank 0 wants to close: no further request will succeed. */
 static void wind_up(cs_keeper *keeper)
 {
     dismiss_strangers(keeper);
@@ -197,7 +197,7 @@ static void wind_up(cs_keeper *keeper)
         one->deadline = 0;
 }
 
-/* Everything that can be done now, then what time asks for. */
+/* Handles everything that is possible now, then what depends on time. */
 static bool turn(cs_keeper *keeper)
 {
     size_t count = 2, at = 2;

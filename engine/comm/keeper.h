@@ -1,11 +1,12 @@
-/* keeper.h - rank 0's side of the store: a thread that lets ranks in and keeps what they set. For the store alone.
+/* keeper.h - the server of the key-value store on rank 0, and the messages of its protocol. For store.c.
  *
- * A letter is a head and a body. A rank writes one and waits for the answer; only VALUE and FAILED are answers.
+ * A message has a head and a body. A rank sends a request and waits for the reply, which is VALUE or FAILED. The fields
+ * of the body, with their lengths in bytes, and the reply:
  *
  *     SET      length of name 1, name, value    VALUE (empty)
- *     GET      milliseconds 4, name             VALUE, or FAILED: nobody has set it in that time
- *     ALL      milliseconds 4                   VALUE (empty) when all ranks have come, or FAILED: who has not
- *     FAILED   a sentence                       */
+ *     GET      milliseconds 4, name             VALUE, or FAILED: no rank has set the name in that time
+ *     ALL      milliseconds 4                   VALUE (empty) when all ranks are connected, or FAILED: which are missing
+ *     FAILED   an error message                 */
 #ifndef CS_COMM_KEEPER_H
 #define CS_COMM_KEEPER_H
 
@@ -20,15 +21,15 @@ typedef struct {
     unsigned char tag[CS_SEAL_TAG];
 } cs_keeper_head;
 
-/* Who a rank says it is when it joins. */
+/* The identity that a rank sends in the handshake. */
 typedef struct {
     int32_t rank, size;
 } cs_keeper_name;
 
 typedef struct cs_keeper cs_keeper;
-/* Takes the listening socket, which it closes. `key` may be NULL. */
+/* Starts the thread. It owns the listening socket and closes it. `key` may be NULL. */
 cs_status cs_keeper_open(cs_keeper **keeper, int listener, const cs_world *world, const unsigned char *key);
-/* Waits until the other ranks have closed, at most `seconds`. Accepts NULL. */
+/* Waits until the other ranks have closed their connections, at most `seconds`. Accepts NULL. */
 void cs_keeper_close(cs_keeper *keeper, double seconds);
 
 #endif

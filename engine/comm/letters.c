@@ -1,4 +1,4 @@
-/* letters.c - what ranks write to the store, and what they are answered. */
+/* letters.c - the requests of ranks to the key-value store, and the replies to them. */
 #include "comm/letters.h"
 #include "base/clock.h"
 
@@ -47,7 +47,7 @@ void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
     }
 }
 
-/* Answers what the guest waits for, if it is there, or if its time is up. */
+/* Replies to a waiting request if its value is there or its time is over. */
 static void try_answer(const cs_keeper *keeper, cs_letters_guest *to)
 {
     char names[256];

@@ -1,4 +1,5 @@
-/* letters.h - what rank 0 keeps for the ranks that meet, and who they are. For keeper.c and letters.c alone. */
+/* letters.h - the state of the key-value store: entries, connections, and ranks that wait. For keeper.c and
+ * letters.c. */
 #ifndef CS_COMM_LETTERS_H
 #define CS_COMM_LETTERS_H
 
@@ -10,16 +11,16 @@
 
 typedef struct cs_letters_guest {
     struct cs_letters_guest *next;
-    int socket, rank; /* rank -1: a stranger */
+    int socket, rank; /* rank -1: not authenticated yet */
     bool over;
     char from[CS_DIAL_TEXT];
     cs_join join;
     cs_seal seal;
     unsigned char in[sizeof(cs_keeper_head) + CS_KEEPER_BODY], out[sizeof(cs_keeper_head) + CS_KEEPER_BODY];
     size_t in_bytes, out_bytes, out_sent;
-    int waits; /* 0, or CS_KEEPER_GET or _ALL that is not answered yet */
+    int waits; /* 0, or CS_KEEPER_GET or CS_KEEPER_ALL: the request without a reply */
     char wants[CS_STORE_NAME + 1];
-    double seconds, deadline; /* how long it is willing to wait, and until when */
+    double seconds, deadline; /* how long this rank waits for the reply, and until when */
 } cs_letters_guest;
 
 typedef struct cs_letters_entry {
@@ -39,21 +40,23 @@ struct cs_keeper {
     cs_letters_entry *entries;
     struct pollfd *polls;
     size_t poll_room;
-    double begun, named;     /* when it opened; when it last named the missing */
-    double rests_until;      /* no connection is taken before: descriptors have run out; 0: never so far */
-    _Atomic double close_by; /* set before `wake` is rung */
+    double begun, named;     /* when the server started; when it last printed the missing ranks */
+    double rests_until;      /* no connection is accepted before this time, because file descriptors ran out; 0: they
+                              * never did */
+    _Atomic double close_by; /* written before `wake` is signalled */
     pthread_t thread;
 };
 
-/* Answers with the sentence of cs_error(). */
+/* Replies FAILED with cs_error(). */
 void cs_letters_fail(cs_letters_guest *to);
-/* Answers those whose wait is over: what they want is there, or their time is up. */
+/* Replies to requests whose value is there now or whose time is over. */
 void cs_letters_answer_waiting(cs_keeper *keeper);
-/* "ranks 1, 3" */
+/* Writes the missing ranks as "ranks 1, 3". */
 void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room);
-/* Sends of the answer what can be sent. False: the guest is gone. */
+/* Sends as much of the reply as possible without blocking. False: the connection is lost. */
 bool cs_letters_flush(cs_letters_guest *to);
-/* Reads what there is of one letter, and does what it says. False: the guest is gone, or talks nonsense. */
+/* Reads what has arrived of one request and handles it when it is complete. False: the connection is lost, or the
+ * request is invalid. */
 bool cs_letters_hear(cs_keeper *keeper, cs_letters_guest *from);
 
 #endif

@@ -1,6 +1,7 @@
-/* mail.c - messages between two ranks of one host: a channel a pair and direction, two chunks in flight.
+/* mail.c - point-to-point messages between two ranks of one host: one channel for each pair and direction, with two
+ * chunks in flight.
  *
- * An empty message is one empty chunk, so that it too is matched in order. */
+ * An empty message is sent as one empty chunk, so that it is also matched in order. */
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "base/must.h"

@@ -1,4 +1,4 @@
-/* meet.c - how the ranks of one host first meet: rank 0's side and the others'. */
+/* meet.c - rendezvous of the ranks of one host over a Unix socket: the side of rank 0 and that of the others. */
 #include "comm/meet.h"
 #include "base/clock.h"
 #include "comm/wire.h"
@@ -15,7 +15,7 @@
 /* ---- rank 0 ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    int socket, rank; /* rank -1: has not said yet */
+    int socket, rank; /* rank -1: not known yet */
 } visitor;
 
 typedef struct {
@@ -43,7 +43,7 @@ static void refuse(int socket, const char *sentence)
 {
     cs_wire_message message = { .sort = CS_WIRE_REFUSAL };
     snprintf(message.text, sizeof message.text, "%s", sentence);
-    cs_wire_send(socket, &message, NULL); /* whoever is gone needs no answer */
+    cs_wire_send(socket, &message, NULL); /* a failure means that the process ended and needs no reply */
 }
 
 static void admit(party *host, int index)
@@ -54,7 +54,7 @@ static void admit(party *host, int index)
     cs_guest brought;
     char sentence[512] = "";
     if (guest->rank >= 0 || !cs_wire_receive(guest->socket, &hello, &brought)) {
-        dismiss(host, index); /* its process ended, and another may come in its place */
+        dismiss(host, index); /* its process ended, and another process may take its rank */
         return;
     }
     if (hello.size != world->size)
@@ -130,7 +130,7 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* Many descriptors may be in flight, more than the kernel allows at once: then the guests need time to take theirs. */
+/* The kernel limits the number of descriptors in flight; beyond it, the ranks need time to receive theirs. */
 static cs_status hand_over(const party *host, const visitor *guest, double end)
 {
     for (int i = 0; i < host->world->size; i++) {
@@ -154,7 +154,8 @@ static cs_status host_all(party *host, double seconds)
     if (host->listener < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "no socket for the ranks to meet");
     CS_TRY(await_all(host, seconds));
-    close(host->listener); /* before anybody goes on, so that the next meeting of these ranks finds the name free */
+    close(host->listener); /* before any rank continues, so that the name is free for the next rendezvous of these
+                            * ranks */
     host->listener = -1;
     for (int i = 0; i < host->visitor_count; i++)
         if (host->visitors[i].rank >= 0)
@@ -188,7 +189,7 @@ static cs_status meet_as_host(const cs_world *world, double seconds, uint64_t *b
 
 typedef enum { MET, AGAIN, FAILED } outcome;
 
-/* Rank 0 speaks last: it names the missing at its own deadline, so it is given a little longer than ours. */
+/* Rank 0 names the missing ranks at its own deadline, so this rank waits a little longer. */
 static outcome listen_to_host(int socket, const cs_world *world, double end, uint64_t *bytes, cs_guest *guests)
 {
     for (int got = 0; got < world->size - 1;) {

@@ -1,21 +1,22 @@
-/* meet.h - how the ranks of one host first meet.
+/* meet.h - rendezvous of the ranks of one host, which exchange file descriptors over a Unix socket.
  *
- * Rank 0 listens on a Unix socket in the abstract name space (it has no file, and goes with its process); its name is
- * made of the user, MASTER_PORT and the job id. Every rank brings two descriptors, and when all have come rank 0 hands
- * everybody everyone's. Only processes of the same user are let in. */
+ * Rank 0 listens on a Unix socket in the abstract name space, which has no file and disappears with the process. The
+ * name contains the user, MASTER_PORT and the job id. Every rank sends two file descriptors; when all ranks have
+ * connected, rank 0 sends the descriptors of all ranks to each. Only processes of the same user are accepted. */
 #ifndef CS_COMM_MEET_H
 #define CS_COMM_MEET_H
 
-#include "comm/world.h"
+#include "base/status.h"
+#include "cspeed/comm.h"
 
 typedef struct {
-    int memory; /* a memfd: the rank's memory that all may map                 */
-    int life;   /* becomes readable, or hangs up, when the rank's process ends */
+    int memory; /* a memfd: the rank's memory, which all ranks map */
+    int life;   /* becomes readable, or is hung up, when the rank's process ends */
 } cs_guest;
 
-/* guests[world->size]: this rank's own is filled in; on success all are. *bytes becomes the least that any rank
- * brought. CS_NO_PEER after `seconds`, naming who is missing. On failure the descriptors got so far are in `guests`,
- * others -1. */
+/* guests[world->size]: the caller sets this rank's element, and on success all are set. *bytes becomes the minimum of
+ * the ranks' *bytes. CS_NO_PEER after `seconds`; the message names the missing ranks. After an error `guests` has the
+ * descriptors that were received, and -1 for the others. */
 cs_status cs_meet(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests);
 
 #endif

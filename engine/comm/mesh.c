@@ -1,5 +1,5 @@
-/* mesh.c - how ranks of several hosts become connected: they tell each other through the store where they listen, each
- * calls those below it, and both sides of each connection prove that they are of the job. */
+/* mesh.c - connects all ranks of several hosts with each other over TCP. The ranks publish their addresses in the
+ * store, each connects to the ranks with lower numbers, and both sides of a connection authenticate each other. */
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/log.h"
@@ -14,16 +14,16 @@
 
 enum { CARD_TEXT = 32, MOST_STRANGERS = 16 };
 
-/* What a rank tells the others of itself. */
+/* What a rank publishes about itself. */
 typedef struct {
     cs_mesh_place place;
-    int32_t port, bytes; /* bytes 0: reach it at rank 0's address */
+    int32_t port, bytes; /* bytes 0: its address is that of rank 0 */
     char name[28];       /* a sockaddr_in or sockaddr_in6 */
 } card;
 
 enum { CARDS_A_PAGE = CS_STORE_VALUE / sizeof(card) };
 
-/* Who a rank says it is to another. */
+/* The identity that a rank sends in the handshake with another. */
 typedef struct {
     char what[4];
     int32_t rank;
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     int socket; /* -1: none */
-    int rank;   /* who it will be, if called; -1: it called, and has not said yet */
+    int rank;   /* the expected rank, if we connected; -1: it connected to us and its rank is not known yet */
     cs_join join;
 } visitor;
 
@@ -50,14 +50,14 @@ typedef struct {
 
 /* ---- cards ------------------------------------------------------------------------------------ */
 
-/* Rank 0, whom the others already reached, need not know by which of its addresses. */
+/* The other ranks reached rank 0 already, so it need not publish an address. */
 static cs_status make_own_card(meeting *all, card *own)
 {
     const cs_world *world = &all->tcp->comm->world;
     cs_address address;
     CS_TRY(cs_dial_own(&address, cs_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
-    if (by_master && all->keyed) /* it called itself, perhaps by the loopback, which is no address for others */
+    if (by_master && all->keyed) /* it connected to itself, perhaps over the loopback, which other hosts cannot use */
         CS_TRY(cs_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
     CS_TRY(cs_dial_listen(&all->listener, &address, all->keyed));
     *own = (card){ .place = { world->local_rank, world->local_size },
@@ -67,7 +67,7 @@ static cs_status make_own_card(meeting *all, card *own)
     return CS_OK;
 }
 
-/* Rank 0 collects the cards and lays them out in pages. */
+/* Rank 0 collects the data of all ranks and publishes it in pages. */
 static cs_status collect(meeting *all)
 {
     char name[CARD_TEXT];
@@ -151,7 +151,7 @@ static void dismiss(meeting *all, int index)
     all->visitors[index] = all->visitors[--all->visitor_count];
 }
 
-/* Of those that called, one that has not even said of which job it is, otherwise any; never one that we have called. */
+/* Of the incoming connections, one without a hello of this job, or else any; never one that we opened. */
 static void dismiss_caller(meeting *all)
 {
     int chosen = -1;
@@ -195,7 +195,7 @@ static cs_status seat(meeting *all, visitor *with)
     return CS_OK;
 }
 
-/* Refusing one who called us is a line in the log; being refused by a rank that we called is the end. */
+/* A refused incoming connection is only logged; if a rank to which we connected refuses us, opening fails. */
 static cs_status attend(meeting *all, int index)
 {
     visitor *with = &all->visitors[index];

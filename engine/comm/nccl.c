@@ -1,4 +1,4 @@
-/* nccl.c - collectives on the memory of GPUs by NCCL, in the comm stream. Built into the CUDA module.
+/* nccl.c - collectives on GPU memory with NCCL, queued on the comm stream. Built into the CUDA module.
  *
  * The ranks have met over the host's side, which also carries rank 0's unique id to the others.
  *

@@ -1,7 +1,7 @@
-/* segment.c - the memory that the ranks of one host share: made, met over, mapped, given back.
+/* segment.c - shared memory of the ranks of one host: creates, exchanges, maps and unmaps the segments.
  *
- * A segment is a memfd as large as the heap may become; only touched pages cost memory. It has no name, is sealed
- * against change of size, and goes when the last process that maps it does. */
+ * A segment is a memfd as large as the heap may become; only pages that are written cost memory. It has no name, is
+ * sealed against changes of its size, and is freed when the last process that maps it ends. */
 #include "comm/segment.h"
 #include "comm/shm.h"
 #include "comm/wire.h"
@@ -17,8 +17,9 @@
 
 enum { LEAST_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
-/* Looks and yields before a wait sleeps: with a core for each rank it is mostly over before; without, the core is
- * better given to the rank that is waited for, and a barrier costs more than copying some more bytes. */
+/* How long a wait spins and yields before it sleeps. With one core for each rank most waits end before. With fewer
+ * cores the core is better given to the rank that others wait for, and a barrier costs more than copying some more
+ * bytes. */
 enum { SPINS_ROOMY = 4000, YIELDS_ROOMY = 2000, SPINS_CROWDED = 0, YIELDS_CROWDED = 200 };
 enum { SMALL_ROOMY = 2 << 10, SMALL_CROWDED = 8 << 10 };
 
@@ -52,14 +53,14 @@ static cs_status make_memory(cs_shm *shm)
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
-        return CS_OK; /* more cores than a mask holds: then none is told, and the ranks take turns */
+        return CS_OK; /* more cores than a mask can hold: the mask stays empty, and the ranks yield their cores */
     if (pwrite(memory, &cores, sizeof cores, offsetof(cs_shm_header, cores)) != sizeof cores)
         return cs_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
     return CS_OK;
 }
 
-/* A descriptor of this process is best (a child forked off later does not keep it); where the kernel has none, the
- * reading end of a pipe whose writing end only this process has. */
+/* Prefers a pidfd of this process, which children that are forked later do not keep. On kernels without pidfds, it is
+ * the read end of a pipe whose write end only this process has. */
 static cs_status make_life(cs_shm *shm)
 {
     int pipes[2];
@@ -82,7 +83,7 @@ static cs_status map_all(cs_shm *shm)
             return cs_fail_errno(CS_NO_MEMORY, errno, "the shared memory of rank %d (%zu bytes) could not be mapped", i,
                                  shm->segment_bytes);
         madvise(at, shm->segment_bytes, MADV_DONTDUMP);
-        madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* where the system grants them */
+        madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
         close(shm->guests[i].memory);
         shm->guests[i].memory = -1;
     }

@@ -1,4 +1,4 @@
-/* segment.h - the memory that the ranks of one host share: made, met over, mapped, given back. */
+/* segment.h - shared memory of the ranks of one host: creates, exchanges, maps and unmaps the segments. */
 #ifndef CS_COMM_SEGMENT_H
 #define CS_COMM_SEGMENT_H
 

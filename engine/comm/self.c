@@ -1,4 +1,4 @@
-/* self.c - a world of one: every sum is what it was. */
+/* self.c - the transport of a world with one rank: sums are the input, gathers are copies. */
 #include "comm/heap.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static void barrier(cs_comm *comm)
     (void)comm;
 }
 
-/* comm.c lets nobody send to itself, so a world of one has nobody to send to. */
+/* comm.c does not allow a rank to send to itself, so a world with one rank never sends. */
 const cs_transport cs_comm_self = {
     .name = "self",
     .fits = fits,

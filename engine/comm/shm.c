@@ -1,9 +1,9 @@
-/* shm.c - one host: collectives in place, on memory that all ranks see; see shm.h for how it lies.
+/* shm.c - collectives of the ranks of one host, in place in shared memory; shm.h describes its layout.
  *
- * In place a collective costs two barriers: one before, when everybody's data is there, and one after, when nobody
- * looks at it any more. Between them each rank sums its part of all ranks' vectors and writes it to all of them
- * (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). Whether a call is in place the ranks
- * see from what all of them wrote beside their bells, so they always agree. */
+ * A collective in place costs two barriers: one before, when the data of all ranks is complete, and one after, when no
+ * rank reads it any more. Between them each rank sums its part of all ranks' vectors and writes the sum to all of them
+ * (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). The ranks decide whether a call is
+ * in place from the descriptions of the call that all of them wrote before the first barrier, so they always agree. */
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "comm/fold.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_STEP = 64 }; /* elements: parts begin at whole cache lines */
+enum { PART_STEP = 64 }; /* in elements, so that parts begin at cache lines */
 
 static uint64_t place_of(const cs_shm *shm, const void *data)
 {
@@ -89,7 +89,7 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
     cs_shm_reduce_parts(comm, out, in, count, count, dtype, op);
 }
 
-/* Each rank writes its part to all. Starting behind itself, no two write to one rank at a time. */
+/* Each rank writes its part to all others, beginning with the next rank, so that no two write to one rank at a time. */
 static void push(const cs_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {

@@ -1,15 +1,16 @@
-/* shm.h - what ranks of one host share, and how they wait for each other. For shm's own files.
+/* shm.h - the layout of the shared memory of one host's ranks, and the barrier. For the files of the shm transport.
  *
- * Each rank owns a segment, a memfd that all map, and all segments lie side by side in one reserved stretch of
- * addresses, so that a peer's byte is found by arithmetic:
+ * Each rank owns a segment, a memfd that all ranks map. The segments are adjacent in one reserved range of addresses,
+ * so the address of a peer's byte is computed. A segment contains:
  *
- *     header                      the bells others wait for, and what this rank is calling
- *     channels, one a peer        what this rank sends to it, two chunks in flight
- *     slots, two                  staging, used in turns
- *     heap                        what cs_comm_alloc hands out
+ *     header                        counters for which other ranks wait, and the call that this rank is making
+ *     channels, one for each peer   messages to that peer, two chunks in flight
+ *     two slots                     staging buffers, used alternately
+ *     heap                          memory for cs_comm_alloc
  *
- * A bell is a growing number in a cache line of its own, with what goes along with it. The ranks pass point n of the
- * program when every rank's arrival[n % 2] shows n. Two suffice: nobody reaches n + 2 before all have left n. */
+ * A bell is a counter in its own cache line, together with a description of the call. Barrier number n is passed when
+ * arrival[n % 2] of every rank is n. Two bells are enough, since no rank reaches barrier n + 2 before all have left
+ * n. */
 #ifndef CS_COMM_SHM_H
 #define CS_COMM_SHM_H
 
@@ -22,15 +23,16 @@
 enum {
     CS_SHM_LINE = 64,
     CS_SHM_PAGE = 4096,
-    CS_SHM_SLOT = 256 << 10, /* bytes of a staging slot                                                       */
-    CS_SHM_CHUNK = 64 << 10, /* bytes of a chunk of a message                                                 */
+    CS_SHM_SLOT = 256 << 10, /* bytes of a staging slot */
+    CS_SHM_CHUNK = 64 << 10, /* bytes of a chunk of a message */
     CS_SHM_HUGE = 2 << 20
 };
 
-/* What a rank calls: equal on all ranks but for the places, which are offsets in its segment. */
+/* A collective call of a rank. All ranks must have the same `is`; first and second are the offsets of the two buffers
+ * in the rank's segment. */
 typedef struct {
     cs_call is;
-    uint64_t first, second; /* CS_SHM_NOWHERE: not in the segment */
+    uint64_t first, second; /* CS_SHM_NOWHERE: the buffer is not in the segment */
 } cs_shm_call;
 
 #define CS_SHM_NOWHERE UINT64_MAX
@@ -43,32 +45,33 @@ typedef struct {
 
 typedef struct {
     cs_bell arrival[2];
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* by cs_comm_close: this rank is not lost, it has finished  */
-    _Atomic uint32_t gave_up;                      /* this rank ends because another one failed                 */
-    cpu_set_t cores;                               /* it may run on                                             */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* set by cs_comm_close: this rank has finished and is not lost */
+    _Atomic uint32_t gave_up;                      /* this rank ends because another one failed */
+    cpu_set_t cores;                               /* the cores that this rank may use */
 } cs_shm_header;
 
 typedef struct {
-    cs_bell filled, emptied; /* chunks so far */
-    uint64_t bytes[2];       /* of the whole message that the chunk belongs to */
+    cs_bell filled, emptied; /* number of chunks so far */
+    uint64_t bytes[2];       /* length of the whole message to which each chunk belongs */
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
 } cs_shm_channel;
 
 typedef struct {
     cs_comm *comm;
     int rank, size;
-    int first;  /* what a sentence adds to a rank: this host's first, among several hosts */
-    char *base; /* of rank 0's segment */
+    int first;  /* the first rank of this host, which messages add to rank numbers; 0 on a single host */
+    char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    cs_guest *guests;    /* their memory is closed once mapped */
-    int life_end;        /* of the pipe that shows others this process lives; -1: it has a descriptor */
-    uint32_t point;      /* points passed so far */
-    uint32_t slot;       /* slots used so far    */
-    int spins, yields;   /* looks at a bell before this rank yields its core, and before it sleeps */
-    size_t small_bytes;  /* vectors up to this go through the slots with one barrier, not two in place */
-    const void **inputs; /* [size] of the sum at hand */
+    cs_guest *guests;    /* [size]; the memory descriptors are closed after mapping */
+    int life_end;        /* write end of the pipe by which others see that this process lives; -1: a pidfd serves
+                          * instead */
+    uint32_t point;      /* number of barriers passed */
+    uint32_t slot;       /* number of slots used */
+    int spins, yields;   /* how often a waiting rank reads a bell before it yields its core, and before it sleeps */
+    size_t small_bytes;  /* vectors of at most this size go through the slots with one barrier instead of two */
+    const void **inputs; /* [size] the operands of the current reduction */
     void **outputs;
-    uint32_t *sent, *received; /* [size] chunks so far */
+    uint32_t *sent, *received; /* [size] number of chunks to and from each rank */
 } cs_shm;
 
 static inline char *cs_shm_segment(const cs_shm *shm, int rank)
@@ -99,18 +102,18 @@ static inline size_t cs_shm_heap_at(int size)
 
 /* bell.c */
 
-/* Sets the bell to `value` and wakes who sleeps for it. */
+/* Sets the bell to `value` and wakes the ranks that sleep until it changes. */
 void cs_bell_ring(cs_bell *bell, uint32_t value);
-/* Returns when the bell of rank `owner` shows `value` or more: spins, then yields, then sleeps. If a peer is lost
- * meanwhile, cs_fatal(CS_NO_PEER). */
+/* Waits until the bell of rank `owner` is at least `value`: first spins, then yields the core, then sleeps. If a peer
+ * is lost meanwhile, ends the process with CS_NO_PEER. */
 void cs_bell_wait(cs_shm *shm, cs_bell *bell, uint32_t value, int owner);
-/* Waits until all ranks are at this point and checks that all make the same call. */
+/* The barrier: waits until all ranks have called it, and checks that all make the same collective call. */
 void cs_bell_meet(cs_shm *shm, const cs_shm_call *call);
 int cs_bell_missing(cs_comm *comm, bool *closed);
-/* The call of `rank` at the point just passed. */
+/* The call of `rank` at the barrier that was passed last. */
 const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank);
 
-/* staged.c: the collectives through slots, a piece at a time, for memory that is not shared, and for small vectors */
+/* staged.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
 void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data);
 void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart);
 void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const void *in);
@@ -118,11 +121,11 @@ void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data);
 
 /* shm.c */
 
-/* reduce_scatter of parts that begin `apart` elements from each other; all ranks give the same. */
+/* A reduce_scatter whose parts begin `apart` elements from each other; `apart` must be equal on all ranks. */
 void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
-/* mail.c: messages between two ranks */
+/* mail.c: point-to-point messages */
 void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from);
 

@@ -1,9 +1,9 @@
-/* staged.c - collectives through slots: for memory that is not shared, and for vectors too small to be worth two
- * barriers.
+/* staged.c - collectives through staging slots in shared memory, for memory that is not shared and for vectors so small
+ * that a second barrier would cost more than the copy.
  *
- * A piece is copied into the rank's slot, the ranks meet, and each takes what it wants out of the others' slots. The
- * two slots take turns over all calls: a rank that fills a slot again has met the others since they last read it,
- * because they met once more for the other slot. So nobody waits at the end. */
+ * Each rank copies a piece into its slot, the ranks pass a barrier, and each reads what it needs from the slots of the
+ * others. The two slots are used alternately. When a rank fills a slot again, all ranks have passed one more barrier,
+ * that of the other slot, since they read it. Therefore no barrier is needed at the end. */
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "comm/fold.h"
@@ -32,7 +32,7 @@ static void reduce_piece_alone(cs_shm *shm, const cs_shm_call *call, char *data,
     cs_fold((void *[]){ data }, 1, shm->inputs, shm->size, count, call->is.dtype, call->is.op);
 }
 
-/* Every rank sums its part of the piece and takes the others' from them. */
+/* Every rank sums its part of the piece and copies the other parts from the other ranks. */
 static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);

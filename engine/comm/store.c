@@ -1,4 +1,4 @@
-/* store.c - a rank's side of the store: it calls rank 0, joins, writes a letter and reads the answer. */
+/* store.c - the client of the key-value store: connects to rank 0, authenticates, sends requests and reads replies. */
 #include "comm/store.h"
 #include "base/clock.h"
 #include "base/join.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LATE_SECONDS = 3 }; /* rank 0 speaks last: it knows who is missing */
+enum { LATE_SECONDS = 3 }; /* how much longer other ranks wait than rank 0, which knows the missing ranks */
 
 struct cs_store {
     cs_world world;
@@ -23,14 +23,14 @@ struct cs_store {
     int socket;
     cs_address master;
     cs_seal seal;
-    cs_keeper *keeper; /* rank 0's */
+    cs_keeper *keeper; /* on rank 0 only */
     double seconds;
-    char why[256]; /* the last call of rank 0 failed */
+    char why[256]; /* why the last attempt to connect to rank 0 failed */
 };
 
 /* ---- rank 0 listens --------------------------------------------------------------------------- */
 
-/* The launcher's socket stays open for the next meeting of these ranks: the keeper gets a copy. */
+/* The launcher's socket stays open for the next rendezvous of these ranks; the server gets a duplicate. */
 static cs_status inherit_listener(int *listener, cs_address *address, const char *text)
 {
     char *end = NULL;
@@ -46,7 +46,8 @@ static cs_status inherit_listener(int *listener, cs_address *address, const char
     return CS_OK;
 }
 
-/* Where MASTER_ADDR is not an address of this host (a service's, say), all of the host's are listened at. */
+/* If MASTER_ADDR is not an address of this host (but of a service, for example), listens on all addresses of the
+ * host. */
 static cs_status listen_as_master(cs_store *store, int *listener, cs_address *address)
 {
     CS_TRY(cs_dial_resolve(address, store->world.address, store->world.port));
@@ -92,7 +93,7 @@ static outcome join(cs_store *store, double end)
     while ((state = cs_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
         poll(&(struct pollfd){ store->socket, cs_join_events(&join), 0 }, 1, 1000);
     if (state == CS_JOIN_REFUSED)
-        return join.silent ? AGAIN : FAILED; /* it may have been the last meeting's socket */
+        return join.silent ? AGAIN : FAILED; /* the socket may have been that of the previous rendezvous */
     cs_seal_open(&store->seal, join.session, true);
     return JOINED;
 }
@@ -173,12 +174,12 @@ static void write_letter(cs_store *store, int kind, void *body, size_t bytes, do
         move(store, body, bytes, false, end);
 }
 
-/* The answer is in `body`, CS_KEEPER_BODY bytes and one more. */
+/* The reply is written to `body`, which has CS_KEEPER_BODY + 1 bytes. */
 static cs_status ask(cs_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
     double end = cs_clock_seconds() + seconds + LATE_SECONDS;
     cs_keeper_head head;
-    write_letter(store, kind, body, *bytes, end); /* if it fails, rank 0 may have said why */
+    write_letter(store, kind, body, *bytes, end); /* if it fails, rank 0 may have sent the reason */
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_KEEPER_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);

@@ -1,4 +1,4 @@
-/* tally.c - a record of every collective by operation and size, and DeepSpeed's tables of it. */
+/* tally.c - statistics of collectives by operation and size, printed as the tables of DeepSpeed's comms_logger. */
 #include "comm/tally.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -22,13 +22,13 @@ typedef struct {
     uint64_t bytes;
     int64_t count;
     double total, min, max; /* ms, of all calls */
-    float recent[KEPT];     /* ms; call i lies at i % KEPT */
+    float recent[KEPT];     /* ms; call i is at index i % KEPT */
 } entry;
 
 struct cs_tally {
     cs_tally_settings settings;
     int ranks, entry_count;
-    int64_t lost; /* calls of sizes that found no room */
+    int64_t lost; /* calls with sizes for which there was no space */
     entry entries[SIZES];
 };
 
@@ -143,7 +143,7 @@ static int recent_count(const entry *e)
     return (int)(e->count < KEPT ? e->count : KEPT);
 }
 
-/* Without the lowest and the highest tenth. Sorts `values`. */
+/* The mean without the lowest and the highest tenth. Sorts `values`. */
 static double trimmed_mean(double *values, int count)
 {
     int cut = count / 10;
@@ -183,7 +183,7 @@ static void print_name(const cs_tally *tally, int i)
         cs_say("%s", names[tally->entries[i].operation]);
 }
 
-/* Those of all ranks together; sends and receives, which are a pair's own, stand behind them. */
+/* The collectives of all ranks come first; sends and receives, which concern two ranks only, come after them. */
 static int collective_count(const cs_tally *tally)
 {
     int count = 0;
@@ -218,7 +218,7 @@ static void print_waits(const entry *e, const float *min)
            trimmed_mean(latency, count), trimmed_mean(waited, count));
 }
 
-/* What the fastest rank of each call took is the collective itself; what a rank took beyond it, it waited. */
+/* The time of the fastest rank is taken as that of the collective; what another rank took longer, it waited. */
 static void print_straggler(cs_tally *tally, cs_comm *comm)
 {
     if (!is_same_everywhere(tally, comm))

@@ -1,9 +1,11 @@
-/* tcp.c - many hosts: parts are exchanged directly, and summed by the one tree.
+/* tcp.c - collectives between ranks on several hosts: parts are exchanged directly, and summed in the order of the
+ * tree.
  *
- * Every rank sends each other rank that rank's part and sums its own in the order of fold.h, so the bits are those of
- * shm. An all_reduce moves 2 (n - 1) / n of the vector out of each rank, as a ring does, but in two steps, not 2 (n -
- * 1); a short one is sent whole to everybody, in one step. Long ones go in pieces: while the sum of one piece is handed
- * out, the next is collected. Nothing is copied but what is to be summed, and nothing allocated. */
+ * Every rank sends to each other rank that rank's part of the vector, and sums its own part in the order of fold.h, so
+ * the bits are those of the shm transport. An all_reduce sends 2 (n - 1) / n of the vector from each rank, as a ring
+ * does, but in two steps instead of 2 (n - 1). A short vector is sent whole to all ranks, in one step. A long vector is
+ * divided into pieces: while the sum of one piece is distributed, the next is collected. Only operands of sums are
+ * copied, and no memory is allocated. */
 #include "comm/tcp.h"
 #include "base/beat.h"
 #include "base/processors.h"
@@ -36,7 +38,7 @@ static char *slot_of(const cs_tcp *tcp, const cs_tcp_group *group, int member)
 
 /* ---- collectives of a group ------------------------------------------------------------------- */
 
-/* Sums what came into the slots, and what is this rank's own, by the tree. */
+/* Sums the operands in the slots and this rank's own operand in tree order. */
 static void fold_slots(cs_tcp *tcp, const cs_tcp_group *group, void *out, const void *own, int64_t count,
                        cs_dtype dtype, cs_reduce_op op)
 {
@@ -79,7 +81,7 @@ void cs_tcp_all_reduce(cs_tcp *tcp, const cs_tcp_group *group, void *data, int64
     }
     for (int64_t step = 0; step <= steps; step++) {
         cs_range own = piece_of(count, part, piece, group->own, step);
-        cs_range sum = piece_of(count, part, piece, group->own, step - 1); /* ready since the last step */
+        cs_range sum = piece_of(count, part, piece, group->own, step - 1); /* complete since the previous step */
         for (int i = 0; i < group->count; i++) {
             cs_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
             if (i == group->own)
@@ -211,7 +213,7 @@ static void barrier(cs_comm *comm)
         cs_tcp_barrier(tcp, &tcp->all);
 }
 
-/* Both sides of a message make the call of the one that sends. */
+/* Both sides describe a message by the call of the sender. */
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
     cs_tcp *tcp = comm->own;

@@ -1,12 +1,12 @@
-/* tcp.h - what a rank holds of the others when they are on several hosts. For tcp's own files.
+/* tcp.h - connections and frames of the TCP transport. For the files of the tcp transport.
  *
- * Every two ranks have one connection. What travels is a frame: a head, and the bytes it announces, straight from and
- * to the callers' memory. The head says which call the bytes belong to, and is signed and numbered (base/seal.h), so
- * that a stray, repeated or reordered frame, or a program whose ranks call different things, is noticed. The bytes
- * behind it are not signed and not hidden: gradients travel in clear, as with NCCL and Gloo.
+ * Each pair of ranks has one connection. Data is sent in frames: a head, and the bytes that it announces, which go
+ * directly from the sender's buffer to the receiver's. The head names the collective call and is authenticated and
+ * numbered (base/seal.h), so that foreign, repeated or reordered frames and ranks that make different calls are
+ * detected. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
- * A lane is one direction of a connection, with the frames that the call at hand wants to move; cs_flow_run moves all
- * lanes at once until all are through. Ranks of one byte order alone can talk. */
+ * A lane is one direction of a connection with the frames of the current call. cs_flow_run sends and receives on all
+ * lanes until all frames are complete. All ranks must have the same byte order. */
 #ifndef CS_COMM_TCP_H
 #define CS_COMM_TCP_H
 
@@ -16,17 +16,22 @@
 
 #include <poll.h>
 
-enum { CS_TCP_FRAMES = 2, CS_TCP_BYE = 100, CS_TCP_LOST }; /* most frames of a lane; a call's `what` that is no call */
+enum {
+    CS_TCP_FRAMES = 2,
+    CS_TCP_BYE = 100,
+    CS_TCP_LOST
+}; /* maximum number of frames of a lane; values of cs_call.what
+    * that are not collectives */
 
 typedef struct {
     cs_call call;
-    uint64_t bytes; /* behind the head */
+    uint64_t bytes; /* length of the data after the head */
     unsigned char tag[CS_SEAL_TAG];
 } cs_tcp_head;
 
 typedef struct {
-    int count, at; /* frames, and those that are through */
-    size_t done;   /* bytes of frame `at`, its head included */
+    int count, at; /* number of frames; number of complete ones */
+    size_t done;   /* bytes of frame `at` that were moved, including its head */
     cs_tcp_head heads[CS_TCP_FRAMES];
     char *data[CS_TCP_FRAMES];
     size_t bytes[CS_TCP_FRAMES];
@@ -34,12 +39,12 @@ typedef struct {
 
 typedef struct {
     int socket; /* -1: this rank itself */
-    bool deaf;  /* it takes nothing more; what it has said may still be read */
+    bool deaf;  /* the peer receives nothing more, but data from it may still be read */
     cs_seal seal;
     cs_tcp_lane out, in;
 } cs_tcp_link;
 
-/* Ranks that exchange parts, in the order of the tree, this one among them. */
+/* The ranks that take part in an exchange, in the order of the tree; ranks[own] is this rank. */
 typedef struct {
     int count, own;
     int *ranks;
@@ -50,20 +55,20 @@ typedef struct {
     int rank, size;
     cs_tcp_link *links;   /* [size] */
     struct pollfd *polls; /* [size] */
-    cs_call call;         /* at hand */
-    int yields;           /* tries before this rank sleeps */
+    cs_call call;         /* the current call */
+    int yields;           /* how often a rank tries again before it sleeps */
     cs_tcp_group all;
-    char *staging;       /* CS_TCP_STAGING bytes: what others send to be summed, a slot a rank */
-    const void **inputs; /* [size] of the sum at hand */
-    /* where a host's ranks are a whole subtree of the tree (hybrid.c); otherwise NULL */
+    char *staging;       /* CS_TCP_STAGING bytes: operands received from others, one slot for each rank */
+    const void **inputs; /* [size] the operands of the current reduction */
+    /* For hierarchical collectives (hybrid.c); otherwise NULL. */
     cs_comm *inside;
-    cs_tcp_group across; /* the ranks with this one's place on their hosts */
-    char *slots;         /* CS_TCP_STAGING bytes: what this host has summed */
+    cs_tcp_group across; /* the ranks with this rank's local rank on their hosts */
+    char *slots;         /* CS_TCP_STAGING bytes: sums over this host */
 } cs_tcp;
 
 enum { CS_TCP_STAGING = 4 << 20, CS_TCP_PIECE = 256 << 10, CS_TCP_SMALL = 16 << 10 };
 
-/* mesh.c: meets the other ranks and connects to them; learns how they are spread over hosts. */
+/* mesh.c: connects all ranks with each other, and gets their local ranks. */
 typedef struct {
     int32_t local_rank, local_size;
 } cs_mesh_place;
@@ -71,17 +76,17 @@ cs_status cs_mesh_open(cs_tcp *tcp, cs_mesh_place *places /* [size] */, double s
 
 /* flow.c */
 
-/* One more frame to, or from, a rank; it moves when cs_flow_run is called, which returns when all have. */
+/* Adds a frame to or from a rank. cs_flow_run moves all frames and returns when they are complete. */
 void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes);
 void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes);
 void cs_flow_run(cs_tcp *tcp);
-void cs_flow_leave(cs_tcp *tcp); /* tells the others that this rank closes, and is not lost */
+void cs_flow_leave(cs_tcp *tcp); /* tells the others that this rank closes and is not lost */
 int cs_flow_missing(cs_comm *comm, bool *closed);
 
-/* tcp.c: the collectives of a group; parts are numbered by place in the group and begin `apart` bytes from each other
- */
-size_t cs_tcp_slot_bytes(const cs_tcp_group *group); /* of one rank's slot in a staging buffer */
-/* out[count] = the sum over ranks of their part for this one; at most a slot long. */
+/* tcp.c: collectives of a group. Part number i belongs to ranks[i] of the group; parts begin `apart` bytes from each
+ * other. */
+size_t cs_tcp_slot_bytes(const cs_tcp_group *group); /* size of one rank's slot in a staging buffer */
+/* out[count] = the sum over ranks of this rank's part. The part must fit into a slot. */
 void cs_tcp_reduce_part(cs_tcp *tcp, const cs_tcp_group *group, void *out, const void *in, size_t apart, int64_t count,
                         cs_dtype dtype, cs_reduce_op op);
 void cs_tcp_all_reduce(cs_tcp *tcp, const cs_tcp_group *group, void *data, int64_t count, cs_dtype dtype,

@@ -1,14 +1,15 @@
-/* transport.h - what a transport is, and what an open comm consists of. For the files of engine/comm only.
+/* transport.h - the interface of a transport, and the struct of an open comm. For the files of engine/comm.
  *
  * comm.c checks and counts the calls and keeps the heartbeat; a transport moves the bytes. Its functions may assume
- * that only one thread calls them at a time, that counts are not negative and that ranks are in range.
+ * that only one thread calls them at a time, that counts are not negative and that ranks are valid.
  *
- * A comm with a far device (a GPU) has two sides. The host's side is opened first and moves host memory. The far side
- * is a comm of its own inside of it: its transport moves the device's memory, and it uses the host's side so that the
- * ranks find each other and notice a lost rank. The far side's transport is never called with nothing to move. */
+ * A comm with a GPU has two sides. The host's side is opened first and moves host memory. The device side (`far`) is a
+ * second comm inside it, whose transport moves GPU memory. It uses the host's side to let the ranks find each other and
+ * to detect lost ranks. The transport of the device side is never called with a count of 0. */
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
+#include "device/device.h"
 #include "cspeed/comm.h"
 #include "comm/tally.h"
 
@@ -17,11 +18,11 @@
 enum { CS_TRANSPORT_SEAT = 96 };
 
 typedef struct cs_transport {
-    size_t edition; /* of one that comes from a module: CS_TRANSPORT_EDITION */
+    size_t edition; /* in a transport from a module: CS_TRANSPORT_EDITION, which the program compares with its own */
     const char *name;
-    bool (*fits)(const cs_world *world); /* "auto" takes the first that does */
+    bool (*fits)(const cs_world *world); /* true if it can serve this world; "auto" takes the first that fits */
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
-    void (*close)(cs_comm *comm); /* accepts the half-open */
+    void (*close)(cs_comm *comm); /* also after an open that failed */
     void (*all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*reduce_scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*all_gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
@@ -29,40 +30,40 @@ typedef struct cs_transport {
     void (*barrier)(cs_comm *comm);
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
-    /* Returns a rank that has ended, or -1, and tells whether it closed its comm before. A rank that did not close is
-     * preferred, and of those the one that did not end on another's account. Any thread may ask at any time. NULL:
-     * there are no other ranks. */
+    /* Returns a rank that has ended, or -1; *closed is true if it had closed its comm before. If several have ended, it
+     * prefers one that did not close, and of those one that did not end because of another's failure. Any thread may
+     * call it at any time. NULL: there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
-    /* Of a far side's transport alone, or NULL. Names the device of this rank; no two ranks may have the same. */
+    /* Only in a transport of GPU memory, or NULL. Writes a name of this rank's GPU; two ranks may not share one. */
     void (*seat)(char seat[CS_TRANSPORT_SEAT]);
 } cs_transport;
 
 struct cs_comm {
     const cs_transport *transport;
     cs_world world;
-    void *own;  /* the transport's */
-    char *heap; /* what cs_comm_alloc hands out; the transport makes and frees it */
+    void *own;  /* private to the transport */
+    char *heap; /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
-    int doing; /* index into cs_beat_names: what a wait that fails says it waited in */
+    int doing; /* the collective that runs, an index into cs_beat_names, for error messages */
     atomic_flag busy;
     cs_comm_traffic traffic;
-    cs_tally *tally; /* NULL: nothing is recorded call by call */
-    cs_comm *far;    /* the side of a far device's memory; NULL: there is no such device */
-    /* of a far side */
-    cs_comm *host; /* the comm it is in */
+    cs_tally *tally; /* NULL: comms_logger is off */
+    cs_comm *far;    /* the device side; NULL: there is no GPU */
+    /* The following are set in a device side only. */
+    cs_comm *host; /* the comm that contains it */
     cs_device *device;
-    void **blocks; /* what cs_comm_alloc has handed out of the device's memory; freed when the comm closes */
+    void **blocks; /* GPU memory that cs_comm_alloc returned; freed when the comm closes */
     size_t block_count, block_room;
 };
 
-/* Sizes of what a module's transport shares with this program. */
+/* Changes with the sizes of the structs that a module shares with the program. */
 #define CS_TRANSPORT_EDITION (sizeof(cs_transport) + 4096 * sizeof(struct cs_comm))
 
 extern const cs_transport cs_comm_self, cs_comm_shm, cs_comm_tcp, cs_comm_far;
-extern const cs_transport cs_comm_nccl; /* in the CUDA module, where it was built with NCCL */
+extern const cs_transport cs_comm_nccl; /* in the CUDA module, if that was built with NCCL */
 
-/* heap_bytes of the settings, or what the machine has; at most what this process may map or write. */
+/* heap_bytes of the settings or, if that is 0, the machine's memory, limited by what this process may map or write. */
 size_t cs_comm_heap_wish(const cs_comm_settings *settings);
 
 #endif

@@ -1,4 +1,4 @@
-/* wire.c - messages with descriptors between processes of one user, over a Unix socket. */
+/* wire.c - messages with file descriptors over a Unix socket (SCM_RIGHTS). */
 #include "comm/wire.h"
 
 #include <errno.h>

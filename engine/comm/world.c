@@ -1,11 +1,12 @@
-/* world.c - who am I: torchrun's variables, or those of an mpirun, or srun's.
+/* world.c - rank and world size from the environment: variables of torchrun, of several mpiruns, or of srun.
  *
- * A starter's dialect is a row of names; the first that is spoken counts. torchrun's names must all be there, but for
- * the local pair, which must be whole or absent (then every rank is on this host). The others name no master: on one
- * host the job's name stands for it. A starter may have been started by another: mpirun by srun, cspeed by either; so
- * the rows stand from the inside out, and a row is compared with those of its own level alone, unless the variables
- * were set by hand. */
-#include "comm/world.h"
+ * The names that a launcher uses are a row of a table; the first row whose variables are set is used. All of torchrun's
+ * names must be set, except the pair of local ones, which must be complete or absent (then every rank is on this host).
+ * The other launchers do not name a master; on a single host the id of the job replaces it. One launcher may have
+ * started another: srun an mpirun, or either of them cspeed. The rows are therefore ordered from the innermost launcher
+ * to the outermost, and a row is only compared with rows of its own level, unless the variables were set by hand. */
+#include "base/status.h"
+#include "cspeed/comm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,7 +60,8 @@ static cs_status read_text(char *value, size_t bytes, const char *name)
     return CS_OK;
 }
 
-/* Slurm's "2(x3),1": the tasks of each node, in order. 0: it says nothing of this one. */
+/* The number of tasks of a node in Slurm's "2(x3),1", which lists the nodes in order. 0: it does not contain this
+ * node. */
 static int tasks_of_node(const char *list, int node)
 {
     int tasks, times, used;
@@ -138,7 +140,7 @@ static cs_status read_master(cs_world *world, const dialect *names)
     return CS_OK;
 }
 
-/* A batch script's shell has srun's variables too, but is no task of a step. */
+/* The shell of a batch script has srun's variables too, but is not a task of a step. */
 static bool is_spoken(const dialect *names)
 {
     if (names->level == SRUN)

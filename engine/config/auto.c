@@ -1,6 +1,8 @@
-/* auto.c - what Hugging Face's integration does before DeepSpeed sees the file, where that is not the default of the
- * key. Its Trainer supplies the optimizer and the schedule that a file leaves out, and fills in the rate for "auto";
- * a stage, and sizes that follow from the width of the model, are filled in too. */
+/* auto.c - replaces "auto" and adds missing sections as Hugging Face's DeepSpeed integration does.
+ *
+ * Its Trainer changes the file before DeepSpeed reads it: it adds an optimizer and a schedule if the file has none, and
+ * replaces "auto" by the learning rate, the stage, and sizes that follow from the width of the model. This file does it
+ * for keys where the result is not the key's default. */
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -19,7 +21,7 @@ static void put(cs_json *doc, json_t *object, const char *path, const char *name
     cs_json_mark(doc, full, shown);
 }
 
-/* ---- what a file leaves out ---- */
+/* ---- missing sections ---- */
 
 static bool holds_auto(const json_t *value)
 {
@@ -32,8 +34,8 @@ static bool holds_auto(const json_t *value)
     return false;
 }
 
-/* Whether Hugging Face's Trainer is to read the file first: DeepSpeed itself knows no "auto", but for a few sections
- * that have the word as a value of their own. */
+/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto", which DeepSpeed itself does not
+ * know, except in a few sections where it is one of the values. */
 static bool is_for_trainer(cs_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
@@ -49,14 +51,14 @@ static bool is_for_trainer(cs_json *doc)
     return false;
 }
 
-/* Whether the file has no such section. One that --set made on the way to a key of it is not the file's. */
+/* True if the file does not have this section. A section that --set created does not count. */
 static bool is_left_out(cs_json *doc, const char *section)
 {
     char origin[64];
     return !cs_json_is_set(doc, section) || strcmp(cs_json_origin(doc, section, origin, sizeof origin), "default") == 0;
 }
 
-/* The object at this name of `parent`, made where there is none; NULL: something else stands there. */
+/* The member `name` of `parent`, an object that is created if it is missing; NULL: the member is not an object. */
 static json_t *object_in(json_t *parent, const char *name)
 {
     json_t *object = json_object_get(parent, name);
@@ -83,7 +85,7 @@ static void note_optimizer(cs_json *doc, bool for_trainer, bool set)
     const char *why = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
                                   : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
-    if (set) /* by --set, some of optimizer.params */
+    if (set) /* --set gave some of optimizer.params */
         cs_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
                      whose);
     else
@@ -101,15 +103,15 @@ static void supply_optimizer(cs_json *doc, bool for_trainer)
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
-        return; /* the tables' defaults */
+        return; /* the defaults of the tables apply */
     section = object_in(root, "optimizer");
     json_object_set_new(section, "type", json_string("AdamW"));
     if (for_trainer)
         supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
-/* "scheduler": null is given: no schedule is wanted. Parameters that --set gives without a type are those of the
- * schedule that is supplied. */
+/* "scheduler": null means that there is no schedule, so none is added. Parameters that --set gives without a type
+ * belong to the schedule that is added. */
 static void supply_schedule(cs_json *doc)
 {
     json_t *root = cs_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
@@ -140,7 +142,7 @@ static int64_t width_in(const json_t *model)
     return 0;
 }
 
-/* 0: the model is the program's own, or its folder says nothing of a width. */
+/* The width of the model; 0: the program makes the model itself, or its folder does not give a width. */
 static int64_t find_width(cs_json *doc)
 {
     const json_t *model = cs_json_find(doc, "cspeed.model");
@@ -150,7 +152,7 @@ static int64_t find_width(cs_json *doc)
         return width_in(model);
     snprintf(path, sizeof path, "%s/config.json", json_string_value(model));
     if (cs_json_open(&file, path) != CS_OK)
-        return 0; /* said when the model is opened */
+        return 0; /* the error is reported when the model is opened */
     int64_t width = width_in(cs_json_root(file));
     cs_json_close(file);
     return width;

@@ -1,5 +1,5 @@
-/* batches.c - train_batch_size = micro batch x accumulation steps x world size: the triangle, and elasticity, which
- * draws it for many worlds. */
+/* batches.c - the key tables of batch sizes and elasticity, and their resolution: train_batch_size = micro batch x
+ * accumulation steps x world size. */
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -14,14 +14,14 @@ enum { USUAL_MICRO = 8 };
 
 /* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
 
-/* The product of three positive numbers; -1 when it does not fit. */
+/* The product of three positive numbers; -1: it overflows. */
 static int64_t product(int64_t a, int64_t b, int64_t c)
 {
     int64_t all;
     return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
 }
 
-/* What Hugging Face's trainer fills in for "auto" when nobody says a number. */
+/* The values by which Hugging Face's Trainer replaces "auto" if no number is given. */
 static bool take_usual(cs_config *config)
 {
     json_t *root = cs_json_root(config->doc);
@@ -77,7 +77,7 @@ static void resolve_triangle(cs_config *config)
          steps = cs_resolve_is_given(config, STEPS);
     int64_t world = config->world.size;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
-        return; /* reported with the value */
+        return; /* the error was reported where the value was read */
     if (!whole && !micro && !take_usual(config))
         return;
     if (!steps && !(whole && micro))
@@ -171,7 +171,7 @@ cs_status cs_resolve_elasticity(cs_config *config)
     return cs_json_verdict(config->doc);
 }
 
-/* A scheduler that chose the worlds says with what: the file must still say the same. */
+/* A scheduler that chose the world sizes passes the elasticity section that it used; the file must have the same. */
 static void compare_with_scheduler(cs_config *config)
 {
     static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };

@@ -1,4 +1,4 @@
-/* config.c - open, override, resolve and ask a configuration. */
+/* config.c - opens a configuration, applies overrides, resolves it, and returns its values. */
 #include "config/config.h"
 #include "base/base64.h"
 #include "base/must.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In place of a path DeepSpeed takes the base64 of the text: what decodes to "{" and is no file. */
+/* Like DeepSpeed, accepts the base64 of the JSON text instead of a path: text that names no file and decodes to
+ * "{...". */
 static bool looks_encoded(const char *path)
 {
     size_t length;
@@ -42,7 +43,7 @@ cs_status cs_config_open(cs_config **config, const char *path)
     return CS_OK;
 }
 
-/* The path of KEY.PATH=VALUE in `path`, and its value; NULL and a sentence when it is no such text. */
+/* Splits KEY.PATH=VALUE: copies the path and returns the value. NULL: the text has another form; cs_error() says so. */
 static const char *split(const cs_config *config, const char *assignment, char path[256])
 {
     const char *equals = strchr(assignment, '=');
@@ -120,7 +121,7 @@ static void settle_sections(cs_config *config)
     }
 }
 
-/* With 15 digits, which is how people write numbers, if nothing is lost by it. */
+/* Writes a number with 15 digits if that is exact, since 0.1 then stays "0.1"; otherwise with 17 digits. */
 static char *print(const json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
@@ -134,7 +135,7 @@ static char *print(const json_t *root)
     return text;
 }
 
-/* An elastic file stays one: another world has other numbers. */
+/* The resolved batch sizes are not written into an elastic configuration, since they differ for another world size. */
 static void write_number(cs_config *config, const char *name, int64_t number)
 {
     const cs_elasticity *elastic = &config->settings.elasticity;
@@ -160,7 +161,7 @@ cs_status cs_config_finish(cs_config *config)
     cs_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
-    CS_TRY(cs_json_verdict(config->doc)); /* a second try finds what the first found */
+    CS_TRY(cs_json_verdict(config->doc)); /* a second call reports the same errors */
     cs_resolve_templates(config);
     CS_TRY(cs_json_verdict(config->doc));
     if (config->world.size == 0)
@@ -190,9 +191,9 @@ cs_status cs_config_finish(cs_config *config)
     return CS_OK;
 }
 
-/* ---- asking ---- */
+/* ---- getters ---- */
 
-/* The row of a dotted path, and its field. */
+/* Finds the table row of a dotted path and its field. */
 static const cs_key *find(const cs_config *config, const char *path, const char **field)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
@@ -232,7 +233,8 @@ double cs_config_get_number(const cs_config *config, const char *path)
                                    : *(const double *)(const void *)field;
 }
 
-/* A list answers with its first string. "precision" is no key, but what fp16, bf16, amp and torch_autocast come to. */
+/* For a list, returns its first string. The path "precision" is not a key: it names the precision that fp16, bf16, amp
+ * and torch_autocast result in. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;

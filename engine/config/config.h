@@ -1,15 +1,15 @@
-/* config.h - what a run is told: one struct, filled from JSON by the key tables and resolved for this world.
+/* config.h - the settings of a run: one struct, read from JSON by the key tables and resolved for this world.
  *
- * Every key DeepSpeed knows stands in one of the tables (sections.c; optim.c and schedule.c for theirs): supported,
- * inert with the reason, or refused with the reason. The command line overrides the file, the file the defaults; no
- * environment variable sets a key. After cs_config_finish, what a reader should be told once is in
- * cs_json_note_text(config->doc, ...). */
+ * Every key of DeepSpeed is in one of the tables (sections.h lists them; optimizers and schedules have tables in their
+ * rooms). It is supported, or inert (accepted without effect) with the reason, or refused with the reason. The command
+ * line overrides the file, and the file overrides the defaults. No environment variable sets a key. After
+ * cs_config_finish, cs_json_note_text(config->doc, ...) has the notes to print for the user. */
 #ifndef CS_CONFIG_CONFIG_H
 #define CS_CONFIG_CONFIG_H
 
 #include "base/keys.h"
 #include "comm/tally.h"
-#include "comm/world.h"
+#include "cspeed/comm.h"
 #include "config/elasticity.h"
 #include "data/difficulty.h"
 #include "monitor/monitor.h"
@@ -33,7 +33,7 @@ enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* g
 enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
 enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
 
-/* A curriculum as the file says it. */
+/* The values of a curriculum section, as the file gives them. */
 typedef struct {
     bool enabled;
     int schedule; /* fixed_linear, fixed_root, fixed_discrete, custom */
@@ -42,20 +42,20 @@ typedef struct {
     json_t *stairs, *until;
 } cs_course;
 
-/* Resolved by cs_config_finish: no "auto" left, the batch triangle closed. */
+/* cs_config_finish resolves all fields: "auto" is replaced, and the three batch sizes agree. */
 typedef struct {
-    /* batch triangle: train_batch_size = micro_batch * accumulation * world size */
+    /* The batch sizes: train_batch_size = micro_batch * accumulation * world size */
     int64_t train_batch_size, micro_batch, accumulation;
-    cs_elasticity elasticity; /* draws it, when enabled */
+    cs_elasticity elasticity; /* if enabled, it determines the batch sizes */
 
     cs_dtype dtype; /* fp16.enabled, bf16.enabled, else fp32 */
     cs_scaler_settings scaler;
-    cs_precision precision;   /* the whole row of types; dtype is its values                */
-    bool mixed;               /* by amp or torch_autocast                                   */
+    cs_precision precision;   /* the types of values, gradients, masters ...; dtype is that of the values */
+    bool mixed;               /* amp or torch_autocast is on */
     float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
     bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
     cs_optim_settings optim;
-    cs_groups groups; /* of parameters; the last follows optim */
+    cs_groups groups; /* parameter groups; the last has the settings of `optim` */
     cs_schedule_settings schedule;
     double gradient_clipping; /* 0: off */
     bool gradient_sum;        /* gradient_allreduce_op "sum" */
@@ -64,7 +64,7 @@ typedef struct {
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     cs_monitor_settings csv, tensorboard;
     cs_tally_settings tally;  /* comms_logger */
-    cs_difficulty curriculum; /* of the sequence length */
+    cs_difficulty curriculum; /* the curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -73,22 +73,22 @@ typedef struct {
     } profiler;
 
     /* the "cspeed" section */
-    const char *model_path; /* a folder with config.json; NULL when model is an object */
-    json_t *model;          /* the keys of config.json; NULL: none named               */
+    const char *model_path; /* a folder with config.json; NULL: `model` is an object */
+    json_t *model;          /* the keys of config.json; NULL: the file names no model */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int train_count, valid_count;
-    double weights[CS_CONFIG_FILES]; /* of the names of train */
-    bool weighted;                   /* they are given        */
+    double weights[CS_CONFIG_FILES]; /* of the data sets in `train` */
+    bool weighted;                   /* the file gives weights */
     int64_t seq_len;
     bool shuffle;
     int packing;                                      /* CS_PACK_* */
-    const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
-    int64_t skip_bad;                                 /* lines of JSON that may be left out */
+    const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
+    int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
     int64_t steps, epochs;                            /* one of the two is 0 */
-    double fit_seconds; /* take fewer steps than `steps` where they would last longer than this; 0: never */
+    double fit_seconds; /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
     int64_t seed;
     const char *output, *load, *tag, *metrics;
-    const char *export_folder; /* NULL: none */
+    const char *export_folder; /* NULL: no export */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     int device;        /* CS_CHOOSE_* */
@@ -108,7 +108,7 @@ typedef struct {
 
     int tag_validation; /* CS_TAG_*; checkpoint.tag_validation */
 
-    /* As the file says it; the fields above are what became of it. */
+    /* Values as the file gives them; the fields above are what they resolve to. */
     struct {
         bool fp16, bf16;
         int64_t stage;
@@ -133,19 +133,19 @@ typedef struct {
         bool node_storage;
         json_t *model, *train, *valid, *weights, *param_groups;
         json_t *prof_ops;
-        bool prof_all, efficiency, sampling; /* the latter: data_efficiency.enabled, .data_sampling.enabled */
-        cs_course course, metric;            /* curriculum_learning; the same in data_efficiency            */
+        bool prof_all, efficiency, sampling; /* the last two: data_efficiency.enabled and .data_sampling.enabled */
+        cs_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */
     } written;
 } cs_settings;
 
 struct cs_config {
     cs_json *doc;
     cs_world world;
-    bool filled; /* settings hold values, though some may have been refused */
+    bool filled; /* the tables have set all settings, though there may be errors */
     bool finished;
-    bool reads; /* of cs_reopen: the model is used, not trained */
+    bool reads; /* made by cs_reopen: the model is used, not trained */
     cs_settings settings;
-    char *text; /* the resolved file as JSON, what a checkpoint's ds_config.json holds */
+    char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* courses.c - the key tables of curriculum learning: DeepSpeed's section of its own, and the part of data_efficiency
- * that means the same. */
+/* courses.c - the key tables of curriculum learning: DeepSpeed's section curriculum_learning, and the part of
+ * data_efficiency that means the same. */
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -7,7 +7,7 @@
 
 #define INDEXED "windows of one length need no index"
 
-/* The rows that both spellings share. */
+/* The rows that both sections share. */
 #define COURSE(course)                                                                                                 \
     SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),        \
         SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                    \
@@ -81,11 +81,12 @@ const cs_section cs_courses_sections[] = {
 };
 const int cs_courses_section_count = sizeof cs_courses_sections / sizeof *cs_courses_sections;
 
-/* ---- from what the file says to the schedule ---- */
+/* ---- the schedule that the sections describe ---- */
 
 enum { LINEAR, ROOT, DISCRETE, CUSTOM };
 
-/* A list of whole numbers from 1 on, each above the one before where `rising`. Returns how many; -1 after a fault. */
+/* Reads a list of integers of at least 1; if `rising`, each must be greater than the one before. Returns their number,
+ * or -1 after an error. */
 static int read_list(cs_config *config, const char *path, const json_t *list, int64_t *numbers, bool rising)
 {
     size_t count = json_array_size(list);

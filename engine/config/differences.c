@@ -1,4 +1,4 @@
-/* differences.c - where a key's default or meaning is not DeepSpeed's, and why. */
+/* differences.c - the table of keys whose default or meaning differs from DeepSpeed's, and why. */
 #include "config/differences.h"
 
 #include <string.h>

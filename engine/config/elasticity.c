@@ -1,11 +1,12 @@
-/* elasticity.c - one batch size for many world sizes: DeepSpeed's elasticity, versions 0.1 and 0.2. */
+/* elasticity.c - elastic training: computes one batch size for many world sizes, as DeepSpeed's versions 0.1 and
+ * 0.2. */
 #include "config/elasticity.h"
 #include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- version 0.1: which multiples of a base have most divisors ---- */
+/* ---- version 0.1: the multiples of a base that have the most divisors ---- */
 
 static int64_t least_common_multiple(const cs_elasticity *settings)
 {
@@ -36,7 +37,7 @@ static int64_t highly_composite(int64_t max)
     return list[i];
 }
 
-/* Marks in `valid`, indexed by count, those that can share out a batch. Returns how many there are. */
+/* Marks in `valid`, indexed by the number of ranks, the numbers that divide a batch. Returns how many there are. */
 static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch, int64_t min, int64_t max)
 {
     int found = 0;
@@ -82,7 +83,7 @@ static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings
     return plan->count > 0;
 }
 
-/* ---- version 0.2: whole nodes, and if need be a batch for this world alone ---- */
+/* ---- version 0.2: whole nodes, and if necessary a batch for this world size only ---- */
 
 static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
 {

@@ -1,4 +1,4 @@
-/* help.c - every key, printed: type, default, what it does, or why it is refused. */
+/* help.c - cs_config_help: prints every key with its type, default and documentation. */
 #include "config/config.h"
 #include "config/sections.h"
 #include "models/models.h"

@@ -1,10 +1,11 @@
-/* legacy.c - DeepSpeed's older spellings become today's before the tables see them, each with a note. */
+/* legacy.c - replaces DeepSpeed's deprecated keys by the current ones before the tables read the file, each with a
+ * note. */
 #include "config/resolve.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The value at `today` comes from where `old` stands. */
+/* Records that the value of the key `today` has the origin of the key `old`. */
 static void move_origin(cs_json *doc, const char *old, const char *today)
 {
     char origin[64];
@@ -23,14 +24,14 @@ static void turn_boolean(cs_json *doc)
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
-/* `old`: true stands for `today`: {"device": "cpu"}; both together are a contradiction, also in DeepSpeed. */
+/* Replaces `old`: true by `today`: {"device": "cpu"}. A file with both is contradictory, also for DeepSpeed. */
 static void turn_offload(cs_json *doc, const char *old, const char *today)
 {
     char path[64];
     json_t *zero = cs_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
-        return; /* its row judges it */
+        return; /* its table row reports the error */
     if (json_is_object(json_object_get(zero, today))) {
         cs_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;

@@ -1,4 +1,4 @@
-/* listing.c - every key that has a value, with the value and where it comes from; and one key by its path. */
+/* listing.c - lists all keys with their values and origins, and looks up keys by path or similar name. */
 #include "config/listing.h"
 #include "base/must.h"
 #include "base/value.h"
@@ -23,7 +23,7 @@ static void give(const lister *to, const char *path, const cs_key *key, json_t *
     bool idle = key && key->type >= CS_KEY_INERT;
     const char *from = cs_json_origin(to->config->doc, path, origin, sizeof origin);
     if (json_is_null(cs_json_find(to->config->doc, path)) && !json_is_null(value))
-        from = "default"; /* which is what null asks for */
+        from = "default"; /* null means the default */
     if (idle && cs_json_is_set(to->config->doc, path))
         value = json_incref(cs_json_find(to->config->doc, path));
     if (value)
@@ -80,7 +80,7 @@ void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing
 
 /* ---- one key ---- */
 
-/* Whether `path` is `folder.name`; where to find the name. */
+/* If `path` is `folder.name`, returns a pointer to the name in it. */
 static const char *name_within(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
@@ -97,7 +97,7 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* One table: the section that its keys stand in, and whose they are ("AdamW" in "optimizer.params"). */
+/* One table: the section of its keys, and what they belong to ("AdamW" in "optimizer.params"). */
 typedef struct {
     const char *folder, *heading;
     const cs_key *keys;
@@ -165,7 +165,7 @@ static void approach_in(void *to, const table *at)
     const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
     if (name)
         near = cs_keys_nearest(at->keys, at->count, name);
-    else if (cs_keys_find(at->keys, at->count, last)) /* the right name in the wrong place */
+    else if (cs_keys_find(at->keys, at->count, last)) /* the last name is right; an earlier one is wrong */
         near = last;
     if (near && !seek->nearest)
         CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
@@ -180,16 +180,16 @@ char *cs_listing_nearest(const char *path)
 
 /* ---- where a misplaced key belongs ---- */
 
-enum { PLACES = 3 }; /* a name known in more of them, such as "enabled", tells nothing */
+enum { PLACES = 3 }; /* a name that more sections have, such as "enabled", does not help */
 
 typedef struct {
     const char *wanted;
-    const char *folders[PLACES]; /* where it has an effect       */
-    const char *owners[PLACES];  /* whose it is in its own place */
+    const char *folders[PLACES]; /* sections where the key has an effect */
+    const char *owners[PLACES];  /* what the key belongs to there */
     int folder_count, owner_count;
-    const char *idle;    /* where it is known without effect; NULL: nowhere */
-    const char *refused; /* where it is refused                             */
-    const cs_key *key;   /* there                                           */
+    const char *idle;    /* a section where the key is inert; NULL: none */
+    const char *refused; /* a section where the key is refused */
+    const cs_key *key;   /* its row there */
 } placer;
 
 static void add(const char **list, int *count, const char *text)
@@ -220,7 +220,7 @@ static void place_in(void *to, const table *at)
     }
 }
 
-/* "before of a, of b or of c", malloc'ed; a place without a name is the top level. */
+/* "before of a, of b or of c", which the caller frees; a section without a name is the top level. */
 static char *list_places(const char *before, const char *of, const char *const *places, int count)
 {
     char text[512];

@@ -1,4 +1,4 @@
-/* listing.h - every key that has a value, with the value and where it comes from; and one key by its path. */
+/* listing.h - lists all keys with their values and origins, and looks up keys by path or similar name. */
 #ifndef CS_CONFIG_LISTING_H
 #define CS_CONFIG_LISTING_H
 
@@ -6,22 +6,23 @@
 
 typedef struct {
     const char *path;
-    const char *idle;   /* why the value has no effect, or is refused unless harmless; NULL: it has */
-    json_t *value;      /* borrowed for the call                                                    */
+    const char *idle;   /* why the value has no effect, or is refused unless harmless; NULL: it has an effect */
+    json_t *value;      /* valid during the call */
     const char *origin; /* "line 7", "command line", "auto", "derived", "default", ...              */
 } cs_listing;
 
-/* Calls `visit` for each key with an effect, and each without that the file gives, in the tables' order; once
- * cs_config_finish has run, even if it refused. A template that was never filled in has no values. */
+/* Calls `visit` for each key that has an effect, and for each key without effect that the file gives, in the order of
+ * the tables. Call it after cs_config_finish, even if that returned an error. A template that was not filled in has no
+ * values. */
 void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing *item), void *to);
 
-/* The rows that stand at a dotted path, in every table that may be there (optimizer.params.lr has one an optimizer):
- * calls `visit` with heading and row, and returns how many there were. */
+/* Finds the rows of a dotted path in all tables that may apply (optimizer.params.lr has one row for each optimizer).
+ * Calls `visit` with the heading and the row of each, and returns their number. */
 int cs_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const cs_key *key), void *to);
-/* Where a key of the last name of this path belongs, when it is known elsewhere: a malloc'ed half of a sentence; NULL:
- * nowhere, or in too many places. */
+/* For an unknown path whose last name is a key of other sections: where that key belongs, as the end of a sentence that
+ * the caller frees. NULL: no section has it, or too many have it. */
 char *cs_listing_advise(const char *path);
-/* The known path nearest to this one, malloc'ed; NULL: none is near. */
+/* The known path that is most similar to this one, which the caller frees; NULL: no path is similar. */
 char *cs_listing_nearest(const char *path);
 
 #endif

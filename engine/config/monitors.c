@@ -1,4 +1,4 @@
-/* monitors.c - the key tables of what is timed, profiled and written for people to watch. */
+/* monitors.c - the key tables of logging, profiling, CSV and TensorBoard. */
 #include "config/resolve.h"
 #include "config/rows.h"
 #include "base/beat.h"
@@ -109,7 +109,7 @@ void cs_monitors_resolve(cs_config *config)
     if (s->steps_per_print == INT64_MAX) /* Infinity */
         s->steps_per_print = 0;
     if (cs_json_is_set(config->doc, "comms_logger") && !cs_resolve_is_given(config, "comms_logger.enabled")) {
-        s->tally.enabled = true; /* the section alone asks for it, as in DeepSpeed */
+        s->tally.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
         cs_json_mark(config->doc, "comms_logger.enabled", "derived: the section is there");
     }
     s->tally.operations = named_operations(config);

@@ -1,4 +1,4 @@
-/* numbers.c - from fp16, bf16, amp, torch_autocast and the data types to one row of types. */
+/* numbers.c - resolves fp16, bf16, amp, torch_autocast and data_types into one cs_precision. */
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 enum { NO_TYPE = -1 };
 
-/* NO_TYPE: not given, or no such type, which is reported. */
+/* The type at a path. NO_TYPE: it is not given, or it is not a type, which is reported as an error. */
 static int type_of(cs_config *config, const char *path, const char *name)
 {
     static const struct {
@@ -62,7 +62,7 @@ static void check_plain(cs_config *config)
 
 /* ---- amp ---- */
 
-/* true or false, or "True" or "False", as Apex takes it; `otherwise` when not given. */
+/* Reads true, false, "True" or "False", as Apex does; `otherwise` if the key is not given. */
 static bool flag_of(cs_config *config, const char *path, const json_t *value, bool otherwise)
 {
     const char *text = json_string_value(value);
@@ -73,7 +73,7 @@ static bool flag_of(cs_config *config, const char *path, const json_t *value, bo
     return text && strcasecmp(text, "true") == 0;
 }
 
-/* The keys of "fp16" have no effect then. */
+/* With amp the keys of "fp16" have no effect. */
 static void mark_scaler(cs_config *config)
 {
     static const char *const names[] = { "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
@@ -85,7 +85,7 @@ static void mark_scaler(cs_config *config)
     }
 }
 
-/* Apex's scaler: no hysteresis, 2,000 clean steps, at most 2^24. */
+/* Apex's loss scaler: no hysteresis, doubles after 2,000 steps without overflow, at most 2^24. */
 static void scale_amp(cs_config *config)
 {
     cs_settings *s = &config->settings;
@@ -172,7 +172,7 @@ static void resolve_types(cs_config *config)
         cs_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
                       cs_precision_name(types->wire), cs_precision_name(types->sums));
-    else if (s->stage < 2) { /* the same bits: what travels was rounded before, and is added in fp32 */
+    else if (s->stage < 2) { /* the same bits: the values that are sent were rounded before, and are added in fp32 */
         types->wire = types->sums;
         cs_json_note(config->doc, "communication_data_type",
                      "fp32 became %s, because at stages 0 and 1 the accumulated gradients travel, which are %s",
@@ -180,7 +180,7 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* Dividing first keeps a 16-bit sum in range; in fp32 one factor after the sum does it all. */
+/* Dividing before the reduction keeps a 16-bit sum in range; in fp32 one factor after the sum is enough. */
 static void resolve_division(cs_config *config)
 {
     cs_settings *s = &config->settings;

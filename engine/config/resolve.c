@@ -1,4 +1,4 @@
-/* resolve.c - from what the file says to what the run does: precision, offload, lists of files. */
+/* resolve.c - turns values of the file into settings: precision, offload, and the section "cspeed". */
 #include "config/resolve.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void cs_resolve_precision(cs_config *config)
 
 /* ---- offload ---- */
 
-/* On a CPU rank all state is in host memory, which is what offloading to the CPU asks for. */
+/* On a CPU all state is in host memory already, which is what offloading to the CPU requests. */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
     if (device == CS_OFFLOAD_NVME)
@@ -94,7 +94,7 @@ static void read_files(cs_config *config, const char *path, const json_t *list, 
     }
 }
 
-/* One weight for one name is no mixture. */
+/* A single data set needs no weight. */
 static void read_weights(cs_config *config)
 {
     static const char path[] = "cspeed.data.weights";
@@ -130,7 +130,7 @@ static void resolve_model(cs_config *config)
                       "a folder in double quotes is needed, or an object with the keys of config.json");
 }
 
-/* Writes what follows from other values into the resolved file, and into its field. */
+/* Writes a value that follows from others into the resolved file and into its field. */
 static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
     char path[64];
@@ -153,7 +153,7 @@ static void derive(cs_config *config, const char *section, const char *name, con
     cs_json_mark(config->doc, path, "derived");
 }
 
-/* Each file has an output folder of its own, so that no run continues another's by accident. */
+/* The default output folder depends on the name of the file, so that no run continues another one by accident. */
 static void resolve_output(cs_config *config)
 {
     char folder[320], cache[4096];

@@ -1,33 +1,35 @@
-/* resolve.h - from what the file says to what the run does: the batch triangle, "auto", precision, lists of files. */
+/* resolve.h - turns the values of the file into settings: batch sizes, "auto", precision, offload, lists of files. */
 #ifndef CS_CONFIG_RESOLVE_H
 #define CS_CONFIG_RESOLVE_H
 
 #include "config/config.h"
 
-/* Before all else: a fault for each string that a template left behind. */
+/* The first step: an error for each placeholder of a template that was not filled in. */
 void cs_resolve_templates(cs_config *config);
 
-/* Before the tables, in this order: what Hugging Face's integration supplies and fills in for "auto" is filled in;
- * strings become the booleans and numbers that DeepSpeed takes them for; its older spellings become today's. */
+/* Steps before the tables read the file, in this order. _auto replaces "auto" and adds missing sections as Hugging
+ * Face's integration does. _strings replaces strings by the booleans and numbers as which DeepSpeed reads them. _legacy
+ * replaces DeepSpeed's deprecated spellings. */
 void cs_resolve_auto(cs_config *config);
 void cs_resolve_strings(cs_config *config);
 void cs_resolve_legacy(cs_config *config);
 
-const char *cs_resolve_spelling(cs_json *doc, const char *path); /* "bf16" may stand in the file as "bfloat16" */
+const char *cs_resolve_spelling(cs_json *doc, const char *path); /* the path as the file spells it: "bfloat16" for
+                                                                  * "bf16" */
 
-bool cs_resolve_is_given(cs_config *config, const char *path); /* there, not null, not "auto" */
+bool cs_resolve_is_given(cs_config *config, const char *path); /* present, not null and not "auto" */
 
-/* The "elasticity" section alone, without the rest of the file, into config->settings. */
+/* Reads only the section "elasticity" into config->settings. */
 cs_status cs_resolve_elasticity(cs_config *config);
 
-/* The tables have filled config->settings; faults go to config->doc. */
+/* Steps after the tables have set config->settings. They add errors to config->doc. */
 void cs_resolve_batch(cs_config *config);
 void cs_resolve_precision(cs_config *config);
-void cs_numbers_resolve(cs_config *config);               /* numbers.c; then the optimizer is known */
+void cs_numbers_resolve(cs_config *config);               /* numbers.c; needs the optimizer */
 const char *cs_numbers_name(const cs_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
 void cs_resolve_offload(cs_config *config);
 void cs_monitors_resolve(cs_config *config);
 void cs_courses_resolve(cs_config *config); /* after cs_resolve_run */
-void cs_resolve_run(cs_config *config);     /* the "cspeed" section: model, data, length, transport */
+void cs_resolve_run(cs_config *config);     /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

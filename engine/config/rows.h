@@ -1,4 +1,4 @@
-/* rows.h - how the key tables of this room are written: a word for each sort of row, and reasons that several give. */
+/* rows.h - macros for the rows of the key tables in this folder, and reasons that several rows share. */
 #ifndef CS_CONFIG_ROWS_H
 #define CS_CONFIG_ROWS_H
 
@@ -8,7 +8,7 @@
 #include <math.h>
 
 #define AT(field) offsetof(cs_settings, field)
-#define MOST 9e15 /* what a double counts exactly */
+#define MOST 9e15 /* integers up to this are exact in a double */
 #define OFF "{\"enabled\": false}"
 
 #define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                             \
@@ -23,7 +23,7 @@
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
     }
-/* Inert, null by default; any other value has the type of `sample`. */
+/* An inert key with the default null; other values must have the type of `sample`. */
 #define INERT_LIKE(key, sample, sentence)                                                                              \
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, "null", 0, 0, sample, sentence                                                           \

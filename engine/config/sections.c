@@ -1,5 +1,5 @@
-/* sections.c - the key tables of the top level and of checkpoints, and the list of all: what is supported, what is
- * inert here and why, what is refused and why. */
+/* sections.c - the key tables of the top level and of checkpoints, and the list of all tables. Each row says whether a
+ * key is supported, inert or refused, and why. */
 #include "config/rows.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* sharding.c - the key tables of zero_optimization: what is sharded, and how DeepSpeed would move it. */
+/* sharding.c - the key tables of zero_optimization: the stage, offload, and keys that tune DeepSpeed's
+ * communication. */
 #include "config/rows.h"
 
 #define BY_UNITS "parameters and gradients travel unit by unit here, not in buckets"

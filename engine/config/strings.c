@@ -1,5 +1,7 @@
-/* strings.c - booleans and numbers written as strings, where DeepSpeed takes them. Its pydantic sections turn "true"
- * into true and "3" into 3; all other sections keep the string, and there it is refused. */
+/* strings.c - converts booleans and numbers that are written as strings, in sections where DeepSpeed does so.
+ *
+ * DeepSpeed's pydantic sections read "true" as true and "3" as 3. All other sections keep the string, which is an error
+ * there. */
 #include "base/value.h"
 #include "config/resolve.h"
 #include "config/sections.h"
@@ -23,7 +25,7 @@ static const char *const coercing[] = {
     "timers.throughput",
 };
 
-/* The words that pydantic takes for a boolean, in any case of letters. NULL: it is none of them. */
+/* Converts the words that pydantic accepts as a boolean, in upper or lower case. NULL: another word. */
 static json_t *boolean_of(const char *text)
 {
     static const char *const words[][2] = {
@@ -36,7 +38,7 @@ static json_t *boolean_of(const char *text)
     return NULL;
 }
 
-/* Decimal digits alone, with a sign or a fraction of zeros. NULL: it is no such text, or too large. */
+/* Converts decimal digits with an optional sign and an optional fraction of zeros. NULL: other text, or too large. */
 static json_t *integer_of(const char *text)
 {
     char *end;
@@ -52,10 +54,10 @@ static json_t *number_of(const char *text)
     char *end;
     double value = strtod(text, &end);
     bool plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
-    return plain ? json_real(value) : NULL; /* NULL too where the value is infinite */
+    return plain ? json_real(value) : NULL; /* NULL also for an infinite value */
 }
 
-/* What a row's values are: of an inert or refused row, what its default or sample is. */
+/* The type of a row's values; for an inert or refused row, the type of its default or sample. */
 static cs_key_type type_of(const cs_key *key)
 {
     json_t *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;

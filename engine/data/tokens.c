@@ -349,11 +349,6 @@ static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t 
     return CS_OK;
 }
 
-cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
-{
-    return cs_tokens_append_masked(writer, tokens, NULL, count);
-}
-
 cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)

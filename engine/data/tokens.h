@@ -39,8 +39,7 @@ typedef struct cs_tokens_writer cs_tokens_writer;
 /* Creates a shard under a temporary name beside `path`; cs_tokens_finish renames it when it is complete. Tokens take
  * two bytes for vocabularies up to 65536, four bytes for larger ones. */
 cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t vocab_size);
-cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int64_t count);
-/* The same, with learnt[i] false for a token that is not a target. */
+/* Appends tokens. learnt[i] is false for a token that is not a target of training; learnt NULL: all are targets. */
 cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
 cs_status cs_tokens_document(cs_tokens_writer *writer); /* marks the next token as the first of a document */
 cs_status cs_tokens_finish(cs_tokens_writer *writer);   /* frees the writer also on failure */

@@ -102,11 +102,6 @@ int cs_device_threads(const cs_device *device)
     return device->threads;
 }
 
-bool cs_device_is_dry(const cs_device *device)
-{
-    return device->table == &cs_device_dry;
-}
-
 bool cs_device_has_own_memory(const cs_device *device)
 {
     return device->table->alloc_pinned != NULL;
@@ -253,11 +248,6 @@ cs_stream *cs_device_stream(cs_device *device, cs_stream_role role)
     return &device->streams[role];
 }
 
-cs_device *cs_stream_device(cs_stream *stream)
-{
-    return stream->device;
-}
-
 void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument)
 {
     if (stream->device->table->call)
@@ -322,10 +312,4 @@ void cs_device_graph_end(cs_device *device)
 bool cs_device_has_graphs(const cs_device *device)
 {
     return device->table->graph_begin != NULL;
-}
-
-void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
-{
-    if (device->table->parallel && tasks > 0)
-        device->table->parallel(device, tasks, task, argument);
 }

@@ -36,7 +36,6 @@ const char *cs_device_kind(const cs_device *device);
 const char *
 cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
 int cs_device_threads(const cs_device *device);
-bool cs_device_is_dry(const cs_device *device);
 /* A matrix whose rows are the columns of a product should be padded with zero rows to a multiple of this number: 128
  * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
  * cs_device_open would try first. */
@@ -89,7 +88,6 @@ typedef struct {
 } cs_event;
 
 cs_stream *cs_device_stream(cs_device *device, cs_stream_role role);
-cs_device *cs_stream_device(cs_stream *stream);
 /* Runs call(argument) in the stream's order. *argument must live until the call has run. At most 64 calls may wait. */
 void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 cs_event cs_stream_record(cs_stream *stream); /* complete when everything given to the stream so far is complete */
@@ -111,10 +109,5 @@ void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes
 void cs_device_graph_begin(cs_device *device, uint64_t key);
 void cs_device_graph_end(cs_device *device);
 bool cs_device_has_graphs(const cs_device *device);
-
-/* Calls task(argument, index) for each index in [0, tasks) on the device's threads and returns when all are
- * complete. The result of a task must not depend on the thread that runs it. In a thread other than the one that
- * opened the device, for example the worker of the comm stream, the caller runs all tasks itself. */
-void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
 #endif

@@ -56,7 +56,6 @@ typedef struct {
     bool (*has_native)(cs_device *device);
     double (*native_gain)(cs_device *device);
     bool (*set_native)(cs_device *device, bool native);
-    void (*parallel)(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
     void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
     void (*leave)(cs_device *device);

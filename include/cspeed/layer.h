@@ -1,42 +1,55 @@
-/* layer.h - what models are built of. (public)
+/* layer.h - neural-network layers with forward and backward: linear, norms, attention, MLP, embedding, cross-entropy.
+ * (public)
  *
- * A layer is a struct inside a unit's own struct: declare names its parameters, forward keeps what backward takes, and
- * backward, right under it in its file, mirrors it. Rows are b * T + t; widths are columns. Tensors returned live until
- * the unit ends. */
+ * A layer is a member of a unit's private struct (cs_unit_self). The unit's declare calls the layer's declare, which
+ * names its parameters. The unit's forward calls the layers in order, and its backward calls their backward functions
+ * in the opposite order, because each forward saves tensors (cs_pass_keep) that its backward takes (cs_pass_take).
+ * Backward functions add to the gradients of the parameters and return the gradient of the layer's input.
+ *
+ * In all shapes rows = B * T: row b * T + t is position t of sample b. A returned tensor is valid until the unit's
+ * forward or backward returns. In the names of parameters NAME is the argument `name`, which the unit's name
+ * precedes. */
 #ifndef CS_LAYER_LAYER_H
 #define CS_LAYER_LAYER_H
 
 #include "cspeed/cspeed.h"
 #include "cspeed/ops.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- linear: y = x W + b ---- */
 typedef struct {
-    cs_param *weight, *bias; /* bias NULL: none */
+    cs_param *weight, *bias; /* bias NULL: the layer has no bias */
     cs_layout layout;
     int64_t outputs;
 } cs_linear;
-/* Parameters NAME.weight, (inputs, outputs) or (outputs, inputs) by layout, and NAME.bias unless with_bias is
- * CS_NO_BIAS. */
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
+/* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as layout says, and with CS_BIAS NAME.bias
+ * (outputs). */
 void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
                        cs_init init, cs_layout layout, cs_with_bias with_bias);
-/* Several linears of one input as one product, their outputs side by side: NAME.PART.weight (outputs, inputs) and
- * NAME.PART.bias of each part. */
+/* Several linear layers of the same input, computed as one matrix product; their outputs are adjacent columns of the
+ * result. Parameters of each part: NAME.PART.weight (outputs, inputs), and with CS_BIAS NAME.PART.bias (outputs). */
 typedef struct {
     const char *name;
     int64_t outputs;
 } cs_linear_part;
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias);
+/* x (rows, inputs); the result is (rows, outputs). Saves x. */
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
-/* gelu(y), y being kept; the linear after it then goes backward through gelu too. */
+/* Two linear layers with GELU between them: the first calls forward_gelu, which returns gelu(x W + b) and saves x W +
+ * b. The second calls backward_gelu, whose result is the gradient of that x W + b, so the first goes on with
+ * cs_linear_backward. */
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
-/* For a first unit, whose inputs need no gradient. */
+/* Backward for a model's first layer: computes the gradients of the parameters only. */
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 
-/* ---- layer norm ---- */
+/* ---- layer norm; parameters NAME.weight and NAME.bias (width) ---- */
 typedef struct {
     cs_param *weight, *bias;
     float epsilon;
@@ -44,11 +57,13 @@ typedef struct {
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
-/* Of a sum that is made on the way, x->sum = x->a + dropout(x->b); and dx = its gradient + beside. */
+/* Forward first computes the residual sum x->sum = x->a + dropout(x->b) and then its norm, in one kernel where the
+ * device can. Backward computes dx = the norm's gradient for dy, + beside, the gradient that reaches the sum on its
+ * other way. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
-/* ---- RMS norm ---- */
+/* ---- RMS norm; parameter NAME.weight (width) ---- */
 typedef struct {
     cs_param *weight;
     float epsilon;
@@ -56,48 +71,51 @@ typedef struct {
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
-/* As cs_norm_forward_add and cs_norm_backward_add. */
+/* As cs_norm_forward_add and cs_norm_backward_add, with an RMS norm. */
 cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x);
 void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
-/* ---- rotary positions: the frequencies a model turns by ---- */
+/* ---- rotary position embedding (RoPE): the table of frequencies, with the scalings of Hugging Face's rope_scaling
+ * ---- */
 typedef struct {
     int64_t width; /* of a head */
-    double theta;
+    double theta;  /* rope_theta, the base of the frequencies */
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN } kind;
-    double factor;    /* of all scalings: how much longer the context became                   */
-    double low, high; /* llama3: wavelengths, as parts of `original`; yarn: beta_slow, beta_fast */
-    double original;  /* llama3, yarn: the context before                                      */
-    double attention; /* yarn: on cosine and sine; 0: what follows from factor                 */
-    bool truncate;    /* yarn: the ramp begins and ends at whole numbers                       */
+    double factor;    /* all kinds but plain: new context length / original context length */
+    double low, high; /* llama3: low_freq_factor, high_freq_factor; yarn: beta_slow, beta_fast */
+    double original;  /* llama3, yarn: the original context length */
+    double attention; /* yarn: attention_factor, multiplies cosine and sine; 0: computed from `factor` */
+    bool truncate;    /* yarn: rounds the ends of the ramp to whole dimensions */
 } cs_rope_sizes;
+/* Fills *rope for cs_op_rope. */
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes);
 
-/* ---- causal self-attention: projections, norms of q and k, rotary positions, heads that share keys ---- */
+/* ---- causal self-attention: q, k, v and output projections, optional norms of q and k, optional RoPE, grouped-query
+ * attention ---- */
 typedef struct {
     cs_linear qkv, out;
     cs_heads heads;
-    int64_t width;             /* of a head                                */
-    cs_rope rope;              /* width 0: positions are the model's matter */
-    cs_param *q_norm, *k_norm; /* RMS norms over a head; NULL: none     */
-    float epsilon;             /* of these                                 */
-    float rate;                /* dropout on the probabilities             */
-    uint64_t place;
+    int64_t width;             /* of a head */
+    cs_rope rope;              /* rope.width 0: no rotary positions */
+    cs_param *q_norm, *k_norm; /* RMS norms over each head; NULL: none */
+    float epsilon;             /* of q_norm and k_norm */
+    float rate;                /* probability of dropout on the attention probabilities */
+    uint64_t place;            /* the random key of this dropout, see cs_residual_place */
 } cs_attention;
-/* GPT-2's: one projection NAME.c_attn for q | k | v and NAME.c_proj back, with biases. */
+/* GPT-2's form, with biases: NAME.c_attn projects to q | k | v, NAME.c_proj is the output projection. */
 typedef struct {
     int64_t width, heads;
     float dropout;
     cs_init init, out_init;
 } cs_attention_sizes;
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
-/* Llama's: NAME.q_proj, k_proj, v_proj, o_proj and, where normed, NAME.q_norm and k_norm. */
+/* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if normed, NAME.q_norm and NAME.k_norm. */
 typedef struct {
-    int64_t width, head; /* of the stream; of a head */
+    int64_t width, head; /* columns of x and of the result; columns of one head */
     cs_heads heads;
     const cs_rope_sizes *rope;
-    cs_with_bias bias, out_bias;
-    bool normed;
+    cs_with_bias bias, out_bias; /* of q, k and v; of the output projection */
+    bool normed;                 /* q and k pass through RMS norms */
     float epsilon, dropout;
     cs_init init;
 } cs_attention_parts;
@@ -106,7 +124,7 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x);
 cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy);
 
-/* ---- two linears with GELU between (GPT-2's feed-forward) ---- */
+/* ---- GPT-2's feed-forward network: NAME.c_fc, GELU, NAME.c_proj ---- */
 typedef struct {
     cs_linear up, down;
 } cs_mlp;
@@ -118,7 +136,7 @@ void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_s
 cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x);
 cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy);
 
-/* ---- SwiGLU: down(silu(gate(x)) * up(x)) (Llama's feed-forward) ---- */
+/* ---- Llama's feed-forward network, SwiGLU: down(silu(gate(x)) * up(x)) ---- */
 typedef struct {
     cs_linear gate_up, down;
 } cs_gated;
@@ -127,26 +145,27 @@ typedef struct {
     cs_with_bias bias;
     cs_init init;
 } cs_gated_sizes;
-/* Parameters NAME.gate_proj, up_proj, down_proj. */
+/* Parameters: NAME.gate_proj, NAME.up_proj, NAME.down_proj. */
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes);
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x);
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy);
 
-/* ---- residual: y = a + dropout(b) ---- */
+/* ---- residual connection: y = a + dropout(b) ---- */
 typedef struct {
-    float rate;
-    uint64_t place;
+    float rate;     /* probability of dropout */
+    uint64_t place; /* the dropout's random key, see cs_residual_place */
 } cs_residual;
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* The same sum, for a norm to make. */
+/* Describes the same sum for cs_norm_forward_add or cs_rms_forward_add, which compute it. */
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy); /* db; da is dy */
+/* Returns the gradient of b; the gradient of a is dy. */
+cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy);
 
 /* ---- token and position embedding, with dropout ---- */
 typedef struct {
-    cs_param *tokens, *positions; /* positions NULL: none */
-    float rate;
+    cs_param *tokens, *positions; /* positions NULL: there is no table of positions */
+    float rate;                   /* probability of dropout */
     uint64_t place;
 } cs_embed;
 typedef struct {
@@ -154,20 +173,28 @@ typedef struct {
     float dropout;
     cs_init init;
 } cs_embed_sizes;
-/* Parameters TOKENS.weight (vocabulary, width) and, unless POSITIONS is NULL, POSITIONS.weight (positions, width). */
+/* Parameters: TOKENS.weight (vocabulary, width) and, unless `positions` is NULL, POSITIONS.weight (positions,
+ * width). */
 void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions,
                       const cs_embed_sizes *sizes);
+/* tokens (B, T) i32; y (rows, width). */
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 
-/* ---- softmax cross-entropy of the first `classes` columns of logits against the pass's targets: the last unit's, whose
- * rows cs_pass_dloss weighs ---- */
-/* In training logits become dlogits, zero in the columns behind the classes. */
+/* ---- softmax cross-entropy against the pass's targets, for the last unit ---- */
+/* loss (rows, 1) f32; only the first `classes` columns of logits are logits, later ones are padding. In training this
+ * also computes the gradient, weighed by cs_pass_dloss, and writes it over the logits, with zeros in the padding. */
 void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss);
-cs_tensor cs_entropy_backward(cs_pass *pass); /* dlogits, in the logits' own memory */
+/* Returns the gradient of the logits, which is in the memory of the logits. */
+cs_tensor cs_entropy_backward(cs_pass *pass);
 
-/* What a dropout of this rate and place is in this pass: off in evaluation. */
+/* ---- dropout ---- */
+/* The argument for operations with dropout. In evaluation its rate is 0. */
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);
-uint64_t cs_residual_place(cs_unit *unit, const char *name); /* a place's key: of the unit's and the layer's name */
+/* The random key of one dropout of a model: a hash of the unit's name and `name`. */
+uint64_t cs_residual_place(cs_unit *unit, const char *name);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

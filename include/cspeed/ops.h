@@ -1,36 +1,45 @@
-/* ops.h - every operation: formula, shapes, types. (public, for models)
+/* ops.h - the tensor operations with which layers are written: formula, shapes and types of each. (public)
  *
- * Legend: N rows, C columns, K and M the two widths of a weight, B samples, T positions, H heads, D = C/H.
- * "c" is CS_F32, CS_BF16 or CS_F16: matrix products, attention, embedding and losses want one type for all their "c";
- * norms, GELU, sums and dropout take each tensor in a type of its own. Arithmetic and sums are fp32 whatever is stored;
- * what is stored in 16 bits is rounded once, to nearest even. Weight gradients are fp32 and are added to, or set
- * where the tensor says that it is fresh. Results
- * depend on shapes, values and the device's thread count, never on timing. Outputs may not overlap inputs unless it
- * says so. Shapes and types are checked here (CS_ASSERT); kernels trust. cs_tensors with data NULL are absent where
- * "or absent" says so. */
+ * Shapes: N rows, C columns, K and M the input and output width of a weight, B samples, T positions, H heads, D = C/H
+ * columns of a head, V size of the vocabulary.
+ *
+ * Types: "c" stands for CS_F32, CS_BF16 or CS_F16. In matrix products, attention, embedding and losses all tensors
+ * marked "c" have the same type; in norms, GELU, sums and dropout each may have a different one. Arithmetic and sums
+ * are fp32. Results that are stored in 16 bits are rounded once, to nearest even.
+ *
+ * Gradients of parameters are fp32. Operations add to them, or set them if the tensor is marked fresh (cs_param_grow).
+ *
+ * Results depend on shapes, values and the number of the device's threads, and never on timing. Outputs may not overlap
+ * inputs unless a comment allows it. "or absent" means that the tensor may have data NULL. Every operation checks
+ * shapes and types and ends the process if they are wrong. An operation is queued on the stream; cs_pass_stream gives
+ * the stream. */
 #ifndef CS_DEVICE_OPS_H
 #define CS_DEVICE_OPS_H
 
 #include "cspeed/cspeed.h"
 
-/* How a weight lies in memory. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The shape of a weight matrix in memory. */
 typedef enum {
     CS_IN_OUT, /* (K, M): GPT-2's Conv1D     y = x W   */
     CS_OUT_IN  /* (M, K): torch's nn.Linear  y = x W^T */
 } cs_layout;
 
-/* y (N, M) c or f32 = x (N, K) c times w c, + bias (M) c or absent. */
+/* y (N, M) c or f32 = x (N, K) c times w c, plus bias (M) c or absent. */
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
 /* dx (N, K) c = dy (N, M) c times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
-/* pre = the product above, c; y = gelu(pre), as cs_op_gelu's, in the same walk where the device can. pre is kept for
- * backward. */
+/* pre (N, M) c = the product of cs_op_matmul; y (N, M) c = gelu(pre) as cs_op_gelu computes it, in the same kernel
+ * where the device can. Backward needs pre. */
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout);
 /* dpre (N, K) c = (dy (N, M) c times w transposed) * gelu'(pre). */
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout);
-/* dw f32 (as w lies) += x^T dy; dbias f32 (M) or absent += sum of dy over rows. */
+/* dw f32, in the layout of w, += x^T dy; dbias f32 (M) or absent += sum of dy over rows. */
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
 
@@ -38,57 +47,61 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
  * stats (N, 2) f32: mean, rstd. */
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon);
-/* dx c; dweight, dbias (C) f32 are added to. */
+/* dx (N, C) c is the gradient of x; adds to dweight and dbias (C) f32. */
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight);
 
-/* RMSNorm (Zhang & Sennrich 2019) of a run of heads, D columns each from column `first` on: y = x * rstd * weight,
- * where rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c; stats (N, heads) f32: rstd.
- * Columns of other heads are not touched. A row as a whole is one head of D = W. */
+/* RMSNorm (Zhang & Sennrich 2019) of several adjacent heads with D columns each, the first of which begins at column
+ * `first`: y = x * rstd * weight, where rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c;
+ * stats (N, heads) f32: rstd. Other columns of y are not written. To normalize whole rows use one head with D = W. */
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon);
-/* dx c, its other columns not touched; dweight (D) f32 is added to. dx may be dy. */
+/* dx (N, W) c is the gradient of x; its other columns are not written. Adds to dweight (D) f32. dx may be dy. */
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                     cs_tensor weight, int64_t first);
 
-/* GELU, tanh form (Hendrycks & Gimpel 2016; "gelu_new"). y may be x; dx may be dy. */
+/* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All (N, C) c. y may be x; dx may be
+ * dy. */
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
-/* SwiGLU (Shazeer 2020): y (N, C) c = silu(gate) * up, x (N, 2C) c: gate | up; silu(x) = x / (1 + e^-x). */
+/* SwiGLU (Shazeer 2020): y (N, C) c = silu(gate) * up, where x (N, 2C) c holds gate in its first C columns and up in
+ * the others; silu(x) = x / (1 + e^-x). */
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
-/* Random bits of dropout: 16 an element, so 8 elements a Philox block. Element e of sample b at `place`, e counting
- * from the sample's first element, takes from cs_rng_philox(cs_rng_mix(keys[b], place), e / 8) word e % 8 / 2, its
- * low half for even e and its high half for odd e, and is kept where those bits are at least rate * 65536, rounded.
- * So rank, batch and recomputation change nothing. rate 0: off. */
+/* Parameters of a dropout. Its random bits depend only on the sample's key, on `place` and on the element's index e in
+ * its sample, so they are the same for any number of ranks, batch size, and in recomputation. Each element uses 16
+ * bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
+ * cs_rng_philox(cs_rng_mix(keys[b], place), e / 8), the low half for even e and the high half for odd e. The element is
+ * kept if these bits are at least rate * 65536, rounded. */
 typedef struct {
-    float rate;
-    uint64_t place;       /* which dropout of the model: cs_rng_key of its name */
-    const uint64_t *keys; /* (B), cs_pass_keys */
-    int64_t batch;        /* B; tensors hold B equal runs of elements */
+    float rate;           /* the probability that an element becomes 0; 0: no dropout */
+    uint64_t place;       /* which dropout of the model: cs_residual_place */
+    const uint64_t *keys; /* (B): cs_pass_keys */
+    int64_t batch;        /* B; a tensor is divided into B equal ranges, one for each sample */
 } cs_dropout;
 
-/* y = x where kept, scaled by 1 / (1 - rate), else 0: forward and, on gradients, backward. y may be x. */
+/* y = x / (1 - rate) for elements that are kept, 0 for the others. With gradients as x it is also the backward
+ * operation. y may be x. */
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout);
-/* y = a + dropout(b), in one walk. y may be a or b. */
+/* y = a + dropout(b). y may be a or b. */
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 
-/* Heads of an attention, D wide each. Query head h reads key and value head h / (queries / keys): with fewer keys than
- * queries that is grouped-query attention (Ainslie et al. 2023). keys divides queries. */
+/* The heads of an attention, D columns each. Query head h uses key and value head h / (queries / keys). With fewer key
+ * heads than query heads this is grouped-query attention (Ainslie et al. 2023). `keys` must divide `queries`. */
 typedef struct {
-    int64_t queries, keys;
-    int64_t window;   /* a row sees itself and the window - 1 rows before it; 0: all before it */
-    cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees none before row starts[t] <= t, which never
-                       * decreases along t: documents packed into one sample do not see each other */
+    int64_t queries, keys; /* the number of query heads; of key heads and of value heads */
+    int64_t window;   /* sliding window: a position attends to itself and the window - 1 before it; 0: to all before */
+    cs_tensor starts; /* (B, T) i32 or absent: position t attends to none before starts[t] <= t, so that documents
+                       * packed into one sample are separate. starts never decrease along t. */
 } cs_heads;
 
-/* A residual sum that is normed where it is made: sum = a + dropout(b), then y and stats as cs_op_norm's and
- * cs_op_rms's of sum, whole rows, in one walk where the device can. sum may be a or b. */
+/* A residual sum and its norm in one kernel, where the device can: sum = a + dropout(b); y and stats are those of
+ * cs_op_norm or cs_op_rms for whole rows of sum. sum may be a or b. */
 typedef struct {
     cs_tensor sum, a, b;
     cs_dropout dropout;
@@ -97,23 +110,25 @@ void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_ad
                     cs_tensor bias, float epsilon);
 void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                    float epsilon);
-/* The gradient of what both a norm and a residual go on from: dx = cs_op_norm_grad's, or cs_op_rms_grad's of whole
- * rows, + beside. */
+/* The gradient of a tensor that both a norm and a residual connection read: dx = the dx of cs_op_norm_grad (or of
+ * cs_op_rms_grad for whole rows) + beside, the gradient through the residual connection. */
 void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                          cs_tensor stats, cs_tensor weight, cs_tensor beside);
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, cs_tensor beside);
 
-/* Causal self-attention over B sequences of T rows. qkv (B*T, (queries + 2 keys) D) c: q | k | v, head h at columns h*D
- * of each. y (B*T, queries D) c; lse (B*queries, T) f32: log of the softmax's denominator. Scores are scaled by
- * 1/sqrt(D). Dropout falls on the probabilities: element (h*T + i)*T + j of the sample. */
+/* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) c holds q, k and v in adjacent
+ * columns; head h of each begins at its column h*D. y (B*T, queries D) c; lse (B*queries, T) f32 is the logarithm of
+ * the softmax's denominator, which backward needs. Scores are multiplied by 1/sqrt(D). Dropout applies to the
+ * probabilities; that of head h, query i and key j is the sample's element (h*T + i)*T + j. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
-/* dqkv c, as qkv, whole. */
+/* dqkv c has the shape of qkv; all of it is written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout);
 
-/* Rotary positions (Su et al. 2021), in place, in Hugging Face's order: with D = width, element i of [0, D/2) of a head
- * and element i + D/2 are a pair, turned by the angle position * frequency[i] and scaled by `factor`. */
+/* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i of
+ * [0, D/2) of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and
+ * multiplied by `factor`. cs_rope_open fills the table. */
 enum { CS_ROPE_WIDTH = 512 };
 typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
@@ -121,45 +136,50 @@ typedef struct {
     float frequency[CS_ROPE_WIDTH / 2];
 } cs_rope;
 typedef struct {
-    int64_t heads;  /* how many are turned, from column 0 on    */
-    int64_t length; /* T: row r is at position first + r % T    */
+    int64_t heads;  /* how many heads are rotated; the first begins at column 0 */
+    int64_t length; /* T: row r is at position first + r % T */
     int64_t first;
 } cs_rope_rows;
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows);
-void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope,
-                     cs_rope_rows rows); /* in place: turned back */
+/* In place: rotates by the opposite angles. */
+void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows);
 
-/* Attention of T new positions of one sequence, after the `start` that a cache knows. qkv (T, (queries + 2 keys) D) c
- * and y (T, queries D) c as above; keys, values (>= start + T, keys D) c: rows [start, start + T) are set from qkv. */
+/* Attention with a key-value cache: T new positions of one sequence, of which the cache holds the first `start`
+ * positions. qkv (T, (queries + 2 keys) D) c and y (T, queries D) c as in cs_op_attention. keys and values
+ * (>= start + T, keys D) c are the cache; the operation writes their rows [start, start + T) from qkv. */
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
 /* y (B*T, C) c = table[token] + positions[t - starts[t]]; tokens (B, T) i32 in [0, V), table (V, C) c, positions
- * (>= T, C) c or absent; starts as in cs_heads, absent: 0. */
+ * (>= T, C) c or absent; starts as in cs_heads; if they are absent, 0. */
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                  cs_tensor starts);
-/* dtable f32 += , dpositions f32 or absent +=; rows of one token are added in order of position. */
+/* Adds to dtable (V, C) f32 and dpositions f32 or absent. The rows of one token are added in order of position. */
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts);
 
-/* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c, of which the first `classes`
- * columns are logits and those behind are padding, which is not read; targets i32, N of them, below `classes`. The order
- * of the sums depends on the number of classes, and on V only where V is not a multiple of 8. dloss (N, 1) f32 or absent
- * weighs the rows; where it is given, logits become their gradient in the same walk: (softmax - onehot(target)) *
- * dloss[row], 0 where target < 0 and in the padding. The loss has the same bits with dloss and without. */
+/* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V) c: the
+ * first `classes` columns are logits, the others are padding, which is not read. targets: N i32 below `classes`. The
+ * order of the sums depends on `classes`, and on V only if V is not a multiple of 8. dloss (N, 1) f32 or absent is the
+ * weight of each row's loss. If it is given, the operation replaces the logits by their gradient (softmax -
+ * onehot(target)) * dloss[row], which is 0 if target < 0 and in the padding. The loss has the same bits with dloss and
+ * without. */
 void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                          cs_tensor dloss);
 
-/* hits (N, 1) f32 = 1 where the target is the first of the largest logits, else 0; logits, targets and classes as
- * above. */
+/* hits (N, 1) f32 = 1 if the target is the column of the largest logit (the first of equal ones), else 0; logits,
+ * targets and classes as in cs_op_cross_entropy. */
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 
 /* loss (N, 1) f32 = mean over columns of (y - target)^2; y (N, C) c, target (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 
-/* y = x in y's dtype, element by element; copies where the dtypes agree. */
+/* y = x, converted to y's type. */
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_fill(cs_stream *stream, cs_tensor y, float value);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

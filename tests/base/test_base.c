@@ -1,4 +1,4 @@
-/* test_base.c - half precision, counter-based random bits, exact sums, ranges. */
+/* test_base.c - half precision, random numbers, exact sums, ranges. */
 #include "suite.h"
 
 #include "base/exact.h"

@@ -1,4 +1,4 @@
-/* test_crc.c - CRC32C against published vectors, and its two ways against each other. */
+/* test_crc.c - CRC32C: published test vectors, and the variant with the instruction against the one with the table. */
 #include "suite.h"
 
 #include "base/crc.h"

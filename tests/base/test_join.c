@@ -1,4 +1,5 @@
-/* test_join.c - joining: who knows the secret gets in, and nobody else, whatever they send. */
+/* test_join.c - the mutual authentication: a process with the secret is accepted, and all other connections are refused
+ * whatever they send. */
 #include "base/clock.h"
 #include "base/join.h"
 #include "suite.h"

@@ -1,4 +1,4 @@
-/* test_json.c - the dialect, places of faults, overrides, key tables, strict JSON. */
+/* test_json.c - relaxed JSON, positions of errors, overrides, key tables, strict JSON. */
 #include "base/json.h"
 #include "base/keys.h"
 #include "suite.h"

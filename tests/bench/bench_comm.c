@@ -14,6 +14,7 @@
  * device's, timed until its stream is done; the staged ones stay the host's. */
 #include "bench.h"
 #include "base/log.h"
+#include "device/device.h"
 #include "cspeed/comm.h"
 #include "cspeed/ops.h"
 

@@ -1,4 +1,4 @@
-/* test_comm.c - collectives against a plain tree, over worlds of 1 to 7 ranks; meeting, losing and leaving. */
+/* test_comm.c - collectives compared with a plain tree, in worlds of 1 to 7 ranks; rendezvous, lost ranks, closing. */
 #include "base/half.h"
 #include "base/log.h"
 #include "base/range.h"

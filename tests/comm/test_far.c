@@ -1,5 +1,5 @@
-/* test_far.c - collectives on the memory of a device that the host cannot touch, through the host's transports. The
- * device is one of this file's own: its addresses are readable to nobody, and it copies only when somebody waits. */
+/* test_far.c - collectives on device memory through the host's transports. The device is simulated by this file: its
+ * memory cannot be read by the host, and a copy is only carried out when the program waits for it. */
 #include "base/log.h"
 #include "base/must.h"
 #include "device/table.h"

@@ -1,5 +1,5 @@
-/* test_nccl.c - collectives on the memory of CUDA devices, on the emulated module: through the host where ranks share a
- * device, by NCCL where each has its own; losing ranks, and waiting for those that never come. */
+/* test_nccl.c - collectives on the memory of CUDA devices with the emulated module: through the host if ranks share a
+ * device, with NCCL if each rank has its own; lost ranks, and waiting for ranks that never call. */
 #include "near.h"
 #include "base/clock.h"
 #include "base/log.h"

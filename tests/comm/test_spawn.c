@@ -1,8 +1,8 @@
-/* test_spawn.c - ranks as children: their world, their failures, and that none is left. */
+/* test_spawn.c - cs_spawn: the world of the child processes, their failures, and that no process is left. */
 #include "cspeed/cspeed.h"
 #include "base/must.h"
 #include "base/status.h"
-#include "comm/world.h"
+#include "cspeed/comm.h"
 
 #include <check.h>
 #include <errno.h>

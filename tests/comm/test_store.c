@@ -1,4 +1,5 @@
-/* test_store.c - ranks meet at a store: what is set is got, who is missing is named, and strangers disturb nobody. */
+/* test_store.c - the key-value store: values arrive, missing ranks are named, and foreign connections disturb
+ * nothing. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/store.h"

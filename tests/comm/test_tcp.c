@@ -1,4 +1,5 @@
-/* test_tcp.c - ranks of several hosts, simulated on one: the same sums as everywhere, and ends that are noticed. */
+/* test_tcp.c - ranks of several hosts, simulated on one: the same sums as other transports, and lost ranks are
+ * detected. */
 #include "base/log.h"
 #include "runs.h"
 #include "ports.h"

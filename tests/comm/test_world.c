@@ -1,5 +1,5 @@
-/* test_world.c - environments that make a world, and those that are refused. */
-#include "comm/world.h"
+/* test_world.c - environments that describe a world, and environments that are errors. */
+#include "cspeed/comm.h"
 
 #include <check.h>
 #include <stdlib.h>

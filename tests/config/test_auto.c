@@ -1,5 +1,5 @@
-/* test_auto.c - what "auto" becomes without a trainer to fill it in, older spellings, base64 in place of a path, and
- * where each value is said to come from. */
+/* test_auto.c - "auto" without a trainer that replaces it, deprecated keys, base64 instead of a path, and the origin of
+ * each value. */
 #include "config/listing.h"
 #include "config/differences.h"
 #include "shell.h"

@@ -1,4 +1,4 @@
-/* test_config.c - the batch triangle, precision, the tables, overrides, getters, and the files under configs/. */
+/* test_config.c - batch sizes, precision, key tables, overrides, getters, and the files in configs/. */
 #include "config/config.h"
 #include "config/sections.h"
 #include "suite.h"

@@ -1,4 +1,4 @@
-/* test_elasticity.c - DeepSpeed's table of elastic batches, what training makes of the section, and what is refused. */
+/* test_elasticity.c - DeepSpeed's table of elastic batches, the section in training, and values that are errors. */
 #include "config/config.h"
 #include "config/resolve.h"
 #include "suite.h"

@@ -1,4 +1,4 @@
-/* test_linter.c - the commands that look at a configuration: config, lr, elastic. */
+/* test_linter.c - the commands that examine a configuration: config, lr, elastic. */
 #include "base/json.h"
 #include "shell.h"
 #include "suite.h"

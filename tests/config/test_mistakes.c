@@ -1,5 +1,5 @@
-/* test_mistakes.c - what people write by mistake: keys in the wrong place, values of the wrong type, strings in place
- * of booleans and numbers (which DeepSpeed takes in some sections), templates that were never filled in. */
+/* test_mistakes.c - common mistakes in configurations: keys in the wrong section, values of the wrong type, strings
+ * instead of booleans and numbers (which DeepSpeed accepts in some sections), templates that were not filled in. */
 #include "config/config.h"
 #include "suite.h"
 #include "written.h"

@@ -1,5 +1,5 @@
-/* test_options.c - choices that change what a step or a load means: the sum instead of the mean, masked targets, what a
- * load leaves out, tags that differ, another precision. */
+/* test_options.c - options that change a step or a load: the sum instead of the mean, masked targets, parts of a
+ * checkpoint that are not loaded, tags that differ between ranks, another precision. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"

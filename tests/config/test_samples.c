@@ -1,8 +1,7 @@
-/* test_samples.c - configurations in the shapes people write them: which are accepted, which refused and why, as a
- * table.
+/* test_samples.c - a table of configurations as users write them: which are accepted, and which are refused and why.
  *
- * The first line of each file in tests/configs says what is expected of it. CSPEED_DS_CONFIGS=FOLDER adds the table of
- * another folder, where every file must come to one or the other. */
+ * The first line of each file in tests/configs says what is expected. CSPEED_DS_CONFIGS=FOLDER adds the files of
+ * another folder, each of which must be either accepted or refused with a message. */
 #include "config/config.h"
 #include "suite.h"
 

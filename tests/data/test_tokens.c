@@ -59,7 +59,7 @@ static void write_shard(int64_t vocab_size, int64_t count)
         int32_t token = (int32_t)(i * 7919 % vocab_size);
         if (i % 10 == 0)
             ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
-        if (cs_tokens_append(writer, &token, 1) != CS_OK)
+        if (cs_tokens_append_masked(writer, &token, NULL, 1) != CS_OK)
             ck_abort_msg("%s", cs_error());
     }
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
@@ -96,9 +96,9 @@ START_TEST(long_appends_are_chunked)
     for (int32_t i = 0; i < COUNT; i++)
         many[i] = i;
     ck_assert_int_eq(cs_tokens_create(&writer, path, COUNT), CS_OK);
-    ck_assert_int_eq(cs_tokens_append(writer, many, COUNT), CS_OK);
-    ck_assert_int_eq(cs_tokens_append(writer, many, 0), CS_OK);
-    ck_assert_int_eq(cs_tokens_append(writer, many, 3), CS_OK);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, COUNT), CS_OK);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 0), CS_OK);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 3), CS_OK);
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
     ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, COUNT + 3);
@@ -267,8 +267,8 @@ START_TEST(writers_refuse_and_clean_up)
     ck_assert_int_eq(cs_tokens_create(&writer, path, 0), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_tokens_create(&writer, path, INT64_C(1) << 31), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
-    ck_assert_int_eq(cs_tokens_append(writer, &above, 1), CS_BAD_FILE);
-    ck_assert_int_eq(cs_tokens_append(writer, &below, 1), CS_BAD_FILE);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, &above, NULL, 1), CS_BAD_FILE);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, &below, NULL, 1), CS_BAD_FILE);
     ck_assert_int_eq(count_files(), 1);
     cs_tokens_abandon(writer);
     ck_assert_int_eq(count_files(), 0);
@@ -292,9 +292,9 @@ START_TEST(masks_are_kept)
             learnt[i] = !masked || i * 7 % 5 > 1;
         ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
         ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
-        ck_assert_int_eq(cs_tokens_append(writer, many, 77), CS_OK);
+        ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 77), CS_OK);
         ck_assert_int_eq(cs_tokens_append_masked(writer, many, learnt, COUNT), CS_OK);
-        ck_assert_int_eq(cs_tokens_append(writer, many, 1), CS_OK);
+        ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 1), CS_OK);
         ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
         ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
         ck_assert_int_eq(tokens.learnt != NULL, masked);
@@ -314,7 +314,7 @@ START_TEST(writing_is_atomic)
     int32_t token = 9;
     write_shard(256, 20);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
-    ck_assert_int_eq(cs_tokens_append(writer, &token, 1), CS_OK);
+    ck_assert_int_eq(cs_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
     ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, 20);
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);

@@ -2,6 +2,7 @@
 #include "near.h"
 #include "suite.h"
 
+#include "device/cpu/cpu.h"
 #include "device/device.h"
 #include "cspeed/ops.h"
 
@@ -24,7 +25,6 @@ START_TEST(kinds_are_found_or_refused)
     cs_device *device = open_device("auto", 1);
     ck_assert_str_eq(cs_device_kind(device), "cpu");
     ck_assert_int_eq(cs_device_threads(device), 1);
-    ck_assert(!cs_device_is_dry(device));
     ck_assert(strncmp(cs_device_describe(device), "cpu: 1 thread, ", 15) == 0);
     cs_device_close(device);
     cs_device_close(NULL);
@@ -140,16 +140,10 @@ static void must_not_run(void *argument)
     ck_abort_msg("a dry device ran a call");
 }
 
-static void must_not_run_task(void *argument, int index)
-{
-    (void)index;
-    must_not_run(argument);
-}
-
 START_TEST(dry_plans_what_no_machine_holds)
 {
     cs_device *device = open_device("dry", 8);
-    ck_assert(cs_device_is_dry(device));
+    ck_assert_str_eq(cs_device_kind(device), "dry");
     ck_assert_int_eq(cs_device_threads(device), 8);
     size_t large = (size_t)1 << 36;
     char *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
@@ -160,7 +154,6 @@ START_TEST(dry_plans_what_no_machine_holds)
     cs_stream_call(comm, must_not_run, NULL);
     cs_stream_wait(cs_device_stream(device, CS_COMPUTE), cs_stream_record(comm));
     cs_stream_sync(comm);
-    cs_device_parallel(device, 4, must_not_run_task, NULL);
     cs_op_fill(comm, cs_vector(more, CS_F32, (int64_t)large / 4), 1);
     ck_assert(cs_device_roof(device, CS_F32) == 0);
     cs_device_close(device);
@@ -184,7 +177,6 @@ static void check_order(int threads)
     enum { CALLS = 500 }; /* more calls than may wait */
     cs_device *device = open_device("cpu", threads);
     cs_stream *comm = cs_device_stream(device, CS_COMM), *compute = cs_device_stream(device, CS_COMPUTE);
-    ck_assert_ptr_eq(cs_stream_device(comm), device);
     int *log = calloc(CALLS, sizeof *log), count = 0;
     note *notes = calloc(CALLS, sizeof *notes);
     cs_event half = { 0 };
@@ -238,16 +230,17 @@ typedef struct {
     _Atomic int seen[100];
 } tally;
 
-static void count_index(void *argument, int index)
+static void count_index(void *argument, int index, int thread)
 {
+    (void)thread;
     atomic_fetch_add(&((tally *)argument)->seen[index], 1);
 }
 
-static void count_nested(void *argument, int index)
+static void count_nested(void *argument, int index, int thread)
 {
     tally *all = argument;
-    count_index(all, index);
-    cs_device_parallel(all->device, 10, count_index, all);
+    count_index(all, index, thread);
+    cs_team_run(cs_cpu_of(all->device)->team, 10, count_index, all);
 }
 
 static void check_tally(tally *all, int tasks, int times)
@@ -261,24 +254,24 @@ static void run_from_comm(void *argument)
 {
     tally *all = argument;
     for (int i = 0; i < 50; i++)
-        cs_device_parallel(all->device, 100, count_index, all);
+        cs_team_run(cs_cpu_of(all->device)->team, 100, count_index, all);
 }
 
 START_TEST(parallel_runs_each_index_once)
 {
     for (int threads = 1; threads <= 4; threads++) { /* more threads than most test machines have cores */
         tally all = { .device = open_device("cpu", threads) };
-        cs_device_parallel(all.device, 0, count_index, &all);
+        cs_team_run(cs_cpu_of(all.device)->team, 0, count_index, &all);
         check_tally(&all, 0, 0);
         for (int round = 0; round < 200; round++)
-            cs_device_parallel(all.device, round % 100 + 1, count_index, &all);
+            cs_team_run(cs_cpu_of(all.device)->team, round % 100 + 1, count_index, &all);
         for (int i = 0; i < 100; i++)
             ck_assert_int_eq(all.seen[i], 2 * (100 - i));
         memset(all.seen, 0, sizeof all.seen);
         usleep(2000); /* long enough that the threads sleep */
-        cs_device_parallel(all.device, 100, count_index, &all);
+        cs_team_run(cs_cpu_of(all.device)->team, 100, count_index, &all);
         check_tally(&all, 100, 1);
-        cs_device_parallel(all.device, 10, count_nested, &all);
+        cs_team_run(cs_cpu_of(all.device)->team, 10, count_nested, &all);
         check_tally(&all, 10, 11);
         cs_stream_call(cs_device_stream(all.device, CS_COMM), run_from_comm, &all);
         run_from_comm(&all); /* both run at the same time if there is a worker thread */

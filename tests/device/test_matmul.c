@@ -4,6 +4,7 @@
 #include "reference.h"
 #include "suite.h"
 
+#include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
 #include "device/device.h"
 
@@ -117,8 +118,9 @@ static void prepare_task(cutting *cut, int task)
     memset(cut->scratch[task] + GUARD, POISON, cut->bytes[task]);
 }
 
-static void run_task(void *argument, int task)
+static void run_task(void *argument, int task, int thread)
 {
+    (void)thread;
     const cutting *cut = argument;
     const product *p = cut->p;
     int64_t from = cut->from[task];
@@ -149,7 +151,7 @@ static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, boo
     cut.from[tasks] = s.m;
     for (int task = 0; task < tasks; task++)
         prepare_task(&cut, task);
-    cs_device_parallel(device, tasks, run_task, &cut);
+    cs_team_run(cs_cpu_of(device)->team, tasks, run_task, &cut);
     for (int task = 0; task < tasks; task++) {
         check_guards(&cut, task);
         free(cut.scratch[task]);

@@ -3,6 +3,7 @@
 #define CS_TESTS_SUMS_H
 
 #include "base/status.h"
+#include "device/device.h"
 #include "cspeed/comm.h"
 
 /* In a rank's function: if the condition is false, sets cs_error() to the message and returns 1. */

@@ -156,23 +156,6 @@ bool cs_cpu_set_native(cs_device *device, bool native)
 /* ---- threads ---- */
 
 typedef struct {
-    void (*task)(void *argument, int index);
-    void *argument;
-} plain_task;
-
-static void run_plain(void *argument, int index, int thread)
-{
-    (void)thread;
-    const plain_task *plain = argument;
-    plain->task(plain->argument, index);
-}
-
-static void cpu_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
-{
-    cs_team_run(cs_cpu_of(device)->team, tasks, run_plain, &(plain_task){ task, argument });
-}
-
-typedef struct {
     int64_t count, unit;
     int parts;
     cs_cpu_part *part;
@@ -255,7 +238,6 @@ const cs_device_table cs_device_cpu = {
     .has_native = cs_cpu_has_native,
     .native_gain = cs_cpu_native_gain,
     .set_native = cs_cpu_set_native,
-    .parallel = cpu_parallel,
     .call = cpu_call,
     .record = cpu_record,
     .wait = cpu_wait,

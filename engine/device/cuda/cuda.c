@@ -124,14 +124,6 @@ const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device)
     return &cs_cuda_of(device)->facts;
 }
 
-/* What the host computes beside the GPU is little: the caller does it. */
-static void cuda_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
-{
-    (void)device;
-    for (int i = 0; i < tasks; i++)
-        task(argument, i);
-}
-
 static const cs_device_table cs_device_cuda = {
     .kind = "cuda",
     .open = cuda_open,
@@ -143,7 +135,6 @@ static const cs_device_table cs_device_cuda = {
     .copy = cs_cuda_copy,
     .room = cs_cuda_room,
     .roof = cs_cuda_roof,
-    .parallel = cuda_parallel,
     .enter = cs_cuda_enter,
     .leave = cs_cuda_leave,
     .call = cs_cuda_call,
