@@ -14,9 +14,12 @@
 
 enum { CS_UNIT_LENDERS = 4 };
 
-/* Of a gradient, or of several that are written together: nothing was added to it yet, and it was not cleared. */
+/* The gradient of a parameter that cs_param_grows names. cs_param.grad has no data then, so that an operation that is
+ * given that gradient, which may not have been cleared, ends the run instead of adding to undefined numbers. */
 struct cs_growth {
-    bool fresh;
+    cs_growth *with; /* holds `fresh` for all gradients that one operation writes; may be this one */
+    void *data;      /* NULL while the gradient has no memory */
+    bool fresh;      /* nothing was added to the gradient yet, and it was not cleared */
 };
 
 /* A parameter and its place in its unit's row. */
@@ -68,7 +71,10 @@ cs_range cs_unit_gap(const cs_unit_entry *entry); /* elements of the unit's row 
 /* Points every param's value and grad (its own and its loans' in this unit) into whole rows; NULL: absent. */
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void cs_unit_attach_grads(cs_unit *unit, float *row);
+bool cs_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
 void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* the gradients that grow (cs_param_grows) */
+/* Whether the entry's gradient grows, and nothing was added to it yet. */
+bool cs_unit_is_fresh(const cs_unit_entry *entry);
 /* Refreshes the unit's loans from their lenders' present values and grads. */
 void cs_unit_refresh_loans(cs_unit *unit);
 

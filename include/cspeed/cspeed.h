@@ -307,7 +307,8 @@ typedef struct {
 
 typedef struct cs_growth cs_growth;
 /* A named parameter. value and grad have data while the unit is in use, and NULL outside. grad is fp32
- * and is added to, never overwritten. Weight decay applies to matrices and not to vectors, unless declare sets
+ * and is added to, never overwritten; where cs_param_grows was called its data is always NULL, and cs_param_grow gives
+ * the gradient. Weight decay applies to matrices and not to vectors, unless declare sets
  * decay otherwise (DeepSpeed decays all). */
 typedef struct {
     const char *name;
