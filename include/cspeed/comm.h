@@ -30,8 +30,9 @@ typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
  * "auto"). "auto" is the first that fits, and for device memory nccl where every rank has it and a GPU of its own.
  * heap_bytes bounds what cs_comm_alloc may hand out; on the host that is address space, and touched pages alone cost
  * memory; 0: as much as the machine has. Blocks until all ranks have come; after `timeout_seconds` (0: 600) CS_NO_PEER
- * names the missing ranks. Collectives run on the calling thread. The device outlives the comm; one that is not far is
- * as NULL. */
+ * names the missing ranks. Collectives run on the calling thread. Either every rank gives a device or none does, and the
+ * devices outlive the comm. CS_DISAGREE where some ranks' devices have memory of their own (GPUs) and others' do not;
+ * where none does, collectives are as without a device. */
 typedef struct {
     const char *kind;
     size_t heap_bytes;
