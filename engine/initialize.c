@@ -81,14 +81,6 @@ static cs_status open_world(cs_engine *engine)
     return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
 
-/* All ranks use the largest multiple, so that a unit's row has one length even if ranks have different devices. */
-static void lay_out(cs_engine *engine)
-{
-    int64_t multiple = cs_device_row_multiple(cs_device_kind(engine->device));
-    cs_comm_all_reduce(engine->comm, &multiple, 1, CS_I64, CS_MAX);
-    cs_model_lay_out(engine->model, multiple);
-}
-
 static void say_padding(const cs_memory *memory)
 {
     if (memory->rows_zero > 0)
@@ -189,7 +181,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
     CS_TRY(cs_bf16_products_agree(engine));
-    lay_out(engine);
+    cs_model_lay_out(engine->model, cs_device_row_multiple(cs_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;

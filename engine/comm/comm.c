@@ -43,15 +43,39 @@ size_t cs_comm_heap_wish(const cs_comm_settings *settings)
     return (size_t)cs_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
-static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings)
+/* The memory of a GPU moves by other calls than the host's, so ranks on CPUs and on GPUs cannot share a world. Every
+ * rank sees the same answers, and fails with the same sentence. `device` NULL: nothing is compared. Collective. */
+static cs_status compare_devices(cs_comm *comm, const cs_device *device)
+{
+    int size = comm->world.size, other = 0;
+    unsigned char mine = device && cs_device_has_own_memory(device);
+    unsigned char *all = device && size > 1 ? calloc((size_t)size, 1) : NULL;
+    if (!device || size == 1)
+        return CS_OK;
+    if (!all)
+        return cs_fail(CS_NO_MEMORY, "no memory for the devices of %d ranks", size);
+    comm->transport->all_gather(comm, all, &mine, sizeof mine, CS_U8);
+    while (other < size && all[other] == all[0])
+        other++;
+    bool first = all[0];
+    free(all);
+    if (other == size)
+        return CS_OK;
+    return cs_fail(CS_DISAGREE,
+                   "rank 0 computes on a %s and rank %d on a %s: all ranks of a run need the same kind of device; "
+                   "set cspeed.device, or leave out hosts that have no GPU",
+                   first ? "GPU" : "CPU", other, first ? "CPU" : "GPU");
+}
+
+static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, const cs_device *device)
 {
     cs_comm_settings host = *settings;
     host.device = NULL;
-    if (!settings->device)
-        return comm->transport->open(comm, settings);
-    host.heap_bytes = 1; /* no memory is allocated from it */
+    if (settings->device)
+        host.heap_bytes = 1; /* no memory is allocated from it */
     CS_TRY(comm->transport->open(comm, &host));
-    return cs_farside_open(comm, settings);
+    CS_TRY(compare_devices(comm, device));
+    return settings->device ? cs_farside_open(comm, settings) : CS_OK;
 }
 
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
@@ -71,7 +95,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     made->transport = transport;
     made->world = *world;
     atomic_flag_clear(&made->busy);
-    cs_status status = open_sides(made, &own);
+    cs_status status = open_sides(made, &own, settings->device);
     if (status != CS_OK) {
         cs_comm_close(made);
         return status;

@@ -128,21 +128,32 @@ void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)
 
 void cs_unit_attach_grads(cs_unit *unit, float *row)
 {
-    for (int i = 0; i < unit->entry_count; i++)
-        unit->entries[i]->param.grad.data = row ? row + unit->entries[i]->offset : NULL;
+    for (int i = 0; i < unit->entry_count; i++) {
+        cs_unit_entry *entry = unit->entries[i];
+        float *grad = row ? row + entry->offset : NULL;
+        entry->growth.data = grad;
+        entry->param.grad.data = entry->param.growth ? NULL : grad;
+    }
+}
+
+bool cs_unit_has_grads(const cs_unit *unit)
+{
+    return unit->entry_count > 0 && unit->entries[0]->growth.data;
 }
 
 void cs_param_grows(cs_param *param, cs_param *with)
 {
-    param->growth = &((cs_unit_entry *)with)->growth;
+    param->growth = &((cs_unit_entry *)param)->growth;
+    param->growth->with = &((cs_unit_entry *)with)->growth;
 }
 
 cs_tensor cs_param_grow(cs_param *param)
 {
     cs_tensor grad = param->grad;
     if (param->growth) {
-        grad.fresh = param->growth->fresh;
-        param->growth->fresh = false;
+        grad.data = param->growth->data;
+        grad.fresh = param->growth->with->fresh;
+        param->growth->with->fresh = false;
     }
     return grad;
 }
@@ -151,7 +162,12 @@ void cs_unit_set_fresh(cs_unit *unit, bool fresh)
 {
     for (int i = 0; i < unit->entry_count; i++)
         if (unit->entries[i]->param.growth)
-            unit->entries[i]->param.growth->fresh = fresh;
+            unit->entries[i]->param.growth->with->fresh = fresh;
+}
+
+bool cs_unit_is_fresh(const cs_unit_entry *entry)
+{
+    return entry->param.growth && entry->param.growth->with->fresh;
 }
 
 void cs_unit_refresh_loans(cs_unit *unit)

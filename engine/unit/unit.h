@@ -14,10 +14,12 @@
 
 enum { CS_UNIT_LENDERS = 4 };
 
-/* Whether a gradient, or several that one operation writes together, is fresh: nothing was added to it yet and it
- * was not cleared, so the next operation sets it. */
+/* The gradient of a parameter for which cs_param_grows was called. cs_param.grad has no data then: an operation that is
+ * given that gradient, which may not have been cleared, ends the run instead of adding to undefined numbers. */
 struct cs_growth {
-    bool fresh;
+    cs_growth *with; /* holds `fresh` for all gradients that one operation writes; may be this one */
+    void *data;      /* NULL while the gradient has no memory */
+    bool fresh;      /* nothing was added to the gradient yet, and it was not cleared */
 };
 
 /* A parameter and its position in the unit's row. */
@@ -70,7 +72,10 @@ cs_range cs_unit_gap(const cs_unit_entry *entry); /* the elements of the gap beh
  * absent. */
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void cs_unit_attach_grads(cs_unit *unit, float *row);
+bool cs_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
 void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* for the gradients that grow (cs_param_grows) */
+/* Whether the entry's gradient grows, and nothing was added to it yet. */
+bool cs_unit_is_fresh(const cs_unit_entry *entry);
 /* Copies the lenders' present value and grad pointers to the parameters that this unit borrows. */
 void cs_unit_refresh_loans(cs_unit *unit);
 

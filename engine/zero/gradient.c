@@ -35,8 +35,8 @@ static void end_row(const cs_shard *shard)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const cs_unit_entry *entry = shard->unit->entries[i];
-        if (entry->param.growth && entry->param.growth->fresh)
-            clear(shard, entry->param.grad.data, 0, entry->count);
+        if (cs_unit_is_fresh(entry))
+            clear(shard, entry->growth.data, 0, entry->count);
     }
     cs_unit_set_fresh(shard->unit, false);
 }
@@ -53,7 +53,7 @@ void cs_gradient_open(cs_shard *shard, cs_micro micro)
         begun = false;
         if (!cs_part_dry(shard) && cs_pool_after(shard->grad_row).stream)
             cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_pool_after(shard->grad_row));
-    } else if (shard->unit->entries && shard->unit->entries[0]->param.grad.data) {
+    } else if (cs_unit_has_grads(shard->unit)) {
         return;
     }
     cs_unit_attach_grads(shard->unit, whole);

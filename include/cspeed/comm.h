@@ -65,7 +65,9 @@ typedef struct {
      * space only; a page costs memory once it is written. */
     size_t heap_bytes;
     double timeout_seconds; /* how long cs_comm_open waits for the other ranks; 0: 600 */
-    cs_device *device; /* a GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory */
+    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank gives
+     * a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
+    cs_device *device;
 } cs_comm_settings;
 
 /* Blocks until all ranks have called it. CS_NO_PEER after the timeout, with a sentence that names the missing ranks.

@@ -333,7 +333,7 @@ typedef struct {
 
 typedef struct cs_growth cs_growth;
 /* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise. Operations add to
- * grad, which is fp32. */
+ * grad, which is fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
 typedef struct {
     const char *name;
     cs_init init;

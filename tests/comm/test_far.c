@@ -313,6 +313,33 @@ START_TEST(nccl_needs_a_module_that_has_it)
 }
 END_TEST
 
+/* Rank 1 has the CPU's memory, rank 0 another. */
+static int mix_devices(void *argument)
+{
+    const char *rank = getenv("RANK");
+    bool near = rank && strcmp(rank, "1") == 0;
+    cs_device *device = near ? NULL : distant_open();
+    cs_comm *comm = NULL;
+    if (near)
+        SHOULD(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
+    cs_status status = open_world(&comm, argument, device);
+    EXPECT(status == CS_DISAGREE, "status %d", (int)status);
+    EXPECT(strstr(cs_error(), "rank 0 computes on a GPU and rank 1 on a CPU"), "\"%s\"", cs_error());
+    if (near)
+        cs_device_close(device);
+    else
+        distant_close(device);
+    return 0;
+}
+
+START_TEST(ranks_on_cpus_and_gpus_do_not_mix)
+{
+    place where[] = { { "auto", 0 }, { "shm", 0 }, { "tcp", 0 }, { "auto", 1 } };
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(cs_spawn(2, mix_devices, &where[i]) == CS_OK, "%s: %s", where[i].kind, cs_error());
+}
+END_TEST
+
 static int lose_one(void *argument)
 {
     cs_device *device = distant_open();
@@ -336,4 +363,4 @@ START_TEST(a_lost_rank_ends_the_others)
 END_TEST
 
 SUITE_MAIN("far", collectives_are_the_tree, large_vectors_are_the_tree, messages_arrive, heap_is_the_devices,
-           nccl_needs_a_module_that_has_it, a_lost_rank_ends_the_others)
+           nccl_needs_a_module_that_has_it, ranks_on_cpus_and_gpus_do_not_mix, a_lost_rank_ends_the_others)

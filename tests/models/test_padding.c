@@ -156,4 +156,85 @@ START_TEST(what_is_saved_has_no_padding)
 }
 END_TEST
 
-SUITE_MAIN_APART("padding", padding_stays_zero, what_is_saved_has_no_padding)
+/* ---- several ranks: the padding is cut like the rest of its row ---- */
+
+enum { WORLD = 2, SHARED_STEPS = 2 };
+
+typedef struct {
+    run_spec spec;
+    double loss[SHARED_STEPS], norm[SHARED_STEPS];
+    int64_t seen[WORLD], nonzero[WORLD]; /* of each rank: elements of its share of the padding, bytes that are not 0 */
+} share;
+
+static void look_at_share(share *s, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
+{
+    cs_precision types = engine->zero.precision;
+    cs_range own = cs_range_overlap(cs_unit_gap(entry), shard->part);
+    int64_t count = cs_range_length(own), *nonzero = &s->nonzero[cs_rank(engine)];
+    if (count == 0)
+        return;
+    s->seen[cs_rank(engine)] += count;
+    *nonzero += nonzero_bytes(engine, cs_part_home(shard, own.from), count, types.values);
+    *nonzero += nonzero_bytes(engine, cs_part_master(shard, own.from), count, types.masters);
+    *nonzero += nonzero_bytes(engine, cs_part_sum(shard, own.from), count, types.sums);
+    for (int slot = 0; slot < engine->zero.optimizer.slots; slot++)
+        *nonzero += nonzero_bytes(engine, cs_part_slot(shard, slot, own.from), count, types.slots);
+}
+
+static int train_share(void *argument)
+{
+    share *s = argument;
+    cs_engine *engine = run_open(&s->spec, NULL);
+    for (int step = 0; step < SHARED_STEPS; step++) {
+        run_step(engine, &s->spec);
+        s->loss[step] = cs_last_step(engine).loss;
+        s->norm[step] = cs_last_step(engine).grad_norm;
+    }
+    cs_walk_settle(engine);
+    for (int i = 0; i < engine->model->count; i++)
+        for (int at = 0; at < engine->model->units[i]->entry_count; at++)
+            look_at_share(s, engine, engine->shards[i], engine->model->units[i]->entries[at]);
+    cs_destroy(engine);
+    return 0;
+}
+
+/* Stages give the same bits only where nothing is rounded between micro-batches; `alike` says so. */
+static void check_share(const char *precision, const char *model, const char *optimizer, const char *more, bool alike)
+{
+    share *all = run_share(4 * sizeof *all);
+    for (int stage = 0; stage < 4; stage++) {
+        share *s = &all[stage];
+        s->spec = (run_spec){ .world = WORLD,
+                              .stage = stage,
+                              .steps = SHARED_STEPS,
+                              .micro = 1,
+                              .accumulation = alike ? 1 : 2,
+                              .precision = precision,
+                              .prefetch = 1,
+                              .set = { "cspeed.device=cuda", optimizer, model, more } };
+        run_ranks(WORLD, train_share, s);
+        ck_assert_msg(s->seen[0] + s->seen[1] > 0, "%s: no padding", optimizer);
+        ck_assert_msg(s->nonzero[0] + s->nonzero[1] == 0, "%s, stage %d, %s: %lld bytes of the padding are not zero",
+                      optimizer, stage, precision, (long long)(s->nonzero[0] + s->nonzero[1]));
+        for (int step = 0; alike && step < SHARED_STEPS; step++)
+            ck_assert_msg(s->loss[step] == all->loss[step] && s->norm[step] == all->norm[step],
+                          "%s, %s, step %d: stage 0 has loss %.17g and norm %.17g, stage %d has %.17g and %.17g",
+                          optimizer, precision, step + 1, all->loss[step], all->norm[step], stage, s->loss[step],
+                          s->norm[step]);
+    }
+    run_unshare(all, 4 * sizeof *all);
+}
+
+START_TEST(padding_stays_zero_in_shares)
+{
+    const char *tied = "cspeed.model.vocab_size=61", *none = "cspeed.nan_patience=5";
+    if (!near_emulated("padding in shares"))
+        return;
+    check_share("fp16", UNTIED, OPTIMIZER("Lamb", "\"weight_decay\": 0.1"), none, true);
+    check_share("bf16", tied, OPTIMIZER("Muon", "\"weight_decay\": 0.1"), none, true);
+    check_share("bf16", UNTIED, OPTIMIZER("AdamW", "\"weight_decay\": 0.1"),
+                "data_types={\"grad_accum_dtype\": \"bf16\"}", false);
+}
+END_TEST
+
+SUITE_MAIN_APART("padding", padding_stays_zero, padding_stays_zero_in_shares, what_is_saved_has_no_padding)

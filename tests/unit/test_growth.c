@@ -45,6 +45,8 @@ static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
     parts *self = cs_unit_self(unit, sizeof *self);
     cs_tensor ones = cs_pass_make(pass, CS_F32, cs_rows(dy), WIDTH);
     cs_op_fill(cs_pass_stream(pass), ones, 1);
+    ck_assert_msg(!self->weight->grad.data && !self->idle->grad.data && self->plain->grad.data,
+                  "a gradient that was not cleared is there for operations that add to it");
     for (int i = 0; i < self->uses; i++)
         cs_op_matmul_grad_weight(cs_pass_stream(pass), cs_param_grow(self->weight), (cs_tensor){ 0 }, ones, ones,
                                  CS_IN_OUT);
