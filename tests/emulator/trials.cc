@@ -104,13 +104,13 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
             cs_tensor_copy(tile + (i * 2 + part) * 8, i < 16 ? a + (i * 2 + part) * 8 : b + ((i - 16) * 2 + part) * 8,
                            true);
         }
-    cs_tensor_close();
+    cs_tensor_commit();
     cs_tensor_wait<0>();
     __syncthreads();
     int lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
     uint32_t rows[4], columns[4];
     cs_tensor_load(rows, tile + row * 16 + half_of_row);
-    cs_tensor_load_turned(columns, tile + 256 + row * 16 + half_of_row);
+    cs_tensor_load_transposed(columns, tile + 256 + row * 16 + half_of_row);
     float low[4] = {}, high[4] = {};
     cs_tensor_multiply<bf16>(low, rows, columns[0], columns[1]);
     cs_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);

@@ -76,7 +76,7 @@ __global__ void copy_behind(int *out, bool meet)
 {
     int *tile = (int *)cs_shared_memory();
     cs_tensor_copy(tile + 4 * threadIdx.x, out + 4 * (threadIdx.x % 16), true);
-    cs_tensor_close();
+    cs_tensor_commit();
     if (!meet)
         __syncthreads();
     cs_tensor_wait<0>();

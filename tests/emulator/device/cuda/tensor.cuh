@@ -75,9 +75,9 @@ inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HE
     emulator_tile_load(tiles, row, false, "cs_tensor_load", file, line);
 }
 
-inline void cs_tensor_load_turned(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+inline void cs_tensor_load_transposed(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
 {
-    emulator_tile_load(tiles, row, true, "cs_tensor_load_turned", file, line);
+    emulator_tile_load(tiles, row, true, "cs_tensor_load_transposed", file, line);
 }
 
 template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
@@ -99,7 +99,7 @@ inline void cs_tensor_copy(void *shared, const void *global, bool there)
     emulator_copy_begin(shared, global, there);
 }
 
-inline void cs_tensor_close()
+inline void cs_tensor_commit()
 {
     emulator_copy_close();
 }
