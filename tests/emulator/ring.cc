@@ -1,5 +1,5 @@
-/* ring.cc - collectives and messages between processes of one host, a piece at a time; sums in order of ranks, in fp32.
- */
+/* ring.cc - collectives and messages between processes of one host through shared memory, in pieces. Reductions add
+ * in the order of ranks, in fp32. */
 #include "shadow.h"
 #include "ring.h"
 
@@ -26,7 +26,7 @@ std::string ring_make()
     return sized ? name : "";
 }
 
-/* The last to come takes the name away. */
+/* Opens the segment; the last rank removes its name. */
 bool ring_join(ring *ring)
 {
     int file = shm_open(ring->name.c_str(), O_RDWR, 0600);
@@ -76,7 +76,7 @@ bool ring_connect(ring *ring, const ring_call &call)
     return !ring->aborted;
 }
 
-/* ---- meeting ---- */
+/* ---- barrier ---- */
 
 static bool meet(ring *ring)
 {
@@ -94,7 +94,7 @@ static bool meet(ring *ring)
 
 static const char *const names[] = { "all-reduce", "reduce-scatter", "all-gather", "broadcast", "send", "receive" };
 
-/* All ranks call the same. */
+/* Checks that all ranks make the same call. */
 static bool agree(ring *ring, const ring_call &call)
 {
     ring->shared->seat[ring->rank].call = call;
@@ -123,7 +123,7 @@ static size_t bytes_of(ncclDataType_t type)
     return bytes[type];
 }
 
-/* Whole numbers wrap, as NCCL's do. */
+/* Integer sums wrap around, as NCCL's do. */
 template <typename T> static T wrapped_sum(T a, T b)
 {
     if constexpr (std::is_integral_v<T>)
@@ -199,7 +199,7 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 
 /* ---- collectives ---- */
 
-/* Shows [from, from + bytes) of all who have something, lets `use` look, and goes on when all have looked. */
+/* Publishes [from, from + bytes) of each rank that has data, calls `use`, and returns when all ranks have used it. */
 template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
 {
     if (from)
@@ -258,7 +258,7 @@ static void broadcast(ring *ring, const ring_call &call)
     });
 }
 
-/* ---- messages: each goes on as far as the other side lets it ---- */
+/* ---- point-to-point messages: each proceeds as far as the buffer allows ---- */
 
 struct message {
     ring_call call;

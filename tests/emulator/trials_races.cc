@@ -1,5 +1,5 @@
-/* trials_races.cc - small programs for the instrumented module's own test. Each fault comes as a pair: the kernel or
- * the program with the fault, which must be found, and its corrected twin, in which nothing may be found. */
+/* trials_races.cc - programs for the test of the race detector. Each fault is a pair: a kernel or program with the
+ * fault, which must be reported, and its corrected version, for which nothing may be reported. */
 #include "traffic.h"
 #include "trials.h"
 
@@ -16,7 +16,7 @@ template <typename T> static T *new_memory(size_t count)
     return memory;
 }
 
-/* Runs a kernel with memory for a number a thread, and whether it is the corrected one. */
+/* Runs a kernel with memory for one number per thread; corrected: the version without the fault. */
 template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int *, bool), bool corrected)
 {
     cs_launch(nullptr, (cs_shape{ blocks, threads, 1024 }), kernel, new_memory<int>(blocks * threads), corrected);
@@ -48,7 +48,7 @@ __global__ void pass_on_in_warp(int *out, bool meet)
     out[threadIdx.x] = seats[(threadIdx.x + 1) % 32];
 }
 
-/* The second round's writes meet the first round's reads. */
+/* The writes of the second round race with the reads of the first. */
 __global__ void write_again(int *out, bool meet)
 {
     CS_SHARED int seats[64];
@@ -71,7 +71,7 @@ __global__ void pass_on_in_device_memory(int *out, bool meet)
     out[threadIdx.x] += next;
 }
 
-/* A copy in the background into what another thread reads in the meantime. */
+/* An asynchronous copy writes what another thread reads meanwhile. */
 __global__ void copy_behind(int *out, bool meet)
 {
     int *tile = (int *)cs_shared_memory();
@@ -166,7 +166,7 @@ struct two_streams {
     }
 };
 
-/* The streams run in the order that is right by chance. */
+/* The emulator runs the streams in the right order by chance; the missing wait must be found nevertheless. */
 static bool read_in_other_stream(bool waits)
 {
     two_streams streams;
@@ -180,7 +180,7 @@ static bool read_in_other_stream(bool waits)
     return true;
 }
 
-/* Two streams read, and one of them writes then: the other's read is forgotten by who knows only the last. */
+/* Two streams read, then one of them writes. A detector that stores only the last reader misses the race. */
 static bool write_after_readers(bool waits)
 {
     two_streams streams;
@@ -235,7 +235,7 @@ static bool graph_has_edge(bool waits)
 
 enum { ROW = 1024 };
 
-/* The sum of a row; read again for its mean's sake, or kept in registers. */
+/* Subtracts the mean of a row, which is read twice, or kept in registers in between. */
 __global__ void center(float *y, const float *x, bool kept)
 {
     CS_SHARED float seats[8];

@@ -1,7 +1,7 @@
-/* emulator_language.h - what kernels are written in: qualifiers, the thread's place, meetings of a block and of a warp,
- * atomics, intrinsics.
+/* emulator_language.h - the CUDA language extensions that kernels use: qualifiers, thread indices, synchronization of
+ * blocks and warps, atomics, intrinsics.
  *
- * A thread runs on until it must meet others; one thread of all runs at a time, so that atomics are plain. */
+ * A thread runs until it must wait for others. Only one thread runs at a time, so atomics are plain operations. */
 #ifndef CS_EMULATOR_LANGUAGE_H
 #define CS_EMULATOR_LANGUAGE_H
 
@@ -19,10 +19,10 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* The thread that runs. */
+/* The running thread. */
 struct emulator_thread {
     uint3 index;
-    unsigned number; /* in its block */
+    unsigned number; /* index in its block */
 };
 extern emulator_thread *emulator_self;
 extern uint3 blockIdx;
@@ -32,22 +32,23 @@ constexpr int warpSize = 32;
 
 unsigned char *cs_shared_memory(); /* the block's dynamic shared memory */
 
-/* ---- what the instrumented module sees (tests/emulator/shadow.h) ---- */
+/* ---- hooks of the instrumented module (tests/emulator/shadow.h) ---- */
 
 enum emulator_access { EMULATOR_READ, EMULATOR_WRITE, EMULATOR_ATOMIC };
 
-/* The thread that runs accesses memory. */
+/* Notes an access to memory by the running thread. */
 void emulator_saw(const void *memory, size_t bytes, emulator_access access);
 
-/* Of functions whose accesses are the emulator's own. */
+/* Attribute of functions whose memory accesses are not instrumented, because they belong to the emulator. */
 #define CS_EMULATOR_UNSEEN __attribute__((no_sanitize("thread")))
 
-/* ---- meetings ---- */
+/* ---- synchronization ---- */
 
-/* Waits for the whole block; returns the sum of what its threads brought. */
+/* Waits for all threads of the block; returns the sum of their arguments. */
 unsigned emulator_meet_block(unsigned brought, const char *file, int line);
 
-/* Waits for the whole warp; returns what each lane brought, EMULATOR_SEAT bytes apart, valid until the lane's next. */
+/* Waits for all lanes of the warp; returns the data of the lanes, EMULATOR_SEAT bytes apart, valid until this lane's
+ * next warp-wide call. */
 enum { EMULATOR_SEAT = 64 };
 const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
                                         const char *file, int line);
@@ -346,7 +347,7 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     return out;
 }
 
-/* ---- arithmetic: what ends in _rn is not fused with its neighbours ---- */
+/* ---- arithmetic: functions that end in _rn are not fused into multiply-adds ---- */
 
 template <typename T> T emulator_alone(T x)
 {

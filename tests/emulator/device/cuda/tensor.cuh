@@ -1,7 +1,7 @@
-/* tensor.cuh - of the emulator: the instructions of engine/device/cuda/tensor.cuh, which says what they are, by plain
- * loops over what the lanes of a warp bring.
+/* tensor.cuh - emulated tensor-core instructions: the functions of engine/device/cuda/tensor.cuh, which documents
+ * them, as loops over the data of a warp's lanes.
  *
- * A copy in the background is done when it must be: until its group is waited for, what it writes is NaN. */
+ * An asynchronous copy happens as late as possible: until its group is waited for, its target is NaN. */
 #ifndef CS_DEVICE_TENSOR_CUH
 #define CS_DEVICE_TENSOR_CUH
 
@@ -43,7 +43,7 @@ CS_EMULATOR_UNSEEN inline void cs_tensor_multiply(float (&c)[4], const uint32_t 
     }
 }
 
-/* Element (row, column) of tile `tile` from the row that lane tile * 8 + row named. */
+/* Element (row, column) of a tile, whose row is at the address that lane tile * 8 + row passed. */
 CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row,
                                                          unsigned column)
 {
