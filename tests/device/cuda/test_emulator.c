@@ -1,6 +1,6 @@
-/* test_emulator.c - the emulated GPU's own promises: streams are lazy, the host cannot touch device memory, and what is
- * wrong in a kernel ends the program with a sentence; the instrumented module finds data races and shared memory that
- * is read uninitialised. The kernels are the modules' (tests/emulator/trials*.cc). */
+/* test_emulator.c - tests of the CUDA emulator itself: streams are lazy, the host cannot access device memory, a
+ * fault in a kernel aborts with a message; the instrumented module finds data races and reads of uninitialised
+ * shared memory. The kernels are part of the modules (tests/emulator/trials*.cc). */
 #include "suite.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static bool find(const char *path, const char *name)
         printf("skipped: %s was not built\n", path);
         return false;
     }
-    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* this program has nothing of the engine */
+    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* this program does not link the engine */
     ck_assert_msg(module != NULL, "%s", dlerror());
     trials = dlsym(module, name);
     ck_assert_ptr_nonnull(trials);
@@ -39,7 +39,7 @@ static bool find_race_trials(void)
     return find(CS_BIN "/libcspeed_cuda_emulated_instrumented.so", "emulator_race_trials");
 }
 
-/* What a child that runs trial() says before it dies; "" when it does not die. */
+/* Runs trial() in a child and returns its message before it aborts; "" if it does not abort. */
 static const char *last_words(void (*trial)(void))
 {
     static char said[4096];
@@ -108,7 +108,7 @@ START_TEST(what_is_wrong_ends_the_program)
 }
 END_TEST
 
-/* Each in a process of its own, which must not die: nothing is found in it. */
+/* Each trial runs in a child process, which must not abort: nothing may be reported. */
 START_TEST(what_is_ordered_and_set_is_not_reported)
 {
     for (int i = 0; find_race_trials() && i < trials->right_count; i++) {
