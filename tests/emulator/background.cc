@@ -44,7 +44,7 @@ void emulator_copy_begin(void *shared, const void *global, bool there)
     mine().back().push_back({ (unsigned char *)shared, there ? (const unsigned char *)global : nullptr });
 }
 
-void emulator_copy_close()
+void emulator_copy_commit()
 {
     mine().emplace_back();
 }

@@ -44,7 +44,7 @@ struct warp {
     unsigned meeting;                        /* index of the exchange buffer in use, 0 or 1 */
     const char *what, *file;
     int line;
-    alignas(64) unsigned char seats[2][WARP][EMULATOR_SEAT];
+    alignas(64) unsigned char slots[2][WARP][EMULATOR_SLOT];
 };
 
 /* Places a variable outside .bss, where the instrumented module expects static shared memory. */
@@ -272,7 +272,7 @@ static void run_threads()
 
 /* ---- synchronization ---- */
 
-unsigned emulator_meet_block(unsigned brought, const char *file, int line)
+unsigned emulator_exchange_block(unsigned brought, const char *file, int line)
 {
     thread *self = (thread *)emulator_self;
     unsigned mine = meeting;
@@ -289,8 +289,8 @@ unsigned emulator_meet_block(unsigned brought, const char *file, int line)
     return gathered[mine % 2];
 }
 
-const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
-                                        const char *file, int line)
+const unsigned char *emulator_exchange_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
+                                            const char *file, int line)
 {
     thread *self = (thread *)emulator_self;
     warp *mine = &warps[self->number / WARP];
@@ -308,7 +308,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
     mine->file = file;
     mine->line = line;
     if (bytes)
-        memcpy(mine->seats[row][lane], brought, bytes);
+        memcpy(mine->slots[row][lane], brought, bytes);
     mine->arrived |= 1u << lane;
     if (mine->arrived == mine->present) {
         mine->arrived = 0;
@@ -318,7 +318,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
     } else {
         leave(self);
     }
-    return mine->seats[row][0];
+    return mine->slots[row][0];
 }
 
 /* ---- blocks ---- */

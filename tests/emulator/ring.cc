@@ -58,8 +58,8 @@ ring::~ring()
 static bool connect_message(ring *ring, const ring_call &call)
 {
     bool sends = call.kind == RING_SEND;
-    ring_seat *seats = ring->shared->seat;
-    ring_letter *letter = sends ? &seats[ring->rank].to[call.rank] : &seats[call.rank].to[ring->rank];
+    ring_slot *slots = ring->shared->slot;
+    ring_mailbox *letter = sends ? &slots[ring->rank].to[call.rank] : &slots[call.rank].to[ring->rank];
     (sends ? letter->sender : letter->receiver) = true;
     while (!(sends ? letter->receiver : letter->sender) && !ring->aborted)
         emulator_pause();
@@ -80,9 +80,9 @@ bool ring_connect(ring *ring, const ring_call &call)
 
 static bool meet(ring *ring)
 {
-    uint64_t mine = ++ring->shared->seat[ring->rank].arrived;
+    uint64_t mine = ++ring->shared->slot[ring->rank].arrived;
     for (int rank = 0; rank < ring->size; rank++) {
-        for (int turns = 0; ring->shared->seat[rank].arrived < mine; turns++) {
+        for (int turns = 0; ring->shared->slot[rank].arrived < mine; turns++) {
             if (ring->aborted)
                 return false;
             if (turns > 100)
@@ -97,11 +97,11 @@ static const char *const names[] = { "all-reduce", "reduce-scatter", "all-gather
 /* Checks that all ranks make the same call. */
 static bool agree(ring *ring, const ring_call &call)
 {
-    ring->shared->seat[ring->rank].call = call;
+    ring->shared->slot[ring->rank].call = call;
     if (!meet(ring))
         return false;
     for (int rank = 0; rank < ring->size; rank++) {
-        const ring_call &other = ring->shared->seat[rank].call;
+        const ring_call &other = ring->shared->slot[rank].call;
         if (other.kind != call.kind || other.count != call.count || other.type != call.type || other.op != call.op ||
             other.rank != call.rank)
             emulator_fatal("rank %d calls NCCL's %s of %zu elements of type %d while rank %d calls its %s of %zu of "
@@ -162,7 +162,7 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 {
     std::vector<const char *> from;
     for (int rank = 0; rank < ring->size; rank++)
-        from.push_back(ring->shared->seat[rank].data);
+        from.push_back(ring->shared->slot[rank].data);
     switch (call.type) {
     case ncclInt8:
         join<int8_t, int8_t>(out, from, count, call.op);
@@ -203,7 +203,7 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
 {
     if (from)
-        memcpy(ring->shared->seat[ring->rank].data, from, bytes);
+        memcpy(ring->shared->slot[ring->rank].data, from, bytes);
     if (!meet(ring))
         return false;
     use();
@@ -245,7 +245,7 @@ static void all_gather(ring *ring, const ring_call &call)
     by_pieces(part, [&](size_t at, size_t bytes) {
         return show(ring, (const char *)call.in + at, bytes, [&] {
             for (int rank = 0; rank < ring->size; rank++)
-                memcpy((char *)call.out + (size_t)rank * part + at, ring->shared->seat[rank].data, bytes);
+                memcpy((char *)call.out + (size_t)rank * part + at, ring->shared->slot[rank].data, bytes);
         });
     });
 }
@@ -254,7 +254,7 @@ static void broadcast(ring *ring, const ring_call &call)
 {
     by_pieces(call.count * bytes_of(call.type), [&](size_t at, size_t bytes) {
         return show(ring, ring->rank == call.rank ? (const char *)call.in + at : nullptr, bytes,
-                    [&] { memcpy((char *)call.out + at, ring->shared->seat[call.rank].data, bytes); });
+                    [&] { memcpy((char *)call.out + at, ring->shared->slot[call.rank].data, bytes); });
     });
 }
 
@@ -268,9 +268,9 @@ struct message {
 static bool move_on(ring *ring, message &it)
 {
     bool sends = it.call.kind == RING_SEND;
-    ring_seat *seats = ring->shared->seat;
-    ring_letter *letter = sends ? &seats[ring->rank].to[it.call.rank] : &seats[it.call.rank].to[ring->rank];
-    size_t left = it.bytes - it.moved, piece = left < (size_t)RING_LETTER ? left : (size_t)RING_LETTER;
+    ring_slot *slots = ring->shared->slot;
+    ring_mailbox *letter = sends ? &slots[ring->rank].to[it.call.rank] : &slots[it.call.rank].to[ring->rank];
+    size_t left = it.bytes - it.moved, piece = left < (size_t)RING_MAILBOX ? left : (size_t)RING_MAILBOX;
     if (left == 0 || (letter->written == letter->read) != sends)
         return false;
     if (sends) {

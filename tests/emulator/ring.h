@@ -6,7 +6,7 @@
 #include <nccl.h>
 #include <string>
 
-enum { RING_RANKS = 32, RING_PIECE = 1 << 20, RING_LETTER = 1 << 16 };
+enum { RING_RANKS = 32, RING_PIECE = 1 << 20, RING_MAILBOX = 1 << 16 };
 
 enum ring_kind { RING_ALL_REDUCE, RING_REDUCE_SCATTER, RING_ALL_GATHER, RING_BROADCAST, RING_SEND, RING_RECEIVE };
 
@@ -23,24 +23,24 @@ struct ring_call {
 };
 
 /* A buffer for messages from one rank to another. */
-struct ring_letter {
+struct ring_mailbox {
     std::atomic<bool> sender, receiver; /* whether that side has connected */
     std::atomic<uint64_t> written, read;
-    char data[RING_LETTER];
+    char data[RING_MAILBOX];
 };
 
 /* The part of the segment that one rank writes. */
-struct ring_seat {
+struct ring_slot {
     std::atomic<uint64_t> arrived; /* number of barriers at which the rank has arrived */
     ring_call call;
     char data[RING_PIECE];
-    ring_letter to[RING_RANKS];
+    ring_mailbox to[RING_RANKS];
 };
 
 struct ring_segment {
     std::atomic<int> joined;
     std::atomic<int> connected[RING_SEND]; /* number of connected ranks, by kind of collective */
-    ring_seat seat[RING_RANKS];
+    ring_slot slot[RING_RANKS];
 };
 
 struct ring {

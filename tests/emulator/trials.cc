@@ -83,8 +83,8 @@ static bool events_bring_order()
 
 __global__ void sum_block(int *sum)
 {
-    CS_SHARED int seats[8];
-    int all = cs_block_sum((int)threadIdx.x, seats);
+    CS_SHARED int slots[8];
+    int all = cs_block_sum((int)threadIdx.x, slots);
     if (threadIdx.x == 77)
         sum[blockIdx.x] = all;
 }

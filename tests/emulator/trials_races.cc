@@ -28,34 +28,34 @@ template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int 
 /* Each thread reads what its neighbour has written. */
 __global__ void pass_on(int *out, bool meet)
 {
-    CS_SHARED int seats[64];
-    seats[threadIdx.x] = 0;
+    CS_SHARED int slots[64];
+    slots[threadIdx.x] = 0;
     __syncthreads();
-    seats[threadIdx.x] = (int)threadIdx.x;
+    slots[threadIdx.x] = (int)threadIdx.x;
     if (meet)
         __syncthreads();
-    out[threadIdx.x] = seats[(threadIdx.x + 1) % 64];
+    out[threadIdx.x] = slots[(threadIdx.x + 1) % 64];
 }
 
 __global__ void pass_on_in_warp(int *out, bool meet)
 {
-    CS_SHARED int seats[32];
-    seats[threadIdx.x] = 0;
+    CS_SHARED int slots[32];
+    slots[threadIdx.x] = 0;
     __syncwarp();
-    seats[threadIdx.x] = (int)threadIdx.x;
+    slots[threadIdx.x] = (int)threadIdx.x;
     if (meet)
         __syncwarp();
-    out[threadIdx.x] = seats[(threadIdx.x + 1) % 32];
+    out[threadIdx.x] = slots[(threadIdx.x + 1) % 32];
 }
 
 /* The writes of the second round race with the reads of the first. */
 __global__ void write_again(int *out, bool meet)
 {
-    CS_SHARED int seats[64];
+    CS_SHARED int slots[64];
     for (int round = 0; round < 2; round++) {
-        seats[threadIdx.x] = round;
+        slots[threadIdx.x] = round;
         __syncthreads();
-        out[threadIdx.x] += seats[63 - threadIdx.x];
+        out[threadIdx.x] += slots[63 - threadIdx.x];
         if (meet)
             __syncthreads();
     }
@@ -119,22 +119,22 @@ __global__ void sum_static(int *out, bool set)
 
 __global__ void read_static(int *out, bool all)
 {
-    CS_SHARED int seats[65];
-    seats[threadIdx.x] = 1;
+    CS_SHARED int slots[65];
+    slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
-        seats[64] = 1;
+        slots[64] = 1;
     __syncthreads();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = seats[threadIdx.x + 1];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = slots[threadIdx.x + 1];
 }
 
 __global__ void read_dynamic(int *out, bool all)
 {
-    int *seats = (int *)cs_shared_memory();
-    seats[threadIdx.x] = 1;
+    int *slots = (int *)cs_shared_memory();
+    slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
-        seats[64] = 1;
+        slots[64] = 1;
     __syncthreads();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = seats[threadIdx.x + 1];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = slots[threadIdx.x + 1];
 }
 
 /* ---- between streams ---- */
@@ -238,11 +238,11 @@ enum { ROW = 1024 };
 /* Subtracts the mean of a row, which is read twice, or kept in registers in between. */
 __global__ void center(float *y, const float *x, bool kept)
 {
-    CS_SHARED float seats[8];
+    CS_SHARED float slots[8];
     float mine[ROW / 256], sum = 0;
     for (int i = 0; i < ROW / 256; i++)
         sum += mine[i] = x[(int)threadIdx.x + 256 * i];
-    sum = cs_block_sum(sum, seats);
+    sum = cs_block_sum(sum, slots);
     for (int i = 0; i < ROW / 256; i++)
         y[(int)threadIdx.x + 256 * i] = (kept ? mine[i] : x[(int)threadIdx.x + 256 * i]) - sum / ROW;
 }

@@ -45,39 +45,39 @@ void emulator_saw(const void *memory, size_t bytes, emulator_access access);
 /* ---- synchronization ---- */
 
 /* Waits for all threads of the block; returns the sum of their arguments. */
-unsigned emulator_meet_block(unsigned brought, const char *file, int line);
+unsigned emulator_exchange_block(unsigned brought, const char *file, int line);
 
-/* Waits for all lanes of the warp; returns the data of the lanes, EMULATOR_SEAT bytes apart, valid until this lane's
+/* Waits for all lanes of the warp; returns the data of the lanes, EMULATOR_SLOT bytes apart, valid until this lane's
  * next warp-wide call. */
-enum { EMULATOR_SEAT = 64 };
-const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
-                                        const char *file, int line);
+enum { EMULATOR_SLOT = 64 };
+const unsigned char *emulator_exchange_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
+                                            const char *file, int line);
 
 #define CS_EMULATOR_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 inline void __syncthreads(CS_EMULATOR_HERE)
 {
-    emulator_meet_block(0, file, line);
+    emulator_exchange_block(0, file, line);
 }
 
 inline int __syncthreads_count(int predicate, CS_EMULATOR_HERE)
 {
-    return (int)emulator_meet_block(predicate != 0, file, line);
+    return (int)emulator_exchange_block(predicate != 0, file, line);
 }
 
 inline int __syncthreads_or(int predicate, CS_EMULATOR_HERE)
 {
-    return emulator_meet_block(predicate != 0, file, line) != 0;
+    return emulator_exchange_block(predicate != 0, file, line) != 0;
 }
 
 inline int __syncthreads_and(int predicate, CS_EMULATOR_HERE)
 {
-    return emulator_meet_block(predicate == 0, file, line) == 0;
+    return emulator_exchange_block(predicate == 0, file, line) == 0;
 }
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, CS_EMULATOR_HERE)
 {
-    emulator_meet_warp("__syncwarp", mask, nullptr, 0, file, line);
+    emulator_exchange_warp("__syncwarp", mask, nullptr, 0, file, line);
 }
 
 inline unsigned emulator_lane()
@@ -89,11 +89,11 @@ template <typename T>
 CS_EMULATOR_UNSEEN T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid,
                                    const char *file, int line)
 {
-    static_assert(sizeof(T) <= EMULATOR_SEAT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
-    const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
+    static_assert(sizeof(T) <= EMULATOR_SLOT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
+    const unsigned char *slots = emulator_exchange_warp(what, mask, &value, sizeof value, file, line);
     T taken = value;
     if (valid)
-        memcpy((void *)&taken, seats + (size_t)lane * EMULATOR_SEAT, sizeof taken);
+        memcpy((void *)&taken, slots + (size_t)lane * EMULATOR_SLOT, sizeof taken);
     return taken;
 }
 
@@ -127,10 +127,10 @@ template <typename T> T __shfl_down_sync(unsigned mask, T value, unsigned apart,
 CS_EMULATOR_UNSEEN inline unsigned __ballot_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
 {
     unsigned char mine = predicate != 0;
-    const unsigned char *seats = emulator_meet_warp("__ballot_sync", mask, &mine, 1, file, line);
+    const unsigned char *slots = emulator_exchange_warp("__ballot_sync", mask, &mine, 1, file, line);
     unsigned bits = 0;
     for (unsigned lane = 0; lane < 32; lane++)
-        bits |= (unsigned)seats[lane * EMULATOR_SEAT] << lane;
+        bits |= (unsigned)slots[lane * EMULATOR_SLOT] << lane;
     return bits;
 }
 
@@ -146,20 +146,20 @@ inline int __all_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
 
 template <typename T> unsigned __match_any_sync(unsigned mask, T value, CS_EMULATOR_HERE)
 {
-    const unsigned char *seats = emulator_meet_warp("__match_any_sync", mask, &value, sizeof value, file, line);
+    const unsigned char *slots = emulator_exchange_warp("__match_any_sync", mask, &value, sizeof value, file, line);
     unsigned bits = 0;
     for (unsigned lane = 0; lane < 32; lane++)
-        bits |= (unsigned)(memcmp(seats + lane * EMULATOR_SEAT, &value, sizeof value) == 0) << lane;
+        bits |= (unsigned)(memcmp(slots + lane * EMULATOR_SLOT, &value, sizeof value) == 0) << lane;
     return bits;
 }
 
 template <typename T, typename Join>
 CS_EMULATOR_UNSEEN T emulator_reduce(const char *what, unsigned mask, T value, Join join, const char *file, int line)
 {
-    const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
+    const unsigned char *slots = emulator_exchange_warp(what, mask, &value, sizeof value, file, line);
     T all = 0, one;
     for (unsigned lane = 0; lane < 32; lane++) {
-        memcpy(&one, seats + lane * EMULATOR_SEAT, sizeof one);
+        memcpy(&one, slots + lane * EMULATOR_SLOT, sizeof one);
         all = lane ? join(all, one) : one;
     }
     return all;
