@@ -25,7 +25,7 @@ static cs_device *open_cuda(void)
 }
 
 /* Runs part() in a child process. Returns its exit code, or minus the signal that ended it; said gets its stderr. */
-static int run_apart(void (*part)(void), char *said, size_t room)
+static int run_in_child(void (*part)(void), char *said, size_t room)
 {
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
@@ -48,7 +48,7 @@ static int run_apart(void (*part)(void), char *said, size_t room)
 
 /* ---- without a GPU ---- */
 
-START_TEST(a_machine_without_a_driver_is_told)
+START_TEST(a_missing_driver_is_reported)
 {
     const char *module = CS_BIN "/libcspeed_cuda.so", *before = getenv("CSPEED_CUDA_MODULE");
     char *kept = before ? strdup(before) : NULL;
@@ -78,7 +78,7 @@ START_TEST(a_machine_without_a_driver_is_told)
 }
 END_TEST
 
-START_TEST(all_gpus_hidden_is_told)
+START_TEST(hidden_gpus_are_reported)
 {
     cs_device *device;
     if (!near_emulated("hidden"))
@@ -99,13 +99,13 @@ static void open_again(void)
     open_cuda();
 }
 
-START_TEST(a_device_opened_before_a_fork_is_told)
+START_TEST(a_device_opened_before_a_fork_is_reported)
 {
     char said[1024];
     if (!near_emulated("fork"))
         return;
     cs_device *device = open_cuda();
-    ck_assert_int_eq(run_apart(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_int_eq(run_in_child(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "CUDA cannot be used in this process: it was forked from one that had used CUDA"), "%s",
                   said);
     cs_device_close(device);
@@ -176,12 +176,12 @@ static void ask_too_much(void)
     cs_device_alloc(open_cuda(), (size_t)1 << 40);
 }
 
-START_TEST(too_much_memory_ends_with_a_sentence)
+START_TEST(out_of_memory_is_a_fatal_error)
 {
     char said[4096];
     if (!near_emulated("too much"))
         return;
-    ck_assert_int_eq(run_apart(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
+    ck_assert_int_eq(run_in_child(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
     ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
 }
 END_TEST
@@ -200,12 +200,12 @@ static void embed_a_wrong_token(void)
     cs_stream_sync(stream);
 }
 
-START_TEST(a_wrong_token_is_told_with_file_and_line)
+START_TEST(a_wrong_token_is_reported_with_file_and_line)
 {
     char said[4096];
     if (!near_emulated("a wrong token"))
         return;
-    ck_assert_int_eq(run_apart(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_int_eq(run_in_child(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
     ck_assert_msg(strstr(said, "device-side assert triggered (cudaErrorAssert)"), "it said: %s", said);
 }
@@ -214,7 +214,7 @@ END_TEST
 /* ---- streams ---- */
 
 /* A stream waits for a copy in the other one through an event that the ring has overwritten many times. */
-START_TEST(an_old_event_is_still_waited_for)
+START_TEST(an_overwritten_event_is_still_waited_for)
 {
     enum { COUNT = 1000, LATER = 5000 };
     int32_t host[COUNT], back[COUNT];
@@ -261,7 +261,7 @@ END_TEST
 /* ---- sums ---- */
 
 /* Two sums into one result, in both streams, whose kernels may run concurrently. */
-START_TEST(sums_are_added_to_where_they_lie)
+START_TEST(concurrent_sums_are_added)
 {
     enum { SUMS = 3, COUNT = 100 };
     float host[COUNT];
@@ -310,7 +310,7 @@ static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
 
 /* The first use of a shape tries several algorithms; the result must be added to only once. The third of the emulator's
  * algorithms gives different bits and must never be chosen. */
-START_TEST(gradients_are_added_to_once_and_always_alike)
+START_TEST(tuning_adds_gradients_once_with_the_same_bits)
 {
     enum { N = 24, K = 80, M = 64 }; /* a result large enough that algorithms are tried */
     if (!near_emulated("gradients"))
@@ -402,7 +402,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
         near_free(out[0][t]), near_free(out[1][t]);
 }
 
-START_TEST(gelu_goes_with_its_product)
+START_TEST(gelu_is_fused_with_its_product)
 {
     if (!near_emulated("gelu"))
         return;
@@ -443,7 +443,7 @@ START_TEST(workspace_settles_after_the_first_use)
 END_TEST
 
 /* TF32 keeps 10 bits of the factors' mantissas; without it all bits are used. */
-START_TEST(tf32_is_taken_where_it_is_asked_for)
+START_TEST(tf32_is_used_if_requested)
 {
     enum { N = 32 };
     if (!near_emulated("tf32"))
@@ -472,7 +472,7 @@ START_TEST(tf32_is_taken_where_it_is_asked_for)
 END_TEST
 
 /* The message comes before any allocation; it lists what needs how much memory, and what would help. */
-START_TEST(a_run_that_does_not_fit_is_told_why)
+START_TEST(a_run_that_does_not_fit_is_explained)
 {
     static const char *const config =
         "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
@@ -495,11 +495,10 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 }
 END_TEST
 
-SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told,
-                 a_device_opened_before_a_fork_is_told, it_opens_and_describes_itself,
-                 memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
-                 a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
-                 calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie,
-                 gradients_are_added_to_once_and_always_alike, small_narrow_results_run_by_the_first_algorithm,
-                 gelu_goes_with_its_product, workspace_settles_after_the_first_use, tf32_is_taken_where_it_is_asked_for,
-                 a_run_that_does_not_fit_is_told_why)
+SUITE_MAIN_APART("cuda", a_missing_driver_is_reported, hidden_gpus_are_reported,
+                 a_device_opened_before_a_fork_is_reported, it_opens_and_describes_itself,
+                 memory_is_zeroed_aligned_and_counted, out_of_memory_is_a_fatal_error,
+                 a_wrong_token_is_reported_with_file_and_line, an_overwritten_event_is_still_waited_for,
+                 calls_and_tasks_run_at_once, concurrent_sums_are_added, tuning_adds_gradients_once_with_the_same_bits,
+                 small_narrow_results_run_by_the_first_algorithm, gelu_is_fused_with_its_product,
+                 workspace_settles_after_the_first_use, tf32_is_used_if_requested, a_run_that_does_not_fit_is_explained)

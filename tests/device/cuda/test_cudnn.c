@@ -189,7 +189,7 @@ START_TEST(graphs_compute_attention)
 END_TEST
 
 /* A sample with one document masks nothing, but runs by the engine's own kernels. */
-START_TEST(either_way_goes_on_from_the_other)
+START_TEST(both_implementations_are_interchangeable)
 {
     attention_case given = { .B = 2, .T = 70, .queries = 4, .keys = 2, .D = 64, .documents = 1 };
     if (!enter(FAKE))
@@ -210,7 +210,7 @@ START_TEST(either_way_goes_on_from_the_other)
 }
 END_TEST
 
-START_TEST(the_rest_stays)
+START_TEST(other_shapes_run_by_own_kernels)
 {
     static const struct {
         attention_case is;
@@ -238,7 +238,7 @@ START_TEST(the_rest_stays)
 END_TEST
 
 /* Rows not aligned to 16 bytes run by the engine's own kernels. */
-START_TEST(what_is_not_aligned_stays)
+START_TEST(unaligned_rows_run_by_own_kernels)
 {
     if (!enter(FAKE))
         return;
@@ -271,7 +271,7 @@ static void check_without(const char *cudnn, int forwards, int backwards, int T)
     leave();
 }
 
-START_TEST(own_kernels_serve_where_cudnn_does_not)
+START_TEST(without_cudnn_own_kernels_run)
 {
     check_without("libcudnn.so.none", 0, 0, 40);
     check_without(CS_BIN "/libcspeed_cuda_emulated.so", 0, 0, 40); /* a library, but not cuDNN */
@@ -355,7 +355,7 @@ END_TEST
 
 /* One key head of one sample with 512 rows: the gradients of the scores of its two query heads are 1 MiB, their dk
  * and dv 256 KiB, and the tensors 0.8 MB. */
-START_TEST(what_does_not_fit_stays)
+START_TEST(too_large_a_workspace_runs_by_own_kernels)
 {
     setenv("CSPEED_EMULATOR_MEMORY", "1600000", 1);
     check_without(FAKE, 1, 0, 512);
@@ -366,7 +366,7 @@ START_TEST(what_does_not_fit_stays)
 END_TEST
 
 /* A shape that an old cuDNN does not run is logged once, in one line. */
-START_TEST(a_plan_that_fails_is_told_once)
+START_TEST(a_failed_plan_is_logged_once)
 {
     char said[4096] = "", *place = NULL;
     FILE *log = tmpfile();
@@ -392,6 +392,7 @@ START_TEST(a_plan_that_fails_is_told_once)
 }
 END_TEST
 
-SUITE_MAIN_APART("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
-                 what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not, pieces_have_the_bits_of_the_whole,
-                 what_does_not_fit_stays, a_plan_that_fails_is_told_once)
+SUITE_MAIN_APART("cudnn", graphs_compute_attention, both_implementations_are_interchangeable,
+                 other_shapes_run_by_own_kernels, unaligned_rows_run_by_own_kernels, without_cudnn_own_kernels_run,
+                 pieces_have_the_bits_of_the_whole, too_large_a_workspace_runs_by_own_kernels,
+                 a_failed_plan_is_logged_once)

@@ -144,7 +144,7 @@ static kernel kernel_of(const cs_cudnn_plan *plan)
 
 /* Checks the size of pieces with at most 2 GiB of workspace, and that a piece uses the same kernel as the whole
  * attention, hence computes the same bits. */
-START_TEST(what_is_large_is_planned_in_pieces)
+START_TEST(large_attentions_are_planned_in_pieces)
 {
     static const struct {
         cs_cudnn_shape whole;
@@ -181,7 +181,7 @@ START_TEST(what_is_large_is_planned_in_pieces)
 END_TEST
 
 /* The workspace of deterministic backward grows with the square of the length. */
-START_TEST(a_workspace_has_an_end)
+START_TEST(workspace_is_limited)
 {
     cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };
     cs_cudnn_plan plan;
@@ -195,4 +195,4 @@ START_TEST(a_workspace_has_an_end)
 }
 END_TEST
 
-SUITE_MAIN("cudnn_plans", attention_has_plans, what_is_large_is_planned_in_pieces, a_workspace_has_an_end)
+SUITE_MAIN("cudnn_plans", attention_has_plans, large_attentions_are_planned_in_pieces, workspace_is_limited)

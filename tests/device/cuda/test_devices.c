@@ -300,7 +300,7 @@ START_TEST(scales_and_skipped_steps_are_the_cpus)
 }
 END_TEST
 
-START_TEST(whether_numbers_are_asked_for_moves_no_bit)
+START_TEST(reading_metrics_changes_no_bit)
 {
     if (!near_emulated("asking"))
         return;
@@ -323,7 +323,7 @@ static void check_waits(const char *what, int number, const watched *seen, int m
 /* In each step the host waits once, for the verdict of the previous step: not in forward or backward, and not
  * between micro-batches of a step. With several micro-batches, forward also waits until the buffer of the
  * micro-batch before the previous one is free. An optimizer that computes directions reads numbers in its update. */
-START_TEST(a_step_waits_for_the_one_before_alone)
+START_TEST(a_step_waits_only_for_the_previous_one)
 {
     enum { WARM = 4 };
     if (!near_emulated("waits") || !near_counts())
@@ -384,6 +384,5 @@ START_TEST(an_odd_vocabulary_leaves_products_aligned)
 END_TEST
 
 SUITE_MAIN_APART("devices", an_odd_vocabulary_leaves_products_aligned, scales_and_skipped_steps_are_the_cpus,
-                 whether_numbers_are_asked_for_moves_no_bit, a_step_waits_for_the_one_before_alone,
-                 stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding,
-                 losses_are_the_cpus)
+                 reading_metrics_changes_no_bit, a_step_waits_only_for_the_previous_one, stages_and_runs_alike_in_fp32,
+                 stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)

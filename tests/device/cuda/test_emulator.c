@@ -40,7 +40,7 @@ static bool find_race_trials(void)
 }
 
 /* Runs trial() in a child and returns its message before it aborts; "" if it does not abort. */
-static const char *last_words(void (*trial)(void))
+static const char *fatal_message(void (*trial)(void))
 {
     static char said[4096];
     int ends[2], status;
@@ -84,7 +84,7 @@ START_TEST(streams_run_when_something_waits)
 }
 END_TEST
 
-START_TEST(what_is_captured_runs_as_a_graph)
+START_TEST(captured_work_runs_as_a_graph)
 {
     for (int i = 0; find_trials() && i < trials->graph_count; i++)
         ck_assert_msg(trials->graphs[i].holds(), "%s", trials->graphs[i].name);
@@ -95,13 +95,13 @@ static void check_wrong(void)
 {
     for (int i = 0; i < trials->wrong_count; i++) {
         const emulator_wrong *wrong = &trials->wrong[i];
-        const char *said = last_words(wrong->run);
+        const char *said = fatal_message(wrong->run);
         ck_assert_msg(said[0] && (strstr(said, wrong->says) || strstr(said, "AddressSanitizer")), "%s: said \"%s\"",
                       wrong->name, said);
     }
 }
 
-START_TEST(what_is_wrong_ends_the_program)
+START_TEST(faults_are_fatal)
 {
     if (find_trials())
         check_wrong();
@@ -109,11 +109,11 @@ START_TEST(what_is_wrong_ends_the_program)
 END_TEST
 
 /* Each trial runs in a child process, which must not abort: nothing may be reported. */
-START_TEST(what_is_ordered_and_set_is_not_reported)
+START_TEST(correct_programs_are_not_reported)
 {
     for (int i = 0; find_race_trials() && i < trials->right_count; i++) {
         held = trials->right[i].holds;
-        const char *said = last_words(hold);
+        const char *said = fatal_message(hold);
         ck_assert_msg(!said[0], "%s: said \"%s\"", trials->right[i].name, said);
     }
 }
@@ -126,6 +126,5 @@ START_TEST(races_and_uninitialised_memory_are_found)
 }
 END_TEST
 
-SUITE_MAIN_APART("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
-                 what_is_wrong_ends_the_program, what_is_ordered_and_set_is_not_reported,
-                 races_and_uninitialised_memory_are_found)
+SUITE_MAIN_APART("emulator", streams_run_when_something_waits, captured_work_runs_as_a_graph, faults_are_fatal,
+                 correct_programs_are_not_reported, races_and_uninitialised_memory_are_found)

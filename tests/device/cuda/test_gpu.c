@@ -35,7 +35,7 @@ static void check_names(const char *path, const char *const *names)
     free(table);
 }
 
-START_TEST(all_of_it_is_rehearsed)
+START_TEST(all_parts_run_on_the_emulator)
 {
     static const char *const correctness[] = { "smoke-gpt2\t0",
                                                "flash\t0",
@@ -81,7 +81,7 @@ END_TEST
 
 /* A training fails and a test takes too long: neither stops later steps, and the table shows both with their last
  * output. */
-START_TEST(failed_steps_are_told)
+START_TEST(failed_steps_are_reported)
 {
     if (!near_emulated("the proof on a GPU that fails"))
         return;
@@ -114,4 +114,4 @@ START_TEST(failed_steps_are_told)
 }
 END_TEST
 
-SUITE_MAIN("gpu", failed_steps_are_told, all_of_it_is_rehearsed)
+SUITE_MAIN("gpu", failed_steps_are_reported, all_parts_run_on_the_emulator)

@@ -102,7 +102,7 @@ static float see(cs_stream *stream, float *pinned)
 }
 
 /* Work outside of the graph runs before or after it, in both streams. */
-START_TEST(it_has_its_place_in_both_streams)
+START_TEST(a_graph_is_ordered_in_both_streams)
 {
     if (!open_emulated("a graph's place"))
         return;
@@ -121,7 +121,7 @@ START_TEST(it_has_its_place_in_both_streams)
 END_TEST
 
 /* The host waits for an event recorded inside the graph; the work before it must be complete. */
-START_TEST(an_event_inside_stands_for_its_end)
+START_TEST(an_event_inside_waits_for_the_end_of_the_graph)
 {
     if (!open_emulated("events of a graph"))
         return;
@@ -144,7 +144,7 @@ START_TEST(an_event_inside_stands_for_its_end)
 }
 END_TEST
 
-START_TEST(keys_that_are_too_many_run_as_ever)
+START_TEST(too_many_keys_run_without_graphs)
 {
     if (!open_emulated("many graphs"))
         return;
@@ -162,7 +162,7 @@ START_TEST(keys_that_are_too_many_run_as_ever)
 END_TEST
 
 /* A workspace that grows moves; a graph must not keep its old address. */
-START_TEST(it_is_captured_anew_when_workspace_grows)
+START_TEST(a_graph_is_captured_again_when_workspace_grows)
 {
     enum { ROWS = 512, WIDE = 64 };
     if (!open_emulated("workspace of a graph"))
@@ -246,7 +246,7 @@ static void commit(size_t fault)
 }
 
 /* Runs a fault in a child and returns its message; "" if it does not abort. */
-static const char *last_words(size_t fault)
+static const char *fatal_message(size_t fault)
 {
     static char said[4096];
     int ends[2], status;
@@ -272,17 +272,17 @@ static const char *last_words(size_t fault)
     return WEXITSTATUS(status) ? said : "";
 }
 
-START_TEST(what_it_cannot_do_ends_with_a_sentence)
+START_TEST(unsupported_calls_are_fatal)
 {
     if (!near_emulated("a graph's faults"))
         return;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const char *said = last_words(i);
+        const char *said = fatal_message(i);
         ck_assert_msg(strstr(said, faults[i].says) && strstr(said, "cspeed.cuda_graphs"), "fault %zu: \"%s\"", i, said);
     }
 }
 END_TEST
 
-SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams,
-                 an_event_inside_stands_for_its_end, keys_that_are_too_many_run_as_ever,
-                 it_is_captured_anew_when_workspace_grows, what_it_cannot_do_ends_with_a_sentence)
+SUITE_MAIN_APART("graph", the_third_time_is_one_launch, a_graph_is_ordered_in_both_streams,
+                 an_event_inside_waits_for_the_end_of_the_graph, too_many_keys_run_without_graphs,
+                 a_graph_is_captured_again_when_workspace_grows, unsupported_calls_are_fatal)

@@ -165,7 +165,7 @@ static void compare_all(const course *courses, size_t count, const char *where)
     "\"max_difficulty\": 12, \"schedule_type\": \"fixed_linear\", \"schedule_config\": { "                             \
     "\"total_curriculum_step\": 4, \"difficulty_step\": 4 } },"
 
-START_TEST(alone_the_bits_are_the_same)
+START_TEST(one_rank_has_the_same_bits)
 {
     static const course courses[] = {
         { .spec = { .world = 1, .stage = 0, .precision = "fp32", .set = { "cspeed.async_save=true" } },
@@ -187,7 +187,7 @@ START_TEST(alone_the_bits_are_the_same)
 }
 END_TEST
 
-START_TEST(over_nccl_the_bits_are_the_same)
+START_TEST(nccl_ranks_have_the_same_bits)
 {
     static const course courses[] = {
         { .spec = { .world = 2, .stage = 0, .precision = "bf16", .accumulation = 3, .dropout = 0.1 }, .asked = true },
@@ -221,7 +221,7 @@ static uint64_t graphs_of(const char *more, int world, int step)
 
 /* No graphs are used where the host waits: the profiler waits for each unit, comms_logger for each collective, and
  * ranks that share a GPU for data that goes through the host. */
-START_TEST(what_waits_runs_as_ever)
+START_TEST(features_that_wait_run_without_graphs)
 {
     if (!near_emulated("graphs left out") || !near_counts())
         return;
@@ -253,7 +253,7 @@ static int update_again(void *argument)
 }
 
 /* The number of launches does not depend on the number of tensors of a unit. */
-START_TEST(an_update_is_a_launch_a_unit_and_group)
+START_TEST(an_update_is_one_launch_per_unit_and_group)
 {
     static const struct {
         const char *optimizer, *groups;
@@ -317,5 +317,5 @@ START_TEST(a_lost_rank_ends_the_other)
 }
 END_TEST
 
-SUITE_MAIN_APART("graphs", an_update_is_a_launch_a_unit_and_group, what_waits_runs_as_ever, a_lost_rank_ends_the_other,
-                 alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)
+SUITE_MAIN_APART("graphs", an_update_is_one_launch_per_unit_and_group, features_that_wait_run_without_graphs,
+                 a_lost_rank_ends_the_other, one_rank_has_the_same_bits, nccl_ranks_have_the_same_bits)

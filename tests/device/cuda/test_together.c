@@ -198,16 +198,16 @@ static const course courses[] = {
     { .spec = { .stage = 3, .prefetch = 2, .more = PROFILED }, .saved = true },
 };
 
-START_TEST(alone_nothing_moves_a_bit)
+START_TEST(one_rank_has_the_same_bits)
 {
     compare_all("together alone", 1, courses, sizeof courses / sizeof *courses);
 }
 END_TEST
 
-START_TEST(over_nccl_nothing_moves_a_bit)
+START_TEST(nccl_ranks_have_the_same_bits)
 {
     compare_all("together over NCCL", 2, courses, sizeof courses / sizeof *courses);
 }
 END_TEST
 
-SUITE_MAIN_APART("together", alone_nothing_moves_a_bit, over_nccl_nothing_moves_a_bit)
+SUITE_MAIN_APART("together", one_rank_has_the_same_bits, nccl_ranks_have_the_same_bits)
