@@ -1,4 +1,4 @@
-/* background.cc - copies to shared memory that go on in the background: done when their group is waited for. */
+/* background.cc - asynchronous copies to shared memory (cp.async), executed when their group is waited for. */
 #include "emulator.h"
 
 #include "device/cuda/tensor.cuh"
@@ -12,7 +12,7 @@ struct copy {
     const unsigned char *from; /* NULL: zeros */
 };
 
-/* A thread's groups, the oldest first; the last is still open. */
+/* Groups of copies by thread, the oldest first; the last one is still open. */
 static std::vector<std::deque<std::vector<copy>>> groups(EMULATOR_BLOCK_THREADS);
 
 static std::deque<std::vector<copy>> &mine()
@@ -44,7 +44,7 @@ void emulator_copy_begin(void *shared, const void *global, bool there)
     mine().back().push_back({ (unsigned char *)shared, there ? (const unsigned char *)global : nullptr });
 }
 
-void emulator_copy_close()
+void emulator_copy_commit()
 {
     mine().emplace_back();
 }

@@ -1,8 +1,9 @@
-/* blas.cc - cuBLASLt as plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
+/* blas.cc - emulated cuBLASLt by plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in
+ * fp32.
  *
- * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of
- * the three algorithms after it the first two give the same bits and the third sums from the end, so that who relies on
- * one algorithm's bits and runs another is seen. */
+ * It refuses what cuBLASLt refuses. The first answer of the heuristic is an algorithm that does not run, as its
+ * state says. Of the next three algorithms, two give the same bits and the third adds in the reverse order, so that
+ * tests find code that relies on the bits of one algorithm and runs another. */
 #include "shadow.h"
 
 #include <cublasLt.h>
@@ -25,7 +26,7 @@ struct cublasLtMatmulDescOpaque {
     uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     void *bias = nullptr, *pre = nullptr;
     int64_t pre_ld = 0;
-    int32_t bias_type = -1, pre_type = -1; /* -1: d's */
+    int32_t bias_type = -1, pre_type = -1; /* -1: the type of d */
 };
 
 struct cublasLtMatrixLayoutOpaque {
@@ -39,7 +40,7 @@ struct cublasLtPreferenceOpaque {
     uint64_t workspace = 0;
 };
 
-/* A product as it was when it was asked for. */
+/* A copy of a product's arguments at the time of the call. */
 struct product {
     cublasLtMatmulDescOpaque how;
     cublasLtMatrixLayoutOpaque a_layout, b_layout, c_layout, d_layout;
@@ -81,7 +82,7 @@ static void store(void *base, int64_t at, cudaDataType_t type, float value)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- validation ---- */
 
 static bool is_type(int type)
 {
@@ -109,7 +110,7 @@ static bool same_shape(const cublasLtMatrixLayoutOpaque &c, const cublasLtMatrix
     return c.rows == d.rows && c.columns == d.columns && c.type == d.type && c.batch == d.batch;
 }
 
-/* Types that go together: both factors of one, the result of that or fp32. */
+/* Whether the types are supported: both factors of one type, the result of that type or fp32. */
 static bool types_fit(const product &p)
 {
     cudaDataType_t from = p.a_layout.type, to = p.d_layout.type;
@@ -174,7 +175,7 @@ static void use_matrix(const char *what, const void *base, const cublasLtMatrixL
     }
 }
 
-/* To 10 bits of mantissa, as tensor cores take fp32 in TF32. */
+/* Rounds to TF32, 10 bits of mantissa, as tensor cores do. */
 static float round_tf32(float value)
 {
     uint32_t bits;
@@ -185,7 +186,7 @@ static float round_tf32(float value)
     return value;
 }
 
-/* op(x) with the outer width of the result contiguous: (inner, outer). */
+/* op(x) as an (inner, outer) array, whose outer dimension is contiguous. */
 static std::vector<float> pack(const char *base, const cublasLtMatrixLayoutOpaque &x, bool by_columns)
 {
     std::vector<float> packed((size_t)(x.rows * x.columns));
@@ -208,7 +209,7 @@ static float gelu_slope(float x)
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
 }
 
-/* `pre` is GELU's input: written forward, read backward. */
+/* Applies the epilogue to one element. pre is GELU's input: an output in forward, an input in backward. */
 static float finish(const product &p, float value, int64_t row, int64_t column)
 {
     cudaDataType_t type = p.d_layout.type;
@@ -270,7 +271,7 @@ static void multiply_one(const product &p, int64_t number)
         store(p.how.bias, row, p.d_layout.type, gathered[(size_t)row]);
 }
 
-/* Of the bias, or of its gradient; and of GELU's input. */
+/* Notes the memory accesses to the bias or its gradient, and to GELU's input. */
 static void touch_epilogue(const product &p)
 {
     const auto &how = p.how;

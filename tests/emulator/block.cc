@@ -1,7 +1,8 @@
-/* block.cc - runs a grid: its blocks one after another, a block's threads as fibers of this thread.
+/* block.cc - executes a grid: blocks one after another, the threads of a block as fibers of one host thread.
  *
- * A fiber runs until its thread must meet others, or ends; then the next of its warp goes on, then the next warp. A
- * thread that ends hands its stack to one that has not begun, so that a kernel without meetings never switches. */
+ * A fiber runs until its thread waits for others or ends; then the next thread of its warp continues, then the next
+ * warp. A thread that ends passes its stack to a thread that has not begun, so that a kernel without synchronization
+ * never switches stacks. */
 #include "shadow.h"
 #include "switch.h"
 
@@ -29,9 +30,9 @@ enum { STACK = 256 * 1024 };
 enum { WARP = 32, WARPS = EMULATOR_BLOCK_THREADS / WARP, MARGIN = 1024, MARK = 0xa5 };
 
 struct fiber {
-    void *top = nullptr; /* of the stack that was left */
+    void *top = nullptr; /* saved stack pointer */
     char *stack = nullptr;
-    void *fake = nullptr; /* the sanitizer's */
+    void *fake = nullptr; /* AddressSanitizer's fake stack */
 };
 
 struct thread : emulator_thread {
@@ -39,14 +40,14 @@ struct thread : emulator_thread {
 };
 
 struct warp {
-    uint32_t present, ready, ended, arrived; /* a bit a lane; ready: may run, and does not */
-    unsigned meeting;                        /* which of the two rows of seats            */
+    uint32_t present, ready, ended, arrived; /* one bit for each lane; ready: can run but does not run now */
+    unsigned meeting;                        /* index of the exchange buffer in use, 0 or 1 */
     const char *what, *file;
     int line;
-    alignas(64) unsigned char seats[2][WARP][EMULATOR_SEAT];
+    alignas(64) unsigned char slots[2][WARP][EMULATOR_SLOT];
 };
 
-/* Outside .bss, where the instrumented module looks for static shared memory. */
+/* Places a variable outside .bss, where the instrumented module expects static shared memory. */
 #define NOT_SHARED __attribute__((section("emulator_threads")))
 NOT_SHARED emulator_thread *emulator_self;
 NOT_SHARED uint3 blockIdx;
@@ -56,7 +57,7 @@ static std::vector<thread> threads(EMULATOR_BLOCK_THREADS);
 static std::vector<warp> warps(WARPS);
 static std::deque<fiber> fibers;
 static std::vector<fiber *> resting;
-static fiber outside; /* who runs the grid */
+static fiber outside; /* the stack that executes the grid */
 static const std::function<void()> *body;
 static const char *kernel_name;
 static unsigned thread_count, warp_count, ended, waiting, gathered[2], meeting;
@@ -118,7 +119,7 @@ extern "C" void __assertfail(const char *condition, const char *file, unsigned l
 
 /* ---- fibers ---- */
 
-/* The sanitizer wants to know where the stack that runs the grid is. */
+/* Tells AddressSanitizer that a switch is complete, and stores the bounds of the grid's stack. */
 static void arrive(void *fake)
 {
     bool first = from_outside;
@@ -136,7 +137,7 @@ static void switch_to(fiber *from, fiber *to)
     arrive(from->fake);
 }
 
-/* For good: no thread of the grid goes on. */
+/* Leaves the grid; none of its threads continues. */
 static void leave_grid()
 {
     fiber *mine = ((thread *)emulator_self)->on;
@@ -168,14 +169,14 @@ static fiber *rested()
     return last;
 }
 
-/* ---- who runs next ---- */
+/* ---- scheduling ---- */
 
 static thread *thread_of(unsigned number)
 {
     return &threads[number];
 }
 
-/* The next of mask behind `after` in the order of running, around its end; mask is not 0. */
+/* The next bit of mask after `after`, cyclically, in the order of execution; mask is not 0. */
 static unsigned next_bit(uint32_t mask, unsigned after)
 {
     uint32_t behind = reversed ? mask & ((1u << after) - 1) : mask & ~((2u << after) - 1);
@@ -198,7 +199,7 @@ static void stuck(unsigned w)
                    it.what, it.file, it.line, it.ended >> lane & 1 ? "ended" : "gone into __syncthreads");
 }
 
-/* Everybody waits at the barrier, or has ended. */
+/* Releases a barrier at which all threads wait that have not ended. */
 static void release_barrier()
 {
     for (unsigned w = 0; w < warp_count; w++)
@@ -215,7 +216,7 @@ static void release_barrier()
     shadow_barrier(warp_count);
 }
 
-/* NULL: all have ended. */
+/* The thread to run next; NULL: all have ended. */
 static thread *choose(const emulator_thread *after)
 {
     unsigned w = after->number / WARP;
@@ -233,7 +234,7 @@ static thread *choose(const emulator_thread *after)
     }
 }
 
-/* Leaves a fiber whose thread waits. */
+/* Switches from a fiber whose thread waits to the next one. */
 static void leave(thread *self)
 {
     thread *next = choose(self);
@@ -247,7 +248,7 @@ static void leave(thread *self)
     switch_to(self->on, next->on);
 }
 
-/* A fiber's life: a thread, and then another. */
+/* The function of a fiber: executes threads one after another. */
 static void run_threads()
 {
     arrive(nullptr);
@@ -269,9 +270,9 @@ static void run_threads()
     }
 }
 
-/* ---- meetings ---- */
+/* ---- synchronization ---- */
 
-unsigned emulator_meet_block(unsigned brought, const char *file, int line)
+unsigned emulator_exchange_block(unsigned brought, const char *file, int line)
 {
     thread *self = (thread *)emulator_self;
     unsigned mine = meeting;
@@ -288,8 +289,8 @@ unsigned emulator_meet_block(unsigned brought, const char *file, int line)
     return gathered[mine % 2];
 }
 
-const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
-                                        const char *file, int line)
+const unsigned char *emulator_exchange_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
+                                            const char *file, int line)
 {
     thread *self = (thread *)emulator_self;
     warp *mine = &warps[self->number / WARP];
@@ -307,7 +308,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
     mine->file = file;
     mine->line = line;
     if (bytes)
-        memcpy(mine->seats[row][lane], brought, bytes);
+        memcpy(mine->slots[row][lane], brought, bytes);
     mine->arrived |= 1u << lane;
     if (mine->arrived == mine->present) {
         mine->arrived = 0;
@@ -317,7 +318,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
     } else {
         leave(self);
     }
-    return mine->seats[row][0];
+    return mine->slots[row][0];
 }
 
 /* ---- blocks ---- */

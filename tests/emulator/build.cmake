@@ -1,5 +1,5 @@
-# libcspeed_cuda_emulated.so: the CUDA device and the NCCL transport on a fake CUDA runtime, for tests without a GPU. A
-# C++17 compiler compiles the very same sources. CSPEED_EMULATOR=OFF leaves it out.
+# libcspeed_cuda_emulated.so: the CUDA device and the NCCL transport with an emulated CUDA runtime, for tests without a GPU.
+# A C++17 compiler compiles the same sources as nvcc. CSPEED_EMULATOR=OFF leaves it out.
 include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER)
@@ -8,7 +8,7 @@ else()
   set(emulator_found OFF)
 endif()
 option(CSPEED_EMULATOR "build the emulated CUDA module, and run tests on it" ${emulator_found})
-# ThreadSanitizer does not know its fibers.
+# ThreadSanitizer does not support the emulator's fibers.
 if(NOT CSPEED_EMULATOR OR CSPEED_SANITIZE MATCHES "thread")
   message(STATUS "CUDA emulator: not built (CSPEED_EMULATOR is OFF, no C++ compiler was found, or ThreadSanitizer is on)")
   return()
@@ -26,9 +26,9 @@ target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${em
                            ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
 target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator"
                            CS_CUDNN_LIBRARY="libcudnn_emulated.so")
-# Sums and products may be fused, as nvcc does, and a load that is not aligned ends the program, as it does on a GPU.
+# Multiply-adds may be fused, as nvcc does, and an unaligned access is a fatal error, as on a GPU.
 set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
-if(CSPEED_SANITIZE) # what it adds makes -O3 compile for minutes, and run hardly faster
+if(CSPEED_SANITIZE) # with sanitizers -O3 compiles for minutes, and the code is hardly faster
   list(APPEND emulator_options -O1)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   list(APPEND emulator_options -O3)
@@ -44,9 +44,9 @@ target_compile_options(cspeed_cuda_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:$
 target_link_libraries(cspeed_cuda_emulated PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cspeed_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# libcspeed_cuda_emulated_instrumented.so: the same, where every load and store of a kernel calls a hook of races.cc.
-# Nothing is vectorised: a thread's accesses are the kernel's own. Read by
-# tests/device/cuda/test_emulator.c, test_traffic.c, and the tests that follow.
+# libcspeed_cuda_emulated_instrumented.so: the same, but every load and store of a kernel calls a hook of races.cc.
+# Vectorisation is off, so that the accesses of a thread are those of the kernel's source. Used by test_emulator.c and
+# test_traffic.c in tests/device/cuda, and by the tests below.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CSPEED_SANITIZE)
   set(instrumented cspeed_cuda_emulated_instrumented)
   file(GLOB trials CONFIGURE_DEPENDS ${emulator}/trials*.cc)
@@ -70,8 +70,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CSPEED_SANITIZE)
   target_link_options(${instrumented} PRIVATE -fsanitize=alignment)
 endif()
 
-# libcudnn_emulated.so: a fake cuDNN, which the emulated module opens where CSPEED_CUDNN names it. It works in the module's
-# streams, so it is linked to it.
+# libcudnn_emulated.so: a fake cuDNN, which the emulated module loads if CSPEED_CUDNN names it. It works in the module's
+# streams, so it is linked to the module.
 file(GLOB cudnn_sources CONFIGURE_DEPENDS ${emulator}/cudnn/*.cc)
 add_library(cudnn_emulated MODULE ${cudnn_sources})
 target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
@@ -82,7 +82,7 @@ target_link_libraries(cudnn_emulated PRIVATE $<TARGET_FILE:cspeed_cuda_emulated>
 add_dependencies(cudnn_emulated cspeed_cuda_emulated)
 set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# Tests that run on any device, on this one. tests/support/near.h says how.
+# Tests that run on any device, here on the emulated one (tests/support/near.h).
 set(on_emulator test_ops test_heads test_rope test_state test_verdict test_flash test_gpt2 test_llama test_gradients
     test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers
     test_generate)
@@ -93,13 +93,13 @@ foreach(name ${on_emulator})
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set(quick test_rope test_state test_verdict)
-if(NOT CSPEED_SANITIZE) # which makes a kernel's every access slower
+if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()
 foreach(name ${quick})
   set_property(TEST cuda_${name} PROPERTY LABELS)
 endforeach()
-# The same attention with that cuDNN.
+# The attention test again, with the fake cuDNN.
 add_test(NAME cudnn_test_flash COMMAND test_flash)
 set_tests_properties(cudnn_test_flash PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
   "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>;CSPEED_CUDNN=$<TARGET_FILE:cudnn_emulated>")
@@ -111,17 +111,17 @@ if(instrumented)
   add_dependencies(test_traffic ${instrumented})
   add_dependencies(test_races ${instrumented})
 endif()
-foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs test_together) # which open it themselves
+foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs test_together) # these tests open the device themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
-# Grids as a real GPU's processors make them.
+# Grids of the size that they have on a GPU's number of multiprocessors.
 foreach(name test_kernels test_state)
   add_test(NAME processors_${name} COMMAND ${name})
   set_tests_properties(processors_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
     "CK_FORK=no;CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
 endforeach()
-# Tests in which the instrumented module must find nothing; test_races.c is one of a training.
+# Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
   foreach(name test_state test_kernels test_rope test_ops test_flash test_graph)
     add_test(NAME races_${name} COMMAND ${name})
@@ -134,11 +134,11 @@ if(instrumented)
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()
-# Registers and shared memory of every kernel; it compiles them all three times.
+# Checks registers and shared memory of every kernel; compiles all kernels for three architectures.
 if(NOT CSPEED_SANITIZE)
   add_test(NAME test_resources COMMAND ${CMAKE_SOURCE_DIR}/.ci/kernels check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   set_tests_properties(test_resources PROPERTIES TIMEOUT 1800 LABELS slow SKIP_RETURN_CODE 77)
 endif()
-# test_gpu rehearses the proof on a GPU, for which it starts the programs of the tests above.
+# test_gpu runs .ci/gpu on the emulated module, which starts the programs of the tests above.
 set_tests_properties(test_gpu PROPERTIES LABELS slow TIMEOUT 3600)
 add_dependencies(test_gpu cspeed_cuda_emulated)

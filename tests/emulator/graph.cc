@@ -1,8 +1,10 @@
-/* graph.cc - what is captured from streams, and run again as a graph: in an order that keeps to the captured edges and
- * to nothing else. By itself that is the order of capturing; CSPEED_EMULATOR_ORDER=reverse runs what was captured first
- * as late as the edges let it, so that an edge that is missing shows.
+/* graph.cc - emulated stream capture and CUDA graphs.
  *
- * What the real runtime forbids while capturing is refused with its errors, and spoils the capture. */
+ * The nodes of a graph run in an order that obeys only the captured edges: by default the order of capture. With
+ * CSPEED_EMULATOR_ORDER=reverse a node that was captured early runs as late as the edges allow, so that a missing edge
+ * gives a wrong result.
+ *
+ * Calls that the CUDA runtime forbids during a capture return its errors and invalidate the capture. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -16,10 +18,10 @@ struct node {
 
 struct emulator_capture {
     std::vector<node> nodes;
-    std::vector<emulator_queue> members; /* the first is where it began */
+    std::vector<emulator_queue> members; /* the first one is the stream where the capture began */
     std::thread::id thread;
     bool local = false, over = false, spoilt = false;
-    std::vector<std::vector<bool>> before; /* of each node, once it has run: the nodes that come before it */
+    std::vector<std::vector<bool>> before; /* for each node that has run: the nodes that precede it */
 };
 
 struct CUgraph_st {
@@ -59,8 +61,8 @@ static cudaError_t spoil(emulator_capture &capture, cudaError_t error)
     return emulator_fail(error);
 }
 
-/* A stream that waits for a captured event takes part from then on: by a node of its own, that somebody has to wait for
- * in the end. */
+/* A stream that waits for a captured event joins the capture. The wait is a node, which must be joined to the first
+ * stream before the capture ends. */
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded)
 {
     emulator_place &own = queue->place;
@@ -123,7 +125,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return cudaSuccess;
 }
 
-/* All that `tips` come after, and they themselves. */
+/* The nodes `tips` and all nodes that precede them. */
 static std::set<size_t> reached(const emulator_capture &capture, const std::set<size_t> &tips)
 {
     std::set<size_t> all = tips;
@@ -173,7 +175,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 
 /* ---- running ---- */
 
-/* From the end: of what nothing waits for any more the first captured goes last. */
+/* The latest order, built from the end: of the nodes without remaining successors, the one captured first runs last. */
 static std::vector<size_t> latest_order(const emulator_capture &capture)
 {
     std::vector<size_t> order, open;
@@ -244,12 +246,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
     if (emulator_stream_of(stream)->place.capture)
-        return emulator_fail(cudaErrorNotSupported); /* the real one makes it a part of the other */
+        return emulator_fail(cudaErrorNotSupported); /* a real runtime makes it a part of the graph being captured */
     launched++;
     return emulator_enqueue(stream, [captured = ready->captured] { run_nodes(*captured); });
 }
 
-/* What waits in a stream runs all the same. */
+/* Launches that are already in a stream still run. */
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
     delete graph;

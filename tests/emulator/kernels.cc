@@ -1,9 +1,9 @@
-/* kernels.cc - what the emulator knows of a kernel: its name, its static shared memory, and the greatest launch of it.
+/* kernels.cc - properties of kernels: name, bytes of static shared memory, and the largest launch.
  *
- * Name and static shared memory are read from the module's symbol table, since kernels are static functions, and what
- * CS_SHARED declares is a static variable of the kernel. CSPEED_EMULATOR_LAUNCHES names a file to which a line is added
- * whenever a launch of a kernel is greater than those before it: name, threads a block, bytes of dynamic and of static
- * shared memory, with tabs between them. */
+ * Name and static shared memory are read from the module's symbol table: kernels are static functions, and CS_SHARED
+ * declares static variables of the kernel. The environment variable CSPEED_EMULATOR_LAUNCHES names a file; a line is
+ * appended whenever a launch of a kernel is larger than all before it: name, threads of a block, bytes of dynamic
+ * and of static shared memory, separated by tabs. */
 #include "emulator.h"
 
 #include <cxxabi.h>
@@ -23,10 +23,10 @@ struct symbols {
     const ElfW(Sym) *first = nullptr;
     size_t count = 0;
     const char *names = nullptr;
-    uintptr_t base = 0; /* where the module lies */
+    uintptr_t base = 0; /* load address of the module */
 };
 
-/* The file stays mapped. Without a symbol table there are none. */
+/* Reads the symbol table; empty if there is none. The file stays mapped. */
 static symbols read_symbols()
 {
     Dl_info self = {};
@@ -59,7 +59,7 @@ static const char *symbol_at(const symbols &all, const void *kernel)
     return nullptr;
 }
 
-/* The variables of _ZKERNEL are _ZZKERNELEvariable. */
+/* The bytes of a kernel's static variables: those of _ZKERNEL are named _ZZKERNELEvariable. */
 static size_t shared_of(const symbols &all, const char *kernel)
 {
     std::string prefix = std::string("_Z") + (kernel + 1) + "E";

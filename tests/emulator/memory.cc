@@ -1,8 +1,9 @@
-/* memory.cc - device memory, which the host cannot touch, and pinned memory, which it can.
+/* memory.cc - emulated device memory, which the host cannot access, and pinned host memory.
  *
- * One range of addresses is reserved; blocks are cut from it one behind another and no address is given twice, so that
- * what was freed stays forbidden. Nobody may touch the range but while something of a stream runs. New memory is full
- * of NaN; behind each block lie bytes that nobody may write. CSPEED_EMULATOR_MEMORY is how many bytes there are. */
+ * One range of addresses is reserved. Blocks are allocated from it in ascending order and no address is used twice, so
+ * that freed memory stays inaccessible. The range is accessible only while an operation of a stream runs. New memory is
+ * filled with NaN, and each block is followed by guard bytes. The environment variable CSPEED_EMULATOR_MEMORY sets the
+ * bytes of device memory. */
 #include "shadow.h"
 
 #include <map>
@@ -15,7 +16,7 @@ enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff, PAGE = 2 << 20 }
 
 static const size_t reserved = EMULATOR_RESERVED;
 static char *range;
-static size_t used, held; /* of the range; by blocks that live */
+static size_t used, held; /* bytes of the range; bytes of blocks in use */
 static int openings;
 static std::map<char *, size_t> blocks, pinned;
 static uint64_t pinned_now, pinned_max; /* bytes */
@@ -31,7 +32,7 @@ static size_t room_of(size_t bytes)
     return (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* In huge pages, where there are such: else most of the time would go into opening and shutting small ones. */
+/* Changes the protection of the range. Huge pages, where available, save most of the cost. */
 static void protect(int protection)
 {
     if (used && mprotect(range, (used + PAGE - 1) / PAGE * PAGE, protection) != 0)
@@ -84,7 +85,7 @@ void emulator_check_range(const char *what, const void *pointer, size_t bytes)
                        (const void *)start);
 }
 
-/* By bytes that no sanitizer watches. */
+/* Copies without instrumentation by sanitizers. */
 void emulator_move(void *to, const void *from, size_t bytes)
 {
 #if defined(__x86_64__)
@@ -152,7 +153,7 @@ static void check_guard(char *start, size_t bytes)
             emulator_fatal("byte %zu behind the block of %zu bytes at %p was written", i - bytes, bytes, (void *)start);
 }
 
-/* The pages that were the block's alone. */
+/* Returns the pages that only this block used to the system. */
 static void give_back(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -161,7 +162,7 @@ static void give_back(char *memory, size_t bytes)
         madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-/* The real one waits for the whole device. */
+/* Waits for the whole device, as a real runtime does. */
 cudaError_t cudaFree(void *memory)
 {
     emulator_guard guard(emulator_lock);

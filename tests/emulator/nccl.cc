@@ -1,8 +1,9 @@
-/* nccl.cc - NCCL's calls. A communicator blocks its caller: a call returns when it is in the stream, or when somebody
- * has aborted the communicator. The first call of a kind connects the ranks, and waits for all of them.
+/* nccl.cc - emulated NCCL with blocking communicators.
  *
- * Like the real NCCL it does not see that another process is gone: it waits until it is aborted. One thread may be
- * inside a communicator at a time, and nobody when it is freed; only ncclCommAbort may come beside. */
+ * A call returns when it is in the stream, or when another thread has aborted the communicator. The first call of each
+ * kind connects the ranks and waits for all of them. Like NCCL it does not detect that another process has ended: it
+ * waits until it is aborted. At most one thread may be inside a communicator, and none when it is freed; only
+ * ncclCommAbort may be called concurrently. */
 #include "emulator.h"
 #include "ring.h"
 
@@ -15,8 +16,8 @@
 struct ncclComm {
     std::shared_ptr<ring> members = std::make_shared<ring>();
     bool connected[6] = {};      /* by kind of call */
-    int inside = 0;              /* threads */
-    std::deque<ring_call> calls; /* of the group that is open */
+    int inside = 0;              /* number of threads inside a call */
+    std::deque<ring_call> calls; /* calls of the open group */
     cudaStream_t stream = nullptr;
     std::shared_ptr<int> captured = std::make_shared<int>(0); /* also held by graphs that have captured its calls */
 };
@@ -24,9 +25,9 @@ struct ncclComm {
 static thread_local int depth;
 static thread_local std::vector<ncclComm_t> grouped, aborted;
 
-/* ---- being inside ---- */
+/* ---- entering a call ---- */
 
-/* A call costs the caller CSPEED_EMULATOR_NCCL_MICROSECONDS of its time, without a sleep, as the real one does. */
+/* Spends CSPEED_EMULATOR_NCCL_MICROSECONDS of the caller's CPU time, because calls of NCCL cost that too. */
 static void spend_time()
 {
     static const char *text = getenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
@@ -49,9 +50,9 @@ struct visit {
     }
 };
 
-/* CSPEED_EMULATOR_NCCL_FAULT, "RANK CALL WHAT": what befalls that rank in its first call of that name (init, collective,
- * error, finalize). die: the process is killed; hang: the call returns when the communicator is aborted; fail: it
- * returns ncclRemoteError. */
+/* Fault injection: CSPEED_EMULATOR_NCCL_FAULT="RANK CALL FAULT" applies FAULT in that rank's first call of that name
+ * (init, collective, error, finalize). die: the process is killed; hang: the call returns when the communicator is
+ * aborted; fail: the call returns ncclRemoteError. */
 static ncclResult_t fault(const ring *members, const char *call)
 {
     const char *text = getenv("CSPEED_EMULATOR_NCCL_FAULT");
@@ -76,7 +77,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return name.empty() ? ncclSystemError : ncclSuccess;
 }
 
-/* Blocks until all ranks have come. */
+/* Blocks until all ranks have joined. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     emulator_guard guard(emulator_lock);
@@ -105,7 +106,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     return ncclSuccess;
 }
 
-/* The real one waits without end for graphs that captured its calls. */
+/* Fails where NCCL would wait forever: while graphs exist that captured the communicator's calls. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);
@@ -115,7 +116,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return fault(comm->members.get(), "finalize");
 }
 
-/* Graphs are waited for. What waits in the stream holds the members itself. */
+/* Waits for graphs. Operations in the stream keep their own reference to the members. */
 static void release(ncclComm_t comm)
 {
     if (comm->inside)
@@ -132,8 +133,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* Sets the flag at once, which lets go who waits in a call or in a kernel. The communicator is freed too, in a group at
- * its end. */
+/* Sets the flag at once, which ends waits in calls and in kernels. Also frees the communicator, inside a group at the
+ * group's end. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);
@@ -249,7 +250,7 @@ ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, n
     return give(comm, stream, { RING_RECEIVE, nullptr, data, count, type, ncclSum, from });
 }
 
-/* ---- words ---- */
+/* ---- names, versions, errors ---- */
 
 const char *ncclGetErrorString(ncclResult_t result)
 {

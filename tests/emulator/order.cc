@@ -1,9 +1,10 @@
-/* order.cc - which operations of streams come before which, by vector clocks.
+/* order.cc - the happens-before order of operations in streams, by vector clocks.
  *
- * Each stream has a clock: how many operations of every stream come before whatever is given to it next. An event keeps
- * the clock of where it was recorded; a stream that waits for it, and a host that waits for a stream or an event, take
- * that clock over; what the host gives to any stream comes after all that the host has waited for. The nodes of a graph
- * are one operation to everything outside it; among each other they are ordered by the graph's edges. */
+ * The clock of a stream is the number of operations of every stream that precede the next operation put into it. An
+ * event keeps the clock of the stream at its recording. A stream that waits for an event, and a host that waits for
+ * a stream or an event, merge that clock into theirs. An operation that the host puts into a stream comes after all
+ * operations that the host has waited for. Outside a graph all its nodes count as one operation; among each other
+ * they are ordered by the graph's edges. */
 #include "shadow.h"
 
 #include <string>
@@ -11,8 +12,8 @@
 struct operation {
     shadow_span first;
     unsigned stream;
-    uint64_t position; /* in its stream, from 1 */
-    size_t node;       /* of a graph            */
+    uint64_t position; /* index in its stream, from 1 */
+    size_t node;       /* index in its graph */
     const char *name;
 };
 
@@ -20,11 +21,11 @@ emulator_clock emulator_host_clock;
 
 static std::vector<operation> operations;
 
-/* What runs. */
+/* The running operation. */
 static struct {
     operation what;
     emulator_clock clock;
-    const std::vector<bool> *before; /* of a graph's node: the nodes that come before it */
+    const std::vector<bool> *before; /* for a node of a graph: the nodes that precede it */
 } now;
 
 void emulator_join(emulator_clock &into, const emulator_clock &from)
@@ -43,7 +44,8 @@ std::function<void()> emulator_ordered(emulator_stream &queue, std::function<voi
     queue.clock.resize(std::max(queue.clock.size(), (size_t)queue.number + 1));
     uint64_t position = ++queue.clock[queue.number];
     return [number = queue.number, position, clock = queue.clock, item = std::move(item)] {
-        auto outer = now; /* one that waits for this one's stream, or for another process */
+        auto outer =
+            now; /* the operation during which this one runs: it waits for this stream or for another process */
         now = { { 0, number, position, 0, "" }, clock, nullptr };
         shadow_operation();
         item();
@@ -73,7 +75,7 @@ void order_name(const char *name)
         operations.back().name = names.insert(name).first->c_str();
 }
 
-/* The operation that the span is of. */
+/* The operation to which a span belongs. */
 static const operation &of_span(shadow_span span)
 {
     auto after = std::upper_bound(operations.begin(), operations.end(), span,

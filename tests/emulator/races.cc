@@ -1,9 +1,10 @@
-/* races.cc - the hooks that instrumented kernels call at every load and store, and what they find: data races within a
- * block, between blocks of a launch and between operations of streams, and shared memory that is read uninitialised.
+/* races.cc - race detector: hooks that instrumented kernels call at every load and store. It finds data races within
+ * a block, between blocks of a launch and between operations of streams, and reads of uninitialised shared memory.
  *
- * A cell of shadow memory, for each byte of shared and every two of device memory, knows who wrote there last and who
- * has read there since. Two accesses are ordered when they are one thread's; when a barrier of their block is between
- * them; when both are of one warp and that has met between them; or when their operations are ordered (order.cc). */
+ * Shadow memory has a cell for each byte of shared memory and for every two bytes of device memory, which stores the
+ * last writer and the readers since. Two accesses are ordered if they are of one thread; if a barrier of their block
+ * is between them; if both are of one warp that has synchronized between them; or if their operations are ordered
+ * (order.cc). */
 #include "shadow.h"
 
 #include <string>
@@ -11,29 +12,32 @@
 
 #include "device/cuda/tensor.cuh"
 
-/* A moment: the span, the thread's number in its block, and flags. 0: never. */
+/* A moment identifies an access: the span, the thread's index in its block, and flags. 0: no access. */
 enum { FLAG_BITS = 2, SPAN_SHIFT = 12, FLAGS = 3 };
-enum { BY_LANES = 1, BY_WARPS = 2 }; /* a reader's: several lanes of that span; several warps since the barrier */
-enum { ATOMIC = 1 };                 /* a writer's */
+enum {
+    BY_LANES = 1,
+    BY_WARPS = 2
+};                   /* flags of a reader: several lanes of that span; several warps since the barrier */
+enum { ATOMIC = 1 }; /* flag of a writer */
 using moment = uint64_t;
 
 struct cell {
-    moment writer, reader, other; /* other: a reader of an operation that is not ordered with the reader's */
+    moment writer, reader, other; /* other: a reader in an operation that is not ordered with that of `reader` */
 };
 
-/* What is read and written in a 32-byte sector of device memory: by which span last. */
+/* A 32-byte sector of device memory: the spans that last read and wrote it. */
 struct sector {
     shadow_span by[2];
 };
 
 enum { GRANULE = 2, SECTOR = 32 };
 
-static shadow_span last;                                         /* that has begun */
-static shadow_span operation_first, block_first, interval_first; /* since a barrier */
+static shadow_span last;                                         /* the latest span */
+static shadow_span operation_first, block_first, interval_first; /* interval: since the last barrier */
 static shadow_span span_of[EMULATOR_BLOCK_THREADS / 32];
-static std::vector<shadow_span> blocks; /* of this launch: the first span of each */
+static std::vector<shadow_span> blocks; /* the first span of each block of this launch */
 
-extern char __bss_start[] __attribute__((visibility("hidden"))); /* where static shared memory lies */
+extern char __bss_start[] __attribute__((visibility("hidden"))); /* the range of static shared memory */
 extern char _end[] __attribute__((visibility("hidden")));
 
 template <typename T> static T *reserved(size_t count)
@@ -111,7 +115,7 @@ static const char *place_of(const void *at)
     return text;
 }
 
-/* Who it was, and what was needed between. */
+/* Describes the other access, and the synchronization that is missing. */
 static const char *culprit(moment then)
 {
     static char text[640];
@@ -149,7 +153,7 @@ template <bool shared> static inline bool unordered(moment then, moment me)
     return span >= operation_first || !order_is_before(span);
 }
 
-/* A reader of another block stays: whoever writes here is unordered with it. */
+/* Stores a reader. A reader of another block is kept, because it is not ordered with any writer of this launch. */
 template <bool shared> static inline void note_reader(cell &c, moment me)
 {
     shadow_span span = c.reader >> SPAN_SHIFT;

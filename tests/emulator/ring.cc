@@ -1,5 +1,5 @@
-/* ring.cc - collectives and messages between processes of one host, a piece at a time; sums in order of ranks, in fp32.
- */
+/* ring.cc - collectives and messages between processes of one host through shared memory, in pieces. Reductions add
+ * in the order of ranks, in fp32. */
 #include "shadow.h"
 #include "ring.h"
 
@@ -26,7 +26,7 @@ std::string ring_make()
     return sized ? name : "";
 }
 
-/* The last to come takes the name away. */
+/* Opens the segment; the last rank removes its name. */
 bool ring_join(ring *ring)
 {
     int file = shm_open(ring->name.c_str(), O_RDWR, 0600);
@@ -58,8 +58,8 @@ ring::~ring()
 static bool connect_message(ring *ring, const ring_call &call)
 {
     bool sends = call.kind == RING_SEND;
-    ring_seat *seats = ring->shared->seat;
-    ring_letter *letter = sends ? &seats[ring->rank].to[call.rank] : &seats[call.rank].to[ring->rank];
+    ring_slot *slots = ring->shared->slot;
+    ring_mailbox *letter = sends ? &slots[ring->rank].to[call.rank] : &slots[call.rank].to[ring->rank];
     (sends ? letter->sender : letter->receiver) = true;
     while (!(sends ? letter->receiver : letter->sender) && !ring->aborted)
         emulator_pause();
@@ -76,13 +76,13 @@ bool ring_connect(ring *ring, const ring_call &call)
     return !ring->aborted;
 }
 
-/* ---- meeting ---- */
+/* ---- barrier ---- */
 
 static bool meet(ring *ring)
 {
-    uint64_t mine = ++ring->shared->seat[ring->rank].arrived;
+    uint64_t mine = ++ring->shared->slot[ring->rank].arrived;
     for (int rank = 0; rank < ring->size; rank++) {
-        for (int turns = 0; ring->shared->seat[rank].arrived < mine; turns++) {
+        for (int turns = 0; ring->shared->slot[rank].arrived < mine; turns++) {
             if (ring->aborted)
                 return false;
             if (turns > 100)
@@ -94,14 +94,14 @@ static bool meet(ring *ring)
 
 static const char *const names[] = { "all-reduce", "reduce-scatter", "all-gather", "broadcast", "send", "receive" };
 
-/* All ranks call the same. */
+/* Checks that all ranks make the same call. */
 static bool agree(ring *ring, const ring_call &call)
 {
-    ring->shared->seat[ring->rank].call = call;
+    ring->shared->slot[ring->rank].call = call;
     if (!meet(ring))
         return false;
     for (int rank = 0; rank < ring->size; rank++) {
-        const ring_call &other = ring->shared->seat[rank].call;
+        const ring_call &other = ring->shared->slot[rank].call;
         if (other.kind != call.kind || other.count != call.count || other.type != call.type || other.op != call.op ||
             other.rank != call.rank)
             emulator_fatal("rank %d calls NCCL's %s of %zu elements of type %d while rank %d calls its %s of %zu of "
@@ -123,7 +123,7 @@ static size_t bytes_of(ncclDataType_t type)
     return bytes[type];
 }
 
-/* Whole numbers wrap, as NCCL's do. */
+/* Integer sums wrap around, as NCCL's do. */
 template <typename T> static T wrapped_sum(T a, T b)
 {
     if constexpr (std::is_integral_v<T>)
@@ -162,7 +162,7 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 {
     std::vector<const char *> from;
     for (int rank = 0; rank < ring->size; rank++)
-        from.push_back(ring->shared->seat[rank].data);
+        from.push_back(ring->shared->slot[rank].data);
     switch (call.type) {
     case ncclInt8:
         join<int8_t, int8_t>(out, from, count, call.op);
@@ -199,11 +199,11 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 
 /* ---- collectives ---- */
 
-/* Shows [from, from + bytes) of all who have something, lets `use` look, and goes on when all have looked. */
+/* Publishes [from, from + bytes) of each rank that has data, calls `use`, and returns when all ranks have used it. */
 template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
 {
     if (from)
-        memcpy(ring->shared->seat[ring->rank].data, from, bytes);
+        memcpy(ring->shared->slot[ring->rank].data, from, bytes);
     if (!meet(ring))
         return false;
     use();
@@ -245,7 +245,7 @@ static void all_gather(ring *ring, const ring_call &call)
     by_pieces(part, [&](size_t at, size_t bytes) {
         return show(ring, (const char *)call.in + at, bytes, [&] {
             for (int rank = 0; rank < ring->size; rank++)
-                memcpy((char *)call.out + (size_t)rank * part + at, ring->shared->seat[rank].data, bytes);
+                memcpy((char *)call.out + (size_t)rank * part + at, ring->shared->slot[rank].data, bytes);
         });
     });
 }
@@ -254,11 +254,11 @@ static void broadcast(ring *ring, const ring_call &call)
 {
     by_pieces(call.count * bytes_of(call.type), [&](size_t at, size_t bytes) {
         return show(ring, ring->rank == call.rank ? (const char *)call.in + at : nullptr, bytes,
-                    [&] { memcpy((char *)call.out + at, ring->shared->seat[call.rank].data, bytes); });
+                    [&] { memcpy((char *)call.out + at, ring->shared->slot[call.rank].data, bytes); });
     });
 }
 
-/* ---- messages: each goes on as far as the other side lets it ---- */
+/* ---- point-to-point messages: each proceeds as far as the buffer allows ---- */
 
 struct message {
     ring_call call;
@@ -268,9 +268,9 @@ struct message {
 static bool move_on(ring *ring, message &it)
 {
     bool sends = it.call.kind == RING_SEND;
-    ring_seat *seats = ring->shared->seat;
-    ring_letter *letter = sends ? &seats[ring->rank].to[it.call.rank] : &seats[it.call.rank].to[ring->rank];
-    size_t left = it.bytes - it.moved, piece = left < (size_t)RING_LETTER ? left : (size_t)RING_LETTER;
+    ring_slot *slots = ring->shared->slot;
+    ring_mailbox *letter = sends ? &slots[ring->rank].to[it.call.rank] : &slots[it.call.rank].to[ring->rank];
+    size_t left = it.bytes - it.moved, piece = left < (size_t)RING_MAILBOX ? left : (size_t)RING_MAILBOX;
     if (left == 0 || (letter->written == letter->read) != sends)
         return false;
     if (sends) {

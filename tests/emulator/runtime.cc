@@ -1,4 +1,4 @@
-/* runtime.cc - the rest of the runtime: errors, what the emulated GPU says of itself. */
+/* runtime.cc - errors and device properties of the emulated CUDA runtime. */
 #include "emulator.h"
 
 #include <cublasLt.h>
@@ -120,7 +120,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 /* ---- devices: CSPEED_EMULATOR_DEVICES of them, one if unset, of CSPEED_EMULATOR_PROCESSORS each ---- */
 
-/* Few if unset, so that grids are small. */
+/* The default is small, so that grids are small. */
 static int processors()
 {
     const char *given = getenv("CSPEED_EMULATOR_PROCESSORS");

@@ -16,33 +16,34 @@ constexpr bool shadow_on = true;
 constexpr bool shadow_on = false;
 #endif
 
-/* A span is what a warp executes between two of its meetings: barriers and warp-wide calls. Spans are numbered in the
- * order in which they begin; so are, with them, blocks and operations. A copy or a product is one span. */
+/* A span is what a warp executes between two synchronizations (barriers and warp-wide calls). Spans are numbered in the
+ * order in which they begin; blocks and operations are identified by their first span. A copy or a product is one
+ * span. */
 using shadow_span = uint64_t;
 
 /* ---- races.cc ---- */
 
-void shadow_operation();                              /* an operation of a stream begins                */
-void shadow_block(unsigned warps);                    /* a block of its kernel                          */
-void shadow_barrier(unsigned warps);                  /* all threads of the block have met              */
-void shadow_warp(unsigned warp);                      /* the lanes of a warp have met                   */
-void shadow_forget(const void *memory, size_t bytes); /* device memory was freed                  */
-/* The operation that runs, which is called `what`, accesses device memory; host memory is passed over. */
+void shadow_operation();                              /* an operation of a stream begins */
+void shadow_block(unsigned warps);                    /* a block of its kernel begins */
+void shadow_barrier(unsigned warps);                  /* all threads of the block are at a barrier */
+void shadow_warp(unsigned warp);                      /* the lanes of a warp have synchronized */
+void shadow_forget(const void *memory, size_t bytes); /* device memory was freed */
+/* Notes that the running operation, named `what`, accesses device memory; host memory is ignored. */
 void shadow_touch(const char *what, const void *memory, size_t bytes, emulator_access access);
 
 /* ---- order.cc ---- */
 
-void order_begin(shadow_span first);          /* what runs now begins with this span            */
-void order_name(const char *name);            /* what it is called                              */
-bool order_is_before(shadow_span span);       /* does its operation come before what runs now?  */
-const char *order_describe(shadow_span span); /* "kernel NAME in stream 2"                      */
+void order_begin(shadow_span first);          /* the running operation begins with this span */
+void order_name(const char *name);            /* its name */
+bool order_is_before(shadow_span span);       /* whether its operation precedes the running one */
+const char *order_describe(shadow_span span); /* "kernel NAME in stream 2" */
 
 /* ---- traffic.cc ---- */
 
 struct traffic_counts {
     uint64_t requested, distinct, sectors;
 };
-extern traffic_counts traffic_now[2]; /* what was read and written by the operation that runs */
+extern traffic_counts traffic_now[2]; /* bytes read [0] and written [1] by the running operation */
 void traffic_begin();
 void traffic_name(const char *name);
 

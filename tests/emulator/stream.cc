@@ -1,7 +1,8 @@
-/* stream.cc - lazy streams: what is given to one runs when something waits for it, not before; graph.cc has captures.
+/* stream.cc - emulated streams and events, with lazy execution; graph.cc has stream capture.
  *
- * So that a wait that is missing shows: the result is not there. CSPEED_EMULATOR_EAGER=1 runs everything at once. A
- * wait for another stream's event runs that stream up to the event first. */
+ * An operation runs only when something waits for it, so that a missing wait shows as a missing result. With
+ * CSPEED_EMULATOR_EAGER=1 everything runs at once. A wait for another stream's event first runs that stream up to the
+ * event. */
 #include "shadow.h"
 
 #include <map>
@@ -16,7 +17,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     bool timed = true;
-    emulator_place place; /* in a capture, where the last record was made in one */
+    emulator_place place; /* position in a capture, if the event was last recorded in one */
     emulator_queue queue; /* empty: never recorded */
     uint64_t at = 0;
     std::shared_ptr<long long> when; /* nanoseconds */
@@ -26,9 +27,9 @@ struct CUevent_st {
 std::recursive_mutex emulator_lock;
 
 static std::set<emulator_queue> queues;
-static std::map<const void *, int> granted; /* dynamic shared memory that a kernel may have */
+static std::map<const void *, int> granted; /* bytes of dynamic shared memory that a kernel has requested */
 static CUstream_st *legacy;
-static uint64_t launched; /* kernels, by themselves */
+static uint64_t launched; /* kernels launched outside of graphs */
 
 static void number_queue(const emulator_queue &queue)
 {
@@ -70,7 +71,7 @@ static void run_to(const emulator_queue &queue, uint64_t until)
 {
     emulator_open open;
     while (queue->done < until) {
-        if (queue->running) { /* in another thread */
+        if (queue->running) { /* another thread executes it */
             emulator_pause();
             continue;
         }
@@ -86,8 +87,8 @@ static void run_to(const emulator_queue &queue, uint64_t until)
 
 uint64_t emulator_host_waits, emulator_pageable_copies;
 
-/* The host waits. With CSPEED_EMULATOR_ORDER=reverse the other streams go first, to their ends: what they do not wait
- * for is not there. */
+/* The host waits for a stream. With CSPEED_EMULATOR_ORDER=reverse the other streams run to their ends first, so that a
+ * missing wait gives a wrong result. */
 static void await(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
     const char *order = getenv("CSPEED_EMULATOR_ORDER");
@@ -109,7 +110,7 @@ void emulator_run_all()
     }
 }
 
-/* The legacy stream and those that heed it wait for each other: what is put into the legacy one runs at once. */
+/* The legacy stream and blocking streams wait for each other; an operation in the legacy stream runs at once. */
 static void run_heeding()
 {
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))
@@ -134,7 +135,7 @@ cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
     queue->items.push_back(emulator_ordered(*queue, std::move(item)));
     queue->given++;
     const char *eager = getenv("CSPEED_EMULATOR_EAGER");
-    if (!stream) /* what the program has put there and waits for */
+    if (!stream) /* the host waits for the legacy stream's operations */
         await(queue, queue->given, queue->clock);
     else if (eager && strcmp(eager, "1") == 0)
         run_to(queue, queue->given);
@@ -195,7 +196,7 @@ cudaError_t cudaDeviceSynchronize(void)
     return refused == cudaSuccess ? emulator_broken : refused;
 }
 
-/* Who asks again and again sees one operation done a time. */
+/* Each query of a stream or an event executes one operation. */
 static cudaError_t one_on(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
     if (queue->done >= until) {
@@ -305,7 +306,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return result;
 }
 
-/* A captured event stands for nothing that is going to happen. */
+/* An error if the event was recorded in a capture: it will never complete. */
 static cudaError_t event_refuses(cudaEvent_t event)
 {
     return event->place.capture ? emulator_fail(cudaErrorCapturedEvent) : emulator_capture_forbids(nullptr);
@@ -361,7 +362,7 @@ static bool fits(const cudaLaunchConfig_t *config)
            grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
 }
 
-/* Without asking, static and dynamic shared memory together have EMULATOR_SHARED bytes. */
+/* Without a request, static and dynamic shared memory together are limited to EMULATOR_SHARED bytes. */
 static size_t dynamic_max(const void *kernel)
 {
     auto asked = granted.find(kernel);

@@ -1,10 +1,10 @@
-/* switch.h - leaves one stack for another. */
+/* switch.h - context switch between stacks (fibers), on x86-64 and AArch64. */
 #ifndef CS_EMULATOR_SWITCH_H
 #define CS_EMULATOR_SWITCH_H
 
 #include <stdint.h>
 
-/* Saves what a call must keep on this stack, puts its top in *from, and goes on where the stack `to` left off. */
+/* Saves the callee-saved registers on the current stack, stores its top in *from, and continues on stack `to`. */
 extern "C" void emulator_switch_stack(void **from, void *to);
 
 #if defined(__x86_64__)
@@ -32,7 +32,7 @@ emulator_switch_stack:
 .size emulator_switch_stack, .-emulator_switch_stack
 )");
 
-/* A stack on which the first switch calls start(). */
+/* Prepares a new stack, whose first switch calls start(), and returns its top. */
 inline void *emulator_new_stack(char *top, void (*start)())
 {
     void **words = (void **)((uintptr_t)top & ~(uintptr_t)15);

@@ -1,4 +1,4 @@
-/* traffic.cc - counts the bytes of device memory that every kernel, copy and product reads and writes. */
+/* traffic.cc - counts the device memory traffic of every kernel, copy and matrix product. */
 #include "shadow.h"
 
 #include <map>

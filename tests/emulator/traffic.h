@@ -1,17 +1,17 @@
-/* traffic.h - what the instrumented emulated module tells tests: the bytes of device memory that operations moved. */
+/* traffic.h - for tests: the device memory traffic of each operation, counted by the instrumented emulated module. */
 #ifndef CS_EMULATOR_TRAFFIC_H
 #define CS_EMULATOR_TRAFFIC_H
 
 #include <stdint.h>
 
-/* Of one direction: bytes asked for by threads; different bytes; and 32-byte sectors, each counted once for everything
- * that a warp does between two of its meetings, as a cache that holds that much would fetch it. */
+/* Traffic in one direction: bytes that threads requested; distinct bytes; and bytes of 32-byte sectors, where a sector
+ * counts once for all accesses of a warp between two synchronizations, as if a cache held it that long. */
 typedef struct {
     uint64_t requested, distinct, sectors;
 } emulator_moved;
 
 typedef struct {
-    const char *name; /* a kernel's, or "cudaMemcpyAsync" and the like */
+    const char *name; /* name of a kernel, or "cudaMemcpyAsync" and the like */
     uint64_t runs;
     emulator_moved read, written;
 } emulator_traffic;
@@ -19,8 +19,8 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* What has run since the last call of emulator_traffic_clear(), by name; returns how many names there are, and sets
- * *rows to them; they are valid until the next operation runs. */
+/* Sets *rows to the traffic since the last emulator_traffic_clear(), one row for each name, and returns the number of
+ * rows. They are valid until the next operation runs. */
 int emulator_traffic_rows(const emulator_traffic **rows);
 void emulator_traffic_clear(void);
 #ifdef __cplusplus

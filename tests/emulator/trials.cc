@@ -1,4 +1,4 @@
-/* trials.cc - small programs for the emulator's own test. */
+/* trials.cc - programs for the emulator's own test: checks that must hold, and faults that it must report. */
 #include "emulator.h"
 #include "trials_graph.h"
 
@@ -43,7 +43,7 @@ static void run_all()
     CS_CUDA(cudaDeviceSynchronize());
 }
 
-/* ---- what holds ---- */
+/* ---- checks that must hold ---- */
 
 __global__ void set_value(int *at, int value)
 {
@@ -83,8 +83,8 @@ static bool events_bring_order()
 
 __global__ void sum_block(int *sum)
 {
-    CS_SHARED int seats[8];
-    int all = cs_block_sum((int)threadIdx.x, seats);
+    CS_SHARED int slots[8];
+    int all = cs_block_sum((int)threadIdx.x, slots);
     if (threadIdx.x == 77)
         sum[blockIdx.x] = all;
 }
@@ -104,13 +104,13 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
             cs_tensor_copy(tile + (i * 2 + part) * 8, i < 16 ? a + (i * 2 + part) * 8 : b + ((i - 16) * 2 + part) * 8,
                            true);
         }
-    cs_tensor_close();
+    cs_tensor_commit();
     cs_tensor_wait<0>();
     __syncthreads();
     int lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
     uint32_t rows[4], columns[4];
     cs_tensor_load(rows, tile + row * 16 + half_of_row);
-    cs_tensor_load_turned(columns, tile + 256 + row * 16 + half_of_row);
+    cs_tensor_load_transposed(columns, tile + 256 + row * 16 + half_of_row);
     float low[4] = {}, high[4] = {};
     cs_tensor_multiply<bf16>(low, rows, columns[0], columns[1]);
     cs_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);
@@ -121,7 +121,7 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
     }
 }
 
-/* 16 x 16 by 16 x 16, all of whose numbers and sums are exact. */
+/* A product of 16 x 16 matrices, whose numbers and sums are all exact. */
 static bool tiles_multiply()
 {
     bf16 *a = new_memory<bf16>(256), *b = new_memory<bf16>(256);
@@ -155,7 +155,7 @@ __global__ void hold_shared(int *at)
     *at = held[2047];
 }
 
-/* 8 KiB of static and 41 KiB of dynamic shared memory are more than 48 together, 8 and 156 more than 163. */
+/* 8 KiB of static and 41 KiB of dynamic shared memory exceed 48 KiB; 8 and 156 KiB exceed 163 KiB. */
 static bool static_shared_memory_counts()
 {
     cudaLaunchConfig_t config = {};
@@ -166,7 +166,7 @@ static bool static_shared_memory_counts()
     bool refused = cudaLaunchKernelEx(&config, hold_shared, at) == cudaErrorInvalidValue;
     bool max = cudaFuncSetAttribute(hold_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 156 * 1024) ==
                cudaErrorInvalidValue;
-    cs_launch(nullptr, (cs_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* which asks */
+    cs_launch(nullptr, (cs_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* cs_launch requests the memory */
     return cudaGetLastError() == cudaErrorInvalidValue && refused && max && fetched(at) == 2047;
 }
 
@@ -185,7 +185,7 @@ static bool limits_are_held()
     return tall && wide && shared && cudaGetLastError() == cudaErrorInvalidValue;
 }
 
-/* ---- what is wrong ---- */
+/* ---- faults that must be reported ---- */
 
 static void host_reads()
 {
@@ -292,7 +292,7 @@ __global__ void assert_small(int value)
     CS_KERNEL_ASSERT(value < 4);
 }
 
-/* Each later call returns the error. The trial returns only where one does not. */
+/* Each later call must return the error. The trial returns only if one does not. */
 static void an_assertion_stays()
 {
     cudaLaunchConfig_t config = {};

@@ -1,4 +1,4 @@
-/* trials.h - small programs for the emulator's own test: what must hold, and what must end the program. */
+/* trials.h - programs for the emulator's own test: checks that must hold, and faults that must abort the process. */
 #ifndef CS_EMULATOR_TRIALS_H
 #define CS_EMULATOR_TRIALS_H
 
@@ -12,13 +12,13 @@ typedef struct {
 typedef struct {
     const char *name;
     void (*run)(void);
-    const char *says; /* part of what it says before it ends */
+    const char *says; /* part of the message before it aborts */
 } emulator_wrong;
 
 typedef struct {
     const emulator_right *right;
     int right_count;
-    const emulator_right *graphs; /* likewise */
+    const emulator_right *graphs; /* trials of stream capture */
     int graph_count;
     const emulator_wrong *wrong;
     int wrong_count;

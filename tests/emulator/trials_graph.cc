@@ -1,4 +1,4 @@
-/* trials_graph.cc - small programs for the emulator's own test: capturing streams, and what a graph is. */
+/* trials_graph.cc - programs for the emulator's own test: stream capture and CUDA graphs. */
 #include "emulator.h"
 #include "trials_graph.h"
 
@@ -89,7 +89,7 @@ static bool captured_work_runs_by_its_graph()
     pair p;
     p.begin();
     p.add(p.main, p.a, p.a, 3);
-    bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* which it forbids, and is spoilt by */
+    bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* forbidden during a capture, and invalidates it */
     waits = waits && p.end() == cudaErrorStreamCaptureInvalidated && p.holds(0, 0);
     p.begin();
     p.add(p.main, p.a, p.a, 3);
@@ -110,7 +110,7 @@ static bool streams_fork_and_join()
     return p.holds(222, 122);
 }
 
-/* b = a + 10 is to come first, but nothing says so. */
+/* b = a + 10 should run first, but no edge requires it. */
 static bool a_missing_edge_shows()
 {
     bool right[2];
@@ -173,7 +173,8 @@ static bool what_waits_or_takes_memory_spoils_it()
     return true;
 }
 
-/* Of a stream that heeds the legacy one, whoever uses that; of another, the thread that captures. */
+/* A use of the legacy stream invalidates the capture: of a blocking stream by any thread, of a non-blocking stream
+ * by the thread that captures. */
 static bool the_legacy_stream_spoils_it()
 {
     pair p;

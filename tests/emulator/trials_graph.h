@@ -1,4 +1,4 @@
-/* trials_graph.h - trials of capturing; for trials.cc. */
+/* trials_graph.h - trials of stream capture and CUDA graphs; for trials.cc. */
 #ifndef CS_EMULATOR_TRIALS_GRAPH_H
 #define CS_EMULATOR_TRIALS_GRAPH_H
 

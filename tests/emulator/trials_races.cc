@@ -1,5 +1,5 @@
-/* trials_races.cc - small programs for the instrumented module's own test. Each fault comes as a pair: the kernel or
- * the program with the fault, which must be found, and its corrected twin, in which nothing may be found. */
+/* trials_races.cc - programs for the test of the race detector. Each fault is a pair: a kernel or program with the
+ * fault, which must be reported, and its corrected version, for which nothing may be reported. */
 #include "traffic.h"
 #include "trials.h"
 
@@ -16,7 +16,7 @@ template <typename T> static T *new_memory(size_t count)
     return memory;
 }
 
-/* Runs a kernel with memory for a number a thread, and whether it is the corrected one. */
+/* Runs a kernel with memory for one number per thread; corrected: the version without the fault. */
 template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int *, bool), bool corrected)
 {
     cs_launch(nullptr, (cs_shape{ blocks, threads, 1024 }), kernel, new_memory<int>(blocks * threads), corrected);
@@ -28,34 +28,34 @@ template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int 
 /* Each thread reads what its neighbour has written. */
 __global__ void pass_on(int *out, bool meet)
 {
-    CS_SHARED int seats[64];
-    seats[threadIdx.x] = 0;
+    CS_SHARED int slots[64];
+    slots[threadIdx.x] = 0;
     __syncthreads();
-    seats[threadIdx.x] = (int)threadIdx.x;
+    slots[threadIdx.x] = (int)threadIdx.x;
     if (meet)
         __syncthreads();
-    out[threadIdx.x] = seats[(threadIdx.x + 1) % 64];
+    out[threadIdx.x] = slots[(threadIdx.x + 1) % 64];
 }
 
 __global__ void pass_on_in_warp(int *out, bool meet)
 {
-    CS_SHARED int seats[32];
-    seats[threadIdx.x] = 0;
+    CS_SHARED int slots[32];
+    slots[threadIdx.x] = 0;
     __syncwarp();
-    seats[threadIdx.x] = (int)threadIdx.x;
+    slots[threadIdx.x] = (int)threadIdx.x;
     if (meet)
         __syncwarp();
-    out[threadIdx.x] = seats[(threadIdx.x + 1) % 32];
+    out[threadIdx.x] = slots[(threadIdx.x + 1) % 32];
 }
 
-/* The second round's writes meet the first round's reads. */
+/* The writes of the second round race with the reads of the first. */
 __global__ void write_again(int *out, bool meet)
 {
-    CS_SHARED int seats[64];
+    CS_SHARED int slots[64];
     for (int round = 0; round < 2; round++) {
-        seats[threadIdx.x] = round;
+        slots[threadIdx.x] = round;
         __syncthreads();
-        out[threadIdx.x] += seats[63 - threadIdx.x];
+        out[threadIdx.x] += slots[63 - threadIdx.x];
         if (meet)
             __syncthreads();
     }
@@ -71,12 +71,12 @@ __global__ void pass_on_in_device_memory(int *out, bool meet)
     out[threadIdx.x] += next;
 }
 
-/* A copy in the background into what another thread reads in the meantime. */
+/* An asynchronous copy writes what another thread reads meanwhile. */
 __global__ void copy_behind(int *out, bool meet)
 {
     int *tile = (int *)cs_shared_memory();
     cs_tensor_copy(tile + 4 * threadIdx.x, out + 4 * (threadIdx.x % 16), true);
-    cs_tensor_close();
+    cs_tensor_commit();
     if (!meet)
         __syncthreads();
     cs_tensor_wait<0>();
@@ -119,22 +119,22 @@ __global__ void sum_static(int *out, bool set)
 
 __global__ void read_static(int *out, bool all)
 {
-    CS_SHARED int seats[65];
-    seats[threadIdx.x] = 1;
+    CS_SHARED int slots[65];
+    slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
-        seats[64] = 1;
+        slots[64] = 1;
     __syncthreads();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = seats[threadIdx.x + 1];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = slots[threadIdx.x + 1];
 }
 
 __global__ void read_dynamic(int *out, bool all)
 {
-    int *seats = (int *)cs_shared_memory();
-    seats[threadIdx.x] = 1;
+    int *slots = (int *)cs_shared_memory();
+    slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
-        seats[64] = 1;
+        slots[64] = 1;
     __syncthreads();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = seats[threadIdx.x + 1];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = slots[threadIdx.x + 1];
 }
 
 /* ---- between streams ---- */
@@ -166,7 +166,7 @@ struct two_streams {
     }
 };
 
-/* The streams run in the order that is right by chance. */
+/* The emulator runs the streams in the right order by chance; the missing wait must be found nevertheless. */
 static bool read_in_other_stream(bool waits)
 {
     two_streams streams;
@@ -180,7 +180,7 @@ static bool read_in_other_stream(bool waits)
     return true;
 }
 
-/* Two streams read, and one of them writes then: the other's read is forgotten by who knows only the last. */
+/* Two streams read, then one of them writes. A detector that stores only the last reader misses the race. */
 static bool write_after_readers(bool waits)
 {
     two_streams streams;
@@ -235,14 +235,14 @@ static bool graph_has_edge(bool waits)
 
 enum { ROW = 1024 };
 
-/* The sum of a row; read again for its mean's sake, or kept in registers. */
+/* Subtracts the mean of a row, which is read twice, or kept in registers in between. */
 __global__ void center(float *y, const float *x, bool kept)
 {
-    CS_SHARED float seats[8];
+    CS_SHARED float slots[8];
     float mine[ROW / 256], sum = 0;
     for (int i = 0; i < ROW / 256; i++)
         sum += mine[i] = x[(int)threadIdx.x + 256 * i];
-    sum = cs_block_sum(sum, seats);
+    sum = cs_block_sum(sum, slots);
     for (int i = 0; i < ROW / 256; i++)
         y[(int)threadIdx.x + 256 * i] = (kept ? mine[i] : x[(int)threadIdx.x + 256 * i]) - sum / ROW;
 }

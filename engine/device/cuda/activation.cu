@@ -1,5 +1,7 @@
-/* activation.cu - GELU in its tanh form, which is x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3).
- * Memory bounds it: some 20 instructions an element stand beside 4 bytes or more. */
+/* activation.cu - GELU (tanh approximation) forward and backward.
+ *
+ * The tanh form equals x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3). The kernels are bound by
+ * memory: about 20 instructions for each element of at least 4 bytes read and written. */
 #include "device/cuda/run.cuh"
 
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
@@ -25,9 +27,9 @@ extern "C" void cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
     cs_launch(cs_cuda_compute(device), cs_run_shape(flat), gelu_runs, cs_run_view(y), cs_run_view(x), flat);
 }
 
-/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is
- * 0. */
-static __device__ float gelu_slope(float x)
+/* d/dx x s(2u) = s + x s (1 - s) 2 u', with e = e^(-2u). 1 - s is computed as e s, which is exact for large u. The
+ * exponent is limited so that e stays finite and 0 times e is 0. */
+static __device__ float gelu_derivative(float x)
 {
     float square = x * x;
     float twice_u = TWICE_ROOT * (x + CUBIC * x * square);
@@ -46,7 +48,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_grad_runs(cs_view 
         cs_run_widen(wide, run_x, x.dtype);
         cs_run_widen(out, run_dy, dy.dtype);
         for (int i = 0; i < CS_RUN; i++)
-            out[i] *= gelu_slope(wide[i]);
+            out[i] *= gelu_derivative(wide[i]);
         cs_run_store(dx, at, all, out);
     }
 }

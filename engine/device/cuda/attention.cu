@@ -1,13 +1,14 @@
-/* attention.cu - attention forward in one walk over the keys (Dao et al. 2022, 2023), on tensor cores.
+/* attention.cu - FlashAttention forward (Dao et al. 2022, 2023) on tensor cores.
  *
- * A block of four warps has 64 or 128 rows of queries of a head, a warp whole rows of them. Tiles of keys and values
- * arrive in the background, the next pair while this one is used; tiles that no row sees, by causality, window or
- * starts, are never read. Scores live in registers, a row's largest score and its sum of powers of two beside them in
- * fp32; what is summed is scaled down again when a larger score comes. Bound by the tensor cores' rate through
- * mma.sync, and by shared memory, where two products share one load.
+ * A block of four warps computes 128 query rows of one head; each warp has whole rows. Tiles of keys and values are
+ * copied to shared memory asynchronously: the next pair while this one is used. Tiles that the causal mask, the
+ * window or the document starts hide from all rows are never read. Scores stay in registers, with the row's running
+ * maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online softmax). The
+ * kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where two products share one
+ * load.
  *
- * A tile's rows may be the query heads of one position beside each other (job.pack), and the keys may be split between
- * blocks; then each writes its own part of y and lse: see extend.cu. */
+ * A tile's rows may be the query heads of one position (job.pack), and the keys may be split between blocks; then
+ * each block writes its own part of y and lse: see extend.cu. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
@@ -16,19 +17,19 @@ namespace
 
 enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 
-/* What the tensor kernel of a head's width D is made of. */
+/* Tile sizes of the kernel for heads of at most D columns. shared: bytes of dynamic shared memory. */
 template <int width> struct form {
     static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
-    static constexpr size_t shared = sizeof(bf16) * cs_tile_wide<D> * (rows + 4 * keys);
+    static constexpr size_t shared = sizeof(bf16) * cs_tile_stride<D> * (rows + 4 * keys);
 };
 
-/* A lane's rows: of tile i those numbered lane / 4 and 8 more. */
+/* State of a lane's rows: rows lane / 4 and lane / 4 + 8 of each tile. */
 template <int tiles> struct row_facts {
-    int position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
-    float max[tiles][2], sum[tiles][2];      /* of scores in base 2; of powers, in this lane */
+    int position[tiles][2], first[tiles][2]; /* the row sees keys [first, position] */
+    float max[tiles][2], sum[tiles][2]; /* running maximum of scores in base 2; this lane's sum of 2^(score - max) */
 };
 
-/* Rows behind the last one are computed as the last one, and not written. */
+/* Initializes the state. Rows after the last one are computed like the last one and are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int from)
 {
@@ -41,8 +42,9 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
     }
 }
 
+/* Sets scores to -inf where the row does not see the key. key: first key of the tile. */
 template <int tiles, int keys>
-__device__ inline void hide(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
+__device__ inline void apply_causal_mask(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
 {
     key += cs_tile_lane() % 4 * 2;
 #pragma unroll
@@ -57,10 +59,11 @@ __device__ inline void hide(float (&scores)[tiles][keys / 8][4], const row_facts
             }
 }
 
-/* Scores become powers of two below the row's largest; what was summed with a smaller one is brought down to it. */
+/* Online softmax: updates the rows' maxima, replaces scores by 2^(score - max), and rescales the sums and y to the new
+ * maxima. */
 template <int tiles, int keys, int D>
-__device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[tiles][D / 8][4], row_facts<tiles> &rows,
-                              float scale)
+__device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float (&y)[tiles][D / 8][4],
+                                      row_facts<tiles> &rows, float scale)
 {
 #pragma unroll
     for (int row = 0; row < tiles * 2; row++) {
@@ -70,7 +73,7 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
         for (int n = 0; n < keys / 8; n++)
             max = fmaxf(max, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
         max = fmaxf(rows.max[tile][row % 2], cs_tile_max(max) * scale);
-        float above = max == -INFINITY ? 0 : max; /* nothing was seen yet */
+        float above = max == -INFINITY ? 0 : max; /* the row has seen no key yet */
         float down = cs_tensor_exp2(rows.max[tile][row % 2] - above);
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
@@ -87,8 +90,9 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
     }
 }
 
-/* kept: cs_attention_draw's, of the block's rows. */
-template <int tiles, int keys> __device__ inline void drop(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
+/* Sets dropped probabilities to 0. kept: the mask of the block's rows, from cs_attention_dropout_mask. */
+template <int tiles, int keys>
+__device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
 {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++)
@@ -103,9 +107,9 @@ template <int tiles, int keys> __device__ inline void drop(float (&scores)[tiles
         }
 }
 
-/* The keys that rows [from, to) see, whole tiles of them, and this split's share. */
+/* Tiles of keys [begin, end): this split's share of the tiles that rows [from, to) see. */
 struct span {
-    int begin, end; /* tiles */
+    int begin, end;
 };
 
 template <int keys> __device__ inline span keys_of(const cs_attention_job &job, int sample, int split, int from, int to)
@@ -118,18 +122,18 @@ template <int keys> __device__ inline span keys_of(const cs_attention_job &job, 
 }
 
 template <typename T, typename F>
-__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_seat &seat, int from,
+__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_work &work, int from,
                                   float (&y)[F::tiles][F::D / 8][4], row_facts<F::tiles> &rows)
 {
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
         int tile = i / 2, lower = i % 2, row = from + cs_tile_row<F::tiles>(tile, lower);
-        float sum = cs_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.kept / sum;
+        float sum = cs_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.keep_scale / sum;
         if (row >= job.length * job.pack)
             continue;
-        int t = row / job.pack, head = seat.head * job.pack + row % job.pack;
-        int64_t at = cs_attention_row(job, seat.sample, head, t);
-        at += (int64_t)seat.split * job.samples * job.queries * job.length;
+        int t = row / job.pack, head = work.head * job.pack + row % job.pack;
+        int64_t at = cs_attention_row(job, work.sample, head, t);
+        at += (int64_t)work.split * job.samples * job.queries * job.length;
         if (job.lse && cs_tile_lane() % 4 == 0)
             job.lse[at] = sum == 0 ? -INFINITY : rows.max[tile][lower] * cs_attention_ln2 + logf(sum);
         if (job.parts)
@@ -137,73 +141,73 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
                 for (int c = 0; c < 2 && n * 8 < job.width; c++)
                     job.parts[at * job.width + n * 8 + cs_tile_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
         else
-            cs_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)seat.sample * job.length + t) * job.y_wide +
+            cs_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)work.sample * job.length + t) * job.y_stride +
                                        (int64_t)head * job.width,
                                    y[tile], lower, job.width, part);
     }
 }
 
-/* Rows of queries, packed. */
+/* The query rows of a job; `pack` adjacent heads of a row are `pack` rows of the view. */
 template <typename T> struct query_view {
     const T *head;
-    int64_t wide;
+    int64_t stride;
     int count, pack, width;
 
     __device__ const T *operator()(int row) const
     {
-        return row < count ? head + row / pack * wide + row % pack * width : nullptr;
+        return row < count ? head + row / pack * stride + row % pack * width : nullptr;
     }
 };
 
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS) forward(cs_attention_job job)
 {
-    constexpr int D = F::D, keys = F::keys, wide = cs_tile_wide<D>, size = keys * wide;
+    constexpr int D = F::D, keys = F::keys, stride = cs_tile_stride<D>, size = keys * stride;
     CS_SHARED uint8_t kept[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(cs_shared_memory()), *k = q + F::rows * wide, *v = k + 2 * size;
+    T *q = reinterpret_cast<T *>(cs_shared_memory()), *k = q + F::rows * stride, *v = k + 2 * size;
 
     int whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.pack, job.samples);
-    int from = seat.tile * F::rows, to = min(from + F::rows, whole);
-    span walk = keys_of<keys>(job, seat.sample, seat.split, from, to);
-    int64_t query_row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
-    int64_t key = key_row * job.k_wide + (int64_t)(seat.head * job.pack / job.group) * job.width;
-    int64_t query = query_row * job.q_wide + (int64_t)seat.head * job.pack * job.width;
-    query_view<T> q_view = { static_cast<const T *>(job.q) + query, job.q_wide, whole, job.pack, job.width };
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.seen };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.seen };
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
+    int from = work.tile * F::rows, to = min(from + F::rows, whole);
+    span walk = keys_of<keys>(job, work.sample, work.split, from, to);
+    int64_t query_row = (int64_t)work.sample * job.length, key_row = (int64_t)work.sample * job.seen;
+    int64_t key = key_row * job.k_stride + (int64_t)(work.head * job.pack / job.group) * job.width;
+    int64_t query = query_row * job.q_stride + (int64_t)work.head * job.pack * job.width;
+    query_view<T> q_view = { static_cast<const T *>(job.q) + query, job.q_stride, whole, job.pack, job.width };
+    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.seen };
+    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.seen };
     auto fetch = [&](int at) {
         if (at < walk.end) {
             cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
             cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
         }
-        cs_tensor_close();
+        cs_tensor_commit();
     };
     cs_tile_copy<D, F::rows>(q, q_view, from, job.width);
     fetch(walk.begin);
 
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
-    find_rows(rows, job, seat.sample, from);
-    int open = cs_attention_first(job, seat.sample, (to - 1) / job.pack); /* from this key on all rows see, */
-    int close = job.seen - job.length + from / job.pack;                  /* and up to this one             */
+    find_rows(rows, job, work.sample, from);
+    int all_from = cs_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see keys */
+    int all_to = job.seen - job.length + from / job.pack;                     /* [all_from, all_to]: no mask   */
     for (int at = walk.begin; at < walk.end; at++) {
         cs_tensor_wait<0>();
         __syncthreads();
         fetch(at + 1);
         if (job.threshold) {
-            cs_attention_draw<keys>(kept, job, seat.sample, seat.head, from, at * keys, F::rows);
+            cs_attention_dropout_mask<keys>(kept, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, keys>(scores, q + cs_tile_warp() * F::tiles * 16 * wide, k + at % 2 * size);
-        if (at * keys < open || (at + 1) * keys - 1 > close)
-            hide<F::tiles, keys>(scores, rows, at * keys);
-        soften<F::tiles, keys, D>(scores, y, rows, job.scale * cs_attention_log2e);
+        cs_tile_scores<T, D, F::tiles, keys>(scores, q + cs_tile_warp() * F::tiles * 16 * stride, k + at % 2 * size);
+        if (at * keys < all_from || (at + 1) * keys - 1 > all_to)
+            apply_causal_mask<F::tiles, keys>(scores, rows, at * keys);
+        update_softmax<F::tiles, keys, D>(scores, y, rows, job.scale * cs_attention_log2e);
         if (job.threshold)
-            drop<F::tiles, keys>(scores, kept);
-        cs_tile_gather<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
+            apply_dropout<F::tiles, keys>(scores, kept);
+        cs_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
     }
     cs_tensor_wait<0>();
-    write_rows<T, F>(job, seat, from, y, rows);
+    write_rows<T, F>(job, work, from, y, rows);
 }
 
 template <typename T, typename F> void launch(cudaStream_t stream, const cs_attention_job *job)
@@ -216,7 +220,7 @@ template <typename T, typename F> void launch(cudaStream_t stream, const cs_atte
 
 template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
 {
-    cs_attention_by_width(job->width, [&](auto wide) { launch<T, form<decltype(wide)::value>>(stream, job); });
+    cs_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
 }
 
 bool is_aligned(const void *memory)
@@ -243,9 +247,9 @@ cs_attention_job cs_attention_make(const cs_attention_args *given)
     job.starts = (const int32_t *)heads.starts.data;
     job.keys = dropout.keys, job.place = dropout.place;
     job.threshold = (uint32_t)lrintf(dropout.rate * 65536.0f);
-    job.kept = 1 / (1 - dropout.rate);
-    job.q_wide = job.k_wide = cs_columns(given->qkv);
-    job.y_wide = cs_columns(given->y);
+    job.keep_scale = 1 / (1 - dropout.rate);
+    job.q_stride = job.k_stride = cs_columns(given->qkv);
+    job.y_stride = cs_columns(given->y);
     job.samples = (int)(cs_rows(given->y) / length);
     job.length = job.seen = (int)length;
     job.width = (int)width;

@@ -1,7 +1,8 @@
-/* attention.cuh - what attention's kernels share: the job, which rows see which keys, dropout's bits.
+/* attention.cuh - declarations that the attention kernels share: their parameters, the causal mask, the dropout mask.
  *
- * Legend: B samples of T query rows and S >= T keys, whose last T are the rows' own; H query heads, D = width columns
- * each, `group` of them to one head of keys. Work of a block is a tile of rows of one head of one sample. */
+ * Legend: B samples, each of T query rows and S >= T keys; the last T keys belong to the query rows. H query heads of
+ * D = width columns each; `group` query heads share one key head. A block computes a tile of rows of one head of one
+ * sample. */
 #ifndef CS_DEVICE_ATTENTION_CUH
 #define CS_DEVICE_ATTENTION_CUH
 
@@ -9,34 +10,35 @@
 #include "device/cuda/kernel.cuh"
 
 struct cs_attention_job {
-    const void *q, *k, *v;          /* (B, T, H D), (B, S, H / group D) twice: parts of wider rows               */
-    const void *dy;                 /* (B, T, H D), like y                                                       */
-    void *y;                        /* (B, T, H D)                                                               */
-    void *dq, *dk, *dv;             /* as q, k, v lie                                                            */
-    float *lse;                     /* (splits, B, H, T), or NULL                                                */
-    float *delta;                   /* (B, H, T): sum of dy * y over a row                                       */
-    float *parts;                   /* (splits, B, H, T, D): y of each split of the keys; NULL: one split, to y  */
-    const int32_t *starts;          /* (B, T), or NULL                                                           */
-    const uint64_t *keys;           /* (B), of dropout                                                           */
-    uint64_t place;                 /* likewise                                                                  */
-    uint32_t threshold;             /* an element is kept where its 16 bits are not below it; 0: all are         */
-    float kept;                     /* what a kept one is multiplied by                                          */
-    int64_t q_wide, k_wide, y_wide; /* elements from one row to the next                               */
+    const void *q, *k, *v; /* (B, T, H D); k, v: (B, S, H / group D); each is a part of wider rows */
+    const void *dy;        /* (B, T, H D), with the row stride of y */
+    void *y;               /* (B, T, H D) */
+    void *dq, *dk, *dv;    /* with the layout of q, k, v */
+    float *lse;            /* (splits, B, H, T): log of the softmax's denominator; NULL: not stored */
+    float *delta;          /* (B, H, T): sum of dy * y over the row of a head */
+    float *parts;          /* (splits, B, H, T, D): y of each split of the keys; NULL: one split, stored in y */
+    const int32_t *starts; /* (B, T): first position of the row's document; NULL: 0 */
+    const uint64_t *keys;  /* (B): random keys of dropout */
+    uint64_t place;        /* number of this dropout within the model */
+    uint32_t threshold;    /* dropout keeps an element if its 16 random bits are not below this; 0: no dropout */
+    float keep_scale;      /* factor of the elements that dropout keeps */
+    int64_t q_stride, k_stride, y_stride; /* elements from one row to the next */
     int samples, length, seen, width, queries, group;
-    int pack;   /* 1, or group: that many query heads of a position are rows beside each other     */
-    int window; /* 0: none                                                                         */
+    int pack;   /* 1 or group: number of query heads of one position that the kernel treats as rows */
+    int window; /* number of keys that a row sees; 0: no limit */
     int splits;
-    float scale; /* 1 / sqrt(D)                                                                     */
+    float scale; /* 1 / sqrt(D) */
 };
 
 constexpr float cs_attention_log2e = 1.44269504088896341f, cs_attention_ln2 = 0.693147180559945309f;
 
-/* The block's tile: tiles of most work, the last ones of a sample, come first. */
-struct cs_attention_seat {
-    int tile, sample, head, split; /* head counts packs of heads */
+/* The tile that a block computes. */
+struct cs_attention_work {
+    int tile, sample, head, split; /* head counts groups of job.pack query heads */
 };
 
-__device__ inline cs_attention_seat cs_attention_sit(int64_t index, int tiles, int heads, int samples)
+/* The tile of block `index`. The last tiles of a sample see the most keys; they come first, for load balance. */
+__device__ inline cs_attention_work cs_attention_work_of(int64_t index, int tiles, int heads, int samples)
 {
     int64_t each = (int64_t)heads * samples, whole = each * tiles;
     int rest = (int)(index % each);
@@ -51,10 +53,11 @@ __device__ inline int cs_attention_first(const cs_attention_job &job, int sample
     return job.window && position - job.window >= first ? position - job.window + 1 : first;
 }
 
-/* The end of the queries that see one of the keys before `to`: they are one run, from the keys' own rows on. */
+/* The end (exclusive) of the query rows that see a key of the tile that ends at `to`. These rows are consecutive and
+ * begin at the tile's own rows. */
 __device__ inline int cs_attention_end(const cs_attention_job &job, int sample, int to)
 {
-    int low = to, high = job.length; /* those before low see it, those from high on do not */
+    int low = to, high = job.length; /* rows before low see the tile, rows from high on do not */
     if (!job.starts)
         return job.window ? (int)min((int64_t)high, (int64_t)to + job.window - 1) : high;
     while (low < high) {
@@ -67,13 +70,14 @@ __device__ inline int cs_attention_end(const cs_attention_job &job, int sample, 
     return low;
 }
 
-/* Where a row of a head lies in lse and delta. */
+/* The index of a row of a head in lse and delta. */
 __device__ inline int64_t cs_attention_row(const cs_attention_job &job, int sample, int head, int t)
 {
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
-/* Calls body(W) with W, an integral constant, the narrowest tile that heads of this width, at most 128, fit in. */
+/* Calls body(W), where the integral constant W is the width of the narrowest tile that holds heads of `width` <=
+ * 128. */
 template <typename Body> void cs_attention_by_width(int width, Body body)
 {
     if (width <= 64)
@@ -88,8 +92,8 @@ template <typename Body> void cs_attention_by_width(int width, Body body)
 
 /* ---- dropout ---- */
 
-/* Bit n: whether element 8 * counter + n is kept. */
-__device__ inline uint32_t cs_attention_eight(uint64_t key, uint64_t counter, uint32_t threshold)
+/* Bit n of the result is set if dropout keeps element 8 * counter + n. */
+__device__ inline uint32_t cs_attention_keep_bits(uint64_t key, uint64_t counter, uint32_t threshold)
 {
     cs_rng_block block = cs_rng_philox(key, counter);
     uint32_t kept = 0;
@@ -101,29 +105,30 @@ __device__ inline uint32_t cs_attention_eight(uint64_t key, uint64_t counter, ui
     return kept;
 }
 
-/* Which probabilities of `rows` rows from t on are kept, of `columns` keys from j on: bit j % 8 of byte
- * [row][column / 8] in shared memory. By all threads of the block. */
+/* Writes the dropout mask of query rows [t, t + rows) and keys [j, j + columns) to shared memory: bit column % 8 of
+ * byte [row][column / 8] is set if the probability is kept. All threads of the block must call it. */
 template <int columns>
-__device__ inline void cs_attention_draw(uint8_t *kept, const cs_attention_job &job, int sample, int head, int t, int j,
-                                         int rows)
+__device__ inline void cs_attention_dropout_mask(uint8_t *kept, const cs_attention_job &job, int sample, int head,
+                                                 int t, int j, int rows)
 {
     uint64_t key = cs_rng_mix(job.keys[sample], job.place);
     for (int i = (int)threadIdx.x; i < rows * (columns / 8); i += (int)blockDim.x) {
         uint64_t row = (uint64_t)(head * (int64_t)job.length + t + i / (columns / 8));
         uint64_t element = row * (uint64_t)job.length + (uint64_t)(j + i % (columns / 8) * 8);
-        uint32_t bits = cs_attention_eight(key, element / 8, job.threshold);
+        uint32_t bits = cs_attention_keep_bits(key, element / 8, job.threshold);
         if (element % 8)
-            bits |= cs_attention_eight(key, element / 8 + 1, job.threshold) << 8;
+            bits |= cs_attention_keep_bits(key, element / 8 + 1, job.threshold) << 8;
         kept[i] = (uint8_t)(bits >> element % 8);
     }
 }
 
-/* ---- the kernels' callers; each file knows what it can do ---- */
+/* ---- host functions that launch the kernels ---- */
 
-/* Whether cuDNN has run it. */
+/* Returns true if cuDNN has run the attention, false if cuDNN cannot run it. */
 bool cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given);
 cs_attention_job cs_attention_make(const cs_attention_args *given);
-/* Through tensor cores: 16-bit types, D a multiple of 8 up to 128, rows aligned to 16 bytes. */
+/* Whether the tensor-core kernels can run the job: 16-bit types, D a multiple of 8 and at most 128, rows aligned to 16
+ * bytes. */
 bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype);
 void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);
 void cs_attention_plain(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);

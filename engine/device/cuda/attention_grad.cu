@@ -1,30 +1,34 @@
-/* attention_grad.cu - attention backward on tensor cores, in three launches, none of which adds to what another wrote.
+/* attention_grad.cu - FlashAttention backward on tensor cores, deterministic: three kernels without atomics.
  *
- * First delta, the sum of dy * y of every row; bound by memory. Then one kernel over tiles of keys makes dk and dv,
- * over all query heads that read them in their order, and one over tiles of queries makes dq; both make the
- * probabilities P again from lse:  dP = dy v^T, dropped as P was,  dS = P (dP - delta),  dv = P^T dy,
- * dk = dS^T q / sqrt(D),  dq = dS k / sqrt(D). That is seven products of tiles, where one kernel that adds dq by
- * atomics makes five: the price of results that do not depend on timing, and of no fp32 copy of dq.
+ * The first kernel computes delta, the sum of dy * y of each row; it is bound by memory. The second, over tiles of
+ * keys, computes dk and dv; it adds the query heads that share a key head in their order. The third, over tiles of
+ * queries, computes dq. Both recompute the probabilities P from lse: dP = dy v^T with the dropout of P, dS = P (dP -
+ * delta), dv = P^T dy, dk = dS^T q / sqrt(D), dq = dS k / sqrt(D). That is seven matrix products per tile; a single
+ * kernel that adds dq by atomics needs five. The difference is the price of results that do not depend on timing,
+ * and no fp32 copy of dq is needed.
  *
- * In both a warp has whole rows of the result, and in the kernel over keys it computes P and dS transposed; so what one
- * product leaves in registers is what the next one takes. Bound by the rate of mma.sync and by shared memory. */
+ * In both kernels a warp has whole rows of the result. The kernel over keys computes P and dS transposed, so that
+ * the registers with the result of one product are the operand of the next one. Both are bound by the rate of
+ * mma.sync and by shared memory. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
 namespace
 {
 
-enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes to a row's delta */, DELTA_THREADS = 256 };
+enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes that compute one delta */, DELTA_THREADS = 256 };
 
-/* A block's own rows, two matrices of them, and the rows that pass by, two pairs at a time. */
+/* Tile sizes. A block keeps two matrices of `rows` rows in shared memory and streams tiles of `streamed` rows of two
+ * others through double buffers. */
 template <int width> struct form {
     static constexpr int D = width, tiles = width <= 64 ? 2 : 1, rows = 16 * tiles * WARPS;
-    static constexpr int passing = width == 64 || width == 128 ? 32 : 64;
-    static constexpr size_t shared = sizeof(bf16) * cs_tile_wide<D> * (2 * rows + 4 * passing);
+    static constexpr int streamed = width == 64 || width == 128 ? 32 : 64;
+    static constexpr size_t shared = sizeof(bf16) * cs_tile_stride<D> * (2 * rows + 4 * streamed);
 };
 
 /* ---- delta ---- */
 
+/* delta[row] = sum of dy * y. count: elements of one load. */
 template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS) row_deltas(cs_attention_job job)
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
@@ -34,7 +38,7 @@ template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS
         int64_t at = from + cs_tile_lane() / TEAM, row = at / job.queries, head = at % job.queries;
         float sum = 0;
         for (int i = lane * count; at < heads && i < job.width; i += TEAM * count) {
-            int64_t place = row * job.y_wide + head * job.width + i;
+            int64_t place = row * job.y_stride + head * job.width + i;
             auto dy = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.dy) + place);
             auto y = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.y) + place);
             for (int n = 0; n < count; n++)
@@ -50,11 +54,11 @@ template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS
 /* ---- dq ---- */
 
 template <int tiles> struct row_facts {
-    int position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
+    int position[tiles][2], first[tiles][2]; /* the row sees keys [first, position] */
     float lse[tiles][2], delta[tiles][2];    /* lse in base 2 */
 };
 
-/* Rows behind the last one are computed as the last one, and not written. */
+/* Rows after the last one are computed like the last one and are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int head, int from)
 {
@@ -68,95 +72,98 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
     }
 }
 
-/* slopes: dP becomes dS. kept: cs_attention_draw's of the block's rows, or NULL. */
+/* Gradient of the scores: replaces dP in dscores by dS. key: first key of the tile. kept: the dropout mask of the
+ * block's rows, or NULL. */
 template <typename F>
-__device__ inline void
-slope_queries(float (&slopes)[F::tiles][F::passing / 8][4], const float (&scores)[F::tiles][F::passing / 8][4],
-              const row_facts<F::tiles> &rows, const cs_attention_job &job, int key, const uint8_t *kept)
+__device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::streamed / 8][4],
+                                            const float (&scores)[F::tiles][F::streamed / 8][4],
+                                            const row_facts<F::tiles> &rows, const cs_attention_job &job, int key,
+                                            const uint8_t *kept)
 {
     float scale = job.scale * cs_attention_log2e;
     int pair = cs_tile_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < F::tiles; tile++)
 #pragma unroll
-        for (int n = 0; n < F::passing / 8; n++)
+        for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int j = key + n * 8 + pair + i % 2, low = i / 2, row = cs_tile_row<F::tiles>(tile, low);
                 bool seen = j >= rows.first[tile][low] && j <= rows.position[tile][low];
                 float p = seen ? cs_tensor_exp2(scores[tile][n][i] * scale - rows.lse[tile][low]) : 0;
-                float dp = slopes[tile][n][i];
+                float dp = dscores[tile][n][i];
                 if (kept)
-                    dp *= kept[row * (F::passing / 8) + n] >> (pair + i % 2) & 1 ? job.kept : 0;
-                slopes[tile][n][i] = p * (dp - rows.delta[tile][low]);
+                    dp *= kept[row * (F::streamed / 8) + n] >> (pair + i % 2) & 1 ? job.keep_scale : 0;
+                dscores[tile][n][i] = p * (dp - rows.delta[tile][low]);
             }
 }
 
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_queries(cs_attention_job job)
 {
-    constexpr int D = F::D, keys = F::passing, wide = cs_tile_wide<D>, size = keys * wide;
+    constexpr int D = F::D, keys = F::streamed, stride = cs_tile_stride<D>, size = keys * stride;
     CS_SHARED uint8_t bits[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(cs_shared_memory()), *dy = q + F::rows * wide;
-    T *k = dy + F::rows * wide, *v = k + 2 * size;
+    T *q = reinterpret_cast<T *>(cs_shared_memory()), *dy = q + F::rows * stride;
+    T *k = dy + F::rows * stride, *v = k + 2 * size;
 
     int tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
-    int from = seat.tile * F::rows, to = min(from + F::rows, job.length);
-    int64_t row = (int64_t)seat.sample * job.length, column = (int64_t)seat.head * job.width;
-    int64_t key = row * job.k_wide + (int64_t)(seat.head / job.group) * job.width;
-    cs_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_wide + column, job.q_wide, job.length };
-    cs_tile_view<T> dy_view = { static_cast<const T *>(job.dy) + row * job.y_wide + column, job.y_wide, job.length };
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.length };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.length };
-    int begin = cs_attention_first(job, seat.sample, from) / keys, end = (to - 1) / keys + 1;
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
+    int from = work.tile * F::rows, to = min(from + F::rows, job.length);
+    int64_t row = (int64_t)work.sample * job.length, column = (int64_t)work.head * job.width;
+    int64_t key = row * job.k_stride + (int64_t)(work.head / job.group) * job.width;
+    cs_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_stride + column, job.q_stride, job.length };
+    cs_tile_view<T> dy_view = { static_cast<const T *>(job.dy) + row * job.y_stride + column, job.y_stride,
+                                job.length };
+    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
+    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
+    int begin = cs_attention_first(job, work.sample, from) / keys, end = (to - 1) / keys + 1;
     auto fetch = [&](int at) {
         if (at < end) {
             cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
             cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
         }
-        cs_tensor_close();
+        cs_tensor_commit();
     };
     cs_tile_copy<D, F::rows>(q, q_view, from, job.width);
     cs_tile_copy<D, F::rows>(dy, dy_view, from, job.width);
     fetch(begin);
 
     row_facts<F::tiles> rows;
-    float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], slopes[F::tiles][keys / 8][4];
-    int own = cs_tile_warp() * F::tiles * 16 * wide;
-    find_rows(rows, job, seat.sample, seat.head, from);
+    float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], dscores[F::tiles][keys / 8][4];
+    int warp_rows = cs_tile_warp() * F::tiles * 16 * stride;
+    find_rows(rows, job, work.sample, work.head, from);
     for (int at = begin; at < end; at++) {
         cs_tensor_wait<0>();
         __syncthreads();
         fetch(at + 1);
         if (job.threshold) {
-            cs_attention_draw<keys>(bits, job, seat.sample, seat.head, from, at * keys, F::rows);
+            cs_attention_dropout_mask<keys>(bits, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, keys>(scores, q + own, k + at % 2 * size);
-        cs_tile_scores<T, D, F::tiles, keys>(slopes, dy + own, v + at % 2 * size);
-        slope_queries<F>(slopes, scores, rows, job, at * keys, job.threshold ? bits : nullptr);
-        cs_tile_gather<T, D, F::tiles, keys>(dq, slopes, k + at % 2 * size);
+        cs_tile_scores<T, D, F::tiles, keys>(scores, q + warp_rows, k + at % 2 * size);
+        cs_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, v + at % 2 * size);
+        score_grads_by_query<F>(dscores, scores, rows, job, at * keys, job.threshold ? bits : nullptr);
+        cs_tile_multiply_add<T, D, F::tiles, keys>(dq, dscores, k + at % 2 * size);
     }
-    T *out = static_cast<T *>(job.dq) + row * job.q_wide + column;
+    T *out = static_cast<T *>(job.dq) + row * job.q_stride + column;
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
         int t = from + cs_tile_row<F::tiles>(i / 2, i % 2);
         if (t < job.length)
-            cs_tile_store<T, D>(out + t * job.q_wide, dq[i / 2], i % 2, job.width, job.scale);
+            cs_tile_store<T, D>(out + t * job.q_stride, dq[i / 2], i % 2, job.width, job.scale);
     }
 }
 
 /* ---- dk and dv ---- */
 
-/* Of the queries that pass by. */
-template <int count> struct passing_facts {
-    float lse[count], delta[count]; /* lse in base 2; infinite behind the last row: its P are 0 */
+/* lse, delta and masks of a streamed tile of queries, in shared memory. */
+template <int count> struct streamed_rows {
+    float lse[count], delta[count]; /* lse in base 2; infinite after the last row, so that P is 0 there */
     int first[count];
 };
 
 template <int count>
-__device__ inline void find_passing(passing_facts<count> &rows, const cs_attention_job &job, int sample, int head,
-                                    int from)
+__device__ inline void load_streamed_rows(streamed_rows<count> &rows, const cs_attention_job &job, int sample, int head,
+                                          int from)
 {
     int i = (int)threadIdx.x;
     if (i >= count)
@@ -168,15 +175,17 @@ __device__ inline void find_passing(passing_facts<count> &rows, const cs_attenti
     rows.first[i] = cs_attention_first(job, sample, t);
 }
 
-/* scores become dropped P, slopes dS; both transposed: rows are keys. kept as above, of rows that are queries. */
+/* The same, transposed: rows are keys. Replaces scores by P after dropout, and dscores by dS. key, query: the first
+ * of the tile. kept: the dropout mask with queries as rows, or NULL. */
 template <typename F>
-__device__ inline void slope_keys(float (&slopes)[F::tiles][F::passing / 8][4],
-                                  float (&scores)[F::tiles][F::passing / 8][4], const passing_facts<F::passing> &rows,
-                                  const cs_attention_job &job, int key, int query, const uint8_t *kept)
+__device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed / 8][4],
+                                          float (&scores)[F::tiles][F::streamed / 8][4],
+                                          const streamed_rows<F::streamed> &rows, const cs_attention_job &job, int key,
+                                          int query, const uint8_t *kept)
 {
     float scale = job.scale * cs_attention_log2e;
 #pragma unroll
-    for (int n = 0; n < F::passing / 8; n++)
+    for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
         for (int side = 0; side < 2; side++) {
             int column = n * 8 + cs_tile_lane() % 4 * 2 + side, first = rows.first[column];
@@ -184,58 +193,58 @@ __device__ inline void slope_keys(float (&slopes)[F::tiles][F::passing / 8][4],
 #pragma unroll
             for (int i = 0; i < F::tiles * 2; i++) {
                 int row = cs_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
-                float &score = scores[i / 2][n][i % 2 * 2 + side], &slope = slopes[i / 2][n][i % 2 * 2 + side];
+                float &score = scores[i / 2][n][i % 2 * 2 + side], &dscore = dscores[i / 2][n][i % 2 * 2 + side];
                 float p = j >= first && j <= query + column ? cs_tensor_exp2(score * scale - lse) : 0, part = 1;
                 if (kept)
-                    part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.kept : 0;
+                    part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.keep_scale : 0;
                 score = p * part;
-                slope = p * (slope * part - delta);
+                dscore = p * (dscore * part - delta);
             }
         }
 }
 
-/* A tile of queries, from t on, of one of the heads that read the keys. */
+/* A tile of queries: a head of those that share the keys, and the first row. */
 struct visit {
     int head, t;
 };
 
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(cs_attention_job job)
 {
-    constexpr int D = F::D, queries = F::passing, wide = cs_tile_wide<D>, size = queries * wide;
+    constexpr int D = F::D, queries = F::streamed, stride = cs_tile_stride<D>, size = queries * stride;
     CS_SHARED uint8_t bits[F::rows * queries / 8];
-    CS_SHARED passing_facts<queries> facts[2];
-    T *k = reinterpret_cast<T *>(cs_shared_memory()), *v = k + F::rows * wide;
-    T *q = v + F::rows * wide, *dy = q + 2 * size;
+    CS_SHARED streamed_rows<queries> facts[2];
+    T *k = reinterpret_cast<T *>(cs_shared_memory()), *v = k + F::rows * stride;
+    T *q = v + F::rows * stride, *dy = q + 2 * size;
 
     int tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    seat.tile = tiles - 1 - seat.tile; /* the first keys are seen by most */
-    int from = seat.tile * F::rows, to = min(from + F::rows, job.length);
-    int64_t row = (int64_t)seat.sample * job.length, key = row * job.k_wide + (int64_t)seat.head * job.width;
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.length };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.length };
-    int begin = from / queries * queries, end = cs_attention_end(job, seat.sample, to);
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
+    int from = work.tile * F::rows, to = min(from + F::rows, job.length);
+    int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;
+    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
+    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
+    int begin = from / queries * queries, end = cs_attention_end(job, work.sample, to);
     auto fetch = [&](visit at, int stage) {
-        int head = seat.head * job.group + at.head;
+        int head = work.head * job.group + at.head;
         int64_t column = (int64_t)head * job.width;
         if (at.head < job.group) {
-            const T *q_head = static_cast<const T *>(job.q) + row * job.q_wide + column;
-            const T *dy_head = static_cast<const T *>(job.dy) + row * job.y_wide + column;
-            cs_tile_view<T> q_view = { q_head, job.q_wide, job.length };
-            cs_tile_view<T> dy_view = { dy_head, job.y_wide, job.length };
+            const T *q_head = static_cast<const T *>(job.q) + row * job.q_stride + column;
+            const T *dy_head = static_cast<const T *>(job.dy) + row * job.y_stride + column;
+            cs_tile_view<T> q_view = { q_head, job.q_stride, job.length };
+            cs_tile_view<T> dy_view = { dy_head, job.y_stride, job.length };
             cs_tile_copy<D, queries>(q + stage * size, q_view, at.t, job.width);
             cs_tile_copy<D, queries>(dy + stage * size, dy_view, at.t, job.width);
-            find_passing(facts[stage], job, seat.sample, head, at.t);
+            load_streamed_rows(facts[stage], job, work.sample, head, at.t);
         }
-        cs_tensor_close();
+        cs_tensor_commit();
     };
     cs_tile_copy<D, F::rows>(k, k_view, from, job.width);
     cs_tile_copy<D, F::rows>(v, v_view, from, job.width);
     fetch({ 0, begin }, 0);
 
     float dk[F::tiles][D / 8][4] = {}, dv[F::tiles][D / 8][4] = {};
-    float scores[F::tiles][queries / 8][4], slopes[F::tiles][queries / 8][4];
-    int own = cs_tile_warp() * F::tiles * 16 * wide;
+    float scores[F::tiles][queries / 8][4], dscores[F::tiles][queries / 8][4];
+    int warp_rows = cs_tile_warp() * F::tiles * 16 * stride;
     int stage = 0;
     for (visit at = { 0, begin }; at.head < job.group; stage ^= 1) {
         bool more = at.t + queries < end;
@@ -244,20 +253,21 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
         __syncthreads();
         fetch(next, stage ^ 1);
         if (job.threshold) {
-            cs_attention_draw<F::rows>(bits, job, seat.sample, seat.head * job.group + at.head, at.t, from, queries);
+            cs_attention_dropout_mask<F::rows>(bits, job, work.sample, work.head * job.group + at.head, at.t, from,
+                                               queries);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, queries>(scores, k + own, q + stage * size);
-        cs_tile_scores<T, D, F::tiles, queries>(slopes, v + own, dy + stage * size);
-        slope_keys<F>(slopes, scores, facts[stage], job, from, at.t, job.threshold ? bits : nullptr);
-        cs_tile_gather<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
-        cs_tile_gather<T, D, F::tiles, queries>(dk, slopes, q + stage * size);
+        cs_tile_scores<T, D, F::tiles, queries>(scores, k + warp_rows, q + stage * size);
+        cs_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
+        score_grads_by_key<F>(dscores, scores, facts[stage], job, from, at.t, job.threshold ? bits : nullptr);
+        cs_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
+        cs_tile_multiply_add<T, D, F::tiles, queries>(dk, dscores, q + stage * size);
         at = next;
     }
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
         int j = from + cs_tile_row<F::tiles>(i / 2, i % 2);
-        int64_t at = key + j * job.k_wide;
+        int64_t at = key + j * job.k_stride;
         if (j < job.length) {
             cs_tile_store<T, D>(static_cast<T *>(job.dk) + at, dk[i / 2], i % 2, job.width, job.scale);
             cs_tile_store<T, D>(static_cast<T *>(job.dv) + at, dv[i / 2], i % 2, job.width, 1);
@@ -292,7 +302,7 @@ template <typename T, typename F> void launch(cudaStream_t stream, const cs_atte
 
 template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
 {
-    cs_attention_by_width(job->width, [&](auto wide) { launch<T, form<decltype(wide)::value>>(stream, job); });
+    cs_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
 }
 
 } // namespace

@@ -1,9 +1,10 @@
 /* attention_plain.cu - attention forward and backward without tensor cores: for fp32, and for heads of any width.
  *
- * As attention.cu and attention_grad.cu: a block has a tile of rows of one head and walks over tiles of the other side;
- * nothing is added to what another block wrote. Tiles are 64 x 64, a thread has 4 x 4 of each; operands pass through
- * shared memory in slabs of 16. Heads wider than 128 columns are computed 128 columns of the result at a time, with the
- * scores again for each. Bound by the rate of fp32's multiply-adds and by shared memory. */
+ * The method is that of attention.cu and attention_grad.cu: a block has a tile of rows of one head and iterates over
+ * tiles of keys (or of queries); no block adds to the output of another, so results are deterministic. Tiles are 64
+ * x 64, a thread computes 4 x 4 elements of each; operands pass through shared memory in slabs of 16 columns. Heads
+ * wider than 128 columns are computed 128 columns of the result at a time, and the scores are recomputed for each.
+ * The kernels are bound by the rate of fp32 multiply-adds and by shared memory. */
 #include "device/cuda/attention.cuh"
 
 namespace
@@ -32,29 +33,29 @@ __device__ inline int column_of(int c)
     return (int)threadIdx.x % ACROSS + ACROSS * c;
 }
 
-/* Rows of one head of one sample, `pack` heads beside each other in each. */
+/* The rows of one head of one sample; with pack > 1, `pack` adjacent heads of a row are `pack` rows of the view. */
 template <typename T> struct rows_view {
     const T *head;
-    int64_t wide;
+    int64_t stride;
     int count, width, pack;
 
     __device__ float operator()(int row, int column) const
     {
         if (row >= count || column >= width)
             return 0;
-        return cs_wide(head[row / pack * wide + row % pack * width + column]);
+        return cs_wide(head[row / pack * stride + row % pack * width + column]);
     }
 };
 
 template <typename T>
-__device__ inline rows_view<T> view_rows(const cs_attention_job &job, const void *matrix, int64_t wide, int64_t row,
+__device__ inline rows_view<T> view_rows(const cs_attention_job &job, const void *matrix, int64_t stride, int64_t row,
                                          int head, int rows, int pack = 1)
 {
-    const T *first = static_cast<const T *>(matrix) + row * wide + (int64_t)head * job.width;
-    return { first, wide, rows * pack, job.width, pack };
+    const T *first = static_cast<const T *>(matrix) + row * stride + (int64_t)head * job.width;
+    return { first, stride, rows * pack, job.width, pack };
 }
 
-/* sum = a b^T of the rows from i and from j on. */
+/* sum = a b^T, for the tile of rows i .. of a and rows j .. of b. */
 template <typename A, typename B>
 __device__ inline void multiply_rows(part &sum, slabs &shared, const A &a, int i, const B &b, int j)
 {
@@ -73,9 +74,10 @@ __device__ inline void multiply_rows(part &sum, slabs &shared, const A &a, int i
     }
 }
 
-/* sums += p b, of columns [from, from + CHUNK) of b's rows from j on. p is the block's, and may be set again after. */
+/* sums += p b, for the rows j .. of b and columns [from, from + CHUNK). p is in shared memory; the caller may
+ * overwrite it afterwards. */
 template <typename B>
-__device__ inline void gather_rows(part (&sums)[SPANS], slabs &shared, const tile &p, const B &b, int j, int from)
+__device__ inline void multiply_add_rows(part (&sums)[SPANS], slabs &shared, const tile &p, const B &b, int j, int from)
 {
     for (int span = 0; span < SPANS && from + span * TILE < b.width; span++)
         for (int first = 0; first < TILE; first += SLAB) {
@@ -91,7 +93,7 @@ __device__ inline void gather_rows(part (&sums)[SPANS], slabs &shared, const til
     __syncthreads();
 }
 
-/* Of the 16 threads that have a row. */
+/* The sum (below: the maximum) over the 16 threads that share a row. */
 __device__ inline float sum_across(float value)
 {
     for (int apart = ACROSS / 2; apart > 0; apart /= 2)
@@ -111,12 +113,12 @@ __device__ inline bool is_kept(const uint8_t *bits, int row, int column)
     return bits[row * (TILE / 8) + column / 8] >> column % 8 & 1;
 }
 
-/* What is kept of the queries from t on and the keys from j on, where something is dropped. */
-__device__ inline void draw(uint8_t *bits, const cs_attention_job &job, int sample, int head, int t, int j)
+/* Writes the dropout mask of a tile to `bits`, if the job has dropout; t and j are its first query row and key. */
+__device__ inline void make_dropout_mask(uint8_t *bits, const cs_attention_job &job, int sample, int head, int t, int j)
 {
     if (!job.threshold)
         return;
-    cs_attention_draw<TILE>(bits, job, sample, head, t, j, TILE);
+    cs_attention_dropout_mask<TILE>(bits, job, sample, head, t, j, TILE);
     __syncthreads();
 }
 
@@ -124,11 +126,12 @@ __device__ inline void draw(uint8_t *bits, const cs_attention_job &job, int samp
 
 struct softmax_rows {
     int position[SIDE], first[SIDE];
-    float max[SIDE], sum[SIDE]; /* of scores in base e */
+    float max[SIDE], sum[SIDE]; /* running maximum of scaled scores, and sum of e^(score - max) */
 };
 
-/* Scores become powers of e below the row's largest, and sums are brought down to it. */
-__device__ inline void soften(part &scores, part (&y)[SPANS], softmax_rows &rows, float scale, int key)
+/* Online softmax: applies the causal mask, updates the rows' maxima, replaces scores by e^(score - max), and rescales
+ * the sums and y to the new maxima. */
+__device__ inline void update_softmax(part &scores, part (&y)[SPANS], softmax_rows &rows, float scale, int key)
 {
     for (int r = 0; r < SIDE; r++) {
         float max = -INFINITY, sum = 0;
@@ -149,18 +152,18 @@ __device__ inline void soften(part &scores, part (&y)[SPANS], softmax_rows &rows
 }
 
 template <typename T>
-__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_seat &seat, int from, int column,
+__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_work &work, int from, int column,
                                   const part (&y)[SPANS], const softmax_rows &rows)
 {
     for (int r = 0; r < SIDE; r++) {
         int row = from + row_of(r);
         if (row >= job.length * job.pack)
             continue;
-        int t = row / job.pack, head = seat.head * job.pack + row % job.pack;
-        int64_t at = cs_attention_row(job, seat.sample, head, t);
-        int64_t to = ((int64_t)seat.sample * job.length + t) * job.y_wide + (int64_t)head * job.width;
-        float sum = rows.sum[r], share = sum == 0 ? 0 : job.kept / sum;
-        at += (int64_t)seat.split * job.samples * job.queries * job.length;
+        int t = row / job.pack, head = work.head * job.pack + row % job.pack;
+        int64_t at = cs_attention_row(job, work.sample, head, t);
+        int64_t to = ((int64_t)work.sample * job.length + t) * job.y_stride + (int64_t)head * job.width;
+        float sum = rows.sum[r], share = sum == 0 ? 0 : job.keep_scale / sum;
+        at += (int64_t)work.split * job.samples * job.queries * job.length;
         if (job.lse && column == 0 && column_of(0) == 0)
             job.lse[at] = sum == 0 ? -INFINITY : rows.max[r] + logf(sum);
         for (int n = 0; n < SPANS * SIDE; n++) {
@@ -182,61 +185,62 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(cs_a
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int whole = job.length * job.pack, tiles = (whole + TILE - 1) / TILE;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.pack, job.samples);
-    int from = seat.tile * TILE, to = min(from + TILE, whole), before = job.seen - job.length;
-    int key_head = seat.head * job.pack / job.group, column = (int)blockIdx.y * CHUNK;
-    int64_t row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
-    auto q = view_rows<T>(job, job.q, job.q_wide, row, seat.head * job.pack, job.length, job.pack);
-    auto k = view_rows<T>(job, job.k, job.k_wide, key_row, key_head, job.seen);
-    auto v = view_rows<T>(job, job.v, job.k_wide, key_row, key_head, job.seen);
-    int begin = cs_attention_first(job, seat.sample, from / job.pack) / TILE;
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
+    int from = work.tile * TILE, to = min(from + TILE, whole), before = job.seen - job.length;
+    int key_head = work.head * job.pack / job.group, column = (int)blockIdx.y * CHUNK;
+    int64_t row = (int64_t)work.sample * job.length, key_row = (int64_t)work.sample * job.seen;
+    auto q = view_rows<T>(job, job.q, job.q_stride, row, work.head * job.pack, job.length, job.pack);
+    auto k = view_rows<T>(job, job.k, job.k_stride, key_row, key_head, job.seen);
+    auto v = view_rows<T>(job, job.v, job.k_stride, key_row, key_head, job.seen);
+    int begin = cs_attention_first(job, work.sample, from / job.pack) / TILE;
     int count = (before + (to - 1) / job.pack) / TILE + 1 - begin;
-    int end = begin + (int)((int64_t)count * (seat.split + 1) / job.splits);
-    begin += (int)((int64_t)count * seat.split / job.splits);
+    int end = begin + (int)((int64_t)count * (work.split + 1) / job.splits);
+    begin += (int)((int64_t)count * work.split / job.splits);
 
     softmax_rows rows;
     part y[SPANS] = {}, scores;
     for (int r = 0; r < SIDE; r++) {
         int t = min((from + row_of(r)) / job.pack, job.length - 1);
         rows.position[r] = before + t;
-        rows.first[r] = cs_attention_first(job, seat.sample, t);
+        rows.first[r] = cs_attention_first(job, work.sample, t);
         rows.max[r] = -INFINITY;
         rows.sum[r] = 0;
     }
     for (int j = begin * TILE; j < end * TILE; j += TILE) {
         multiply_rows(scores, shared, q, from, k, j);
-        soften(scores, y, rows, job.scale, j);
-        draw(bits, job, seat.sample, seat.head, from, j);
+        update_softmax(scores, y, rows, job.scale, j);
+        make_dropout_mask(bits, job, work.sample, work.head, from, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
             int r = row_of(n / SIDE), c = column_of(n % SIDE);
             bool dropped = job.threshold && !is_kept(bits, r, c);
             p.element[r][c] = dropped ? 0 : scores[n / SIDE][n % SIDE];
         }
-        gather_rows(y, shared, p, v, j, column);
+        multiply_add_rows(y, shared, p, v, j, column);
     }
-    write_rows<T>(job, seat, from, column, y, rows);
+    write_rows<T>(job, work, from, column, y, rows);
 }
 
-/* ---- backward: P and dS from scores and dP, the sum of rows at hand and of rows that pass by ---- */
+/* ---- backward ---- */
 
 template <typename T>
-__device__ inline void write_part(void *matrix, int64_t wide, int64_t row, int64_t begin, int from, int rows,
+__device__ inline void write_grad(void *matrix, int64_t stride, int64_t row, int64_t begin, int from, int rows,
                                   int column, int width, const part (&sums)[SPANS], float factor)
 {
     for (int r = 0; r < SIDE; r++)
         for (int n = 0; n < SPANS * SIDE && from + row_of(r) < rows; n++) {
             int d = column + n / SIDE * TILE + column_of(n % SIDE);
             if (d < width)
-                static_cast<T *>(matrix)[(row + from + row_of(r)) * wide + begin + d] =
+                static_cast<T *>(matrix)[(row + from + row_of(r)) * stride + begin + d] =
                     cs_narrow<T>(sums[n / SIDE][r][n % SIDE] * factor);
         }
 }
 
-/* P of query t and key j, and in place of dP its dS; both 0 where t does not see j. */
-__device__ inline float slope(float score, float *dp, const cs_attention_job &job, int sample, int head, int t, int j,
-                              bool kept)
+/* The gradient of a score: returns P of query t and key j after dropout, and replaces *dp (dP) by dS = P (dP - delta).
+ * Both are 0 if the mask hides key j from query t. */
+__device__ inline float score_grad(float score, float *dp, const cs_attention_job &job, int sample, int head, int t,
+                                   int j, bool kept)
 {
-    float p = 0, factor = kept ? job.kept : 0;
+    float p = 0, factor = kept ? job.keep_scale : 0;
     if (t < job.length && j <= t && j >= cs_attention_first(job, sample, t)) {
         int64_t at = cs_attention_row(job, sample, head, t);
         p = expf(score * job.scale - job.lse[at]);
@@ -254,32 +258,32 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
-    int from = seat.tile * TILE, to = min(from + TILE, job.length), key_head = seat.head / job.group;
-    int64_t row = (int64_t)seat.sample * job.length;
-    auto q = view_rows<T>(job, job.q, job.q_wide, row, seat.head, job.length);
-    auto dy = view_rows<T>(job, job.dy, job.y_wide, row, seat.head, job.length);
-    auto k = view_rows<T>(job, job.k, job.k_wide, row, key_head, job.length);
-    auto v = view_rows<T>(job, job.v, job.k_wide, row, key_head, job.length);
-    part dq[SPANS] = {}, scores, slopes;
-    for (int j = cs_attention_first(job, seat.sample, from) / TILE * TILE; j < to; j += TILE) {
-        draw(bits, job, seat.sample, seat.head, from, j);
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
+    int from = work.tile * TILE, to = min(from + TILE, job.length), key_head = work.head / job.group;
+    int64_t row = (int64_t)work.sample * job.length;
+    auto q = view_rows<T>(job, job.q, job.q_stride, row, work.head, job.length);
+    auto dy = view_rows<T>(job, job.dy, job.y_stride, row, work.head, job.length);
+    auto k = view_rows<T>(job, job.k, job.k_stride, row, key_head, job.length);
+    auto v = view_rows<T>(job, job.v, job.k_stride, row, key_head, job.length);
+    part dq[SPANS] = {}, scores, dscores;
+    for (int j = cs_attention_first(job, work.sample, from) / TILE * TILE; j < to; j += TILE) {
+        make_dropout_mask(bits, job, work.sample, work.head, from, j);
         multiply_rows(scores, shared, q, from, k, j);
-        multiply_rows(slopes, shared, dy, from, v, j);
+        multiply_rows(dscores, shared, dy, from, v, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
             int r = row_of(n / SIDE), c = column_of(n % SIDE);
-            float *dp = &slopes[n / SIDE][n % SIDE];
-            slope(scores[n / SIDE][n % SIDE], dp, job, seat.sample, seat.head, from + r, j + c,
-                  !job.threshold || is_kept(bits, r, c));
+            float *dp = &dscores[n / SIDE][n % SIDE];
+            score_grad(scores[n / SIDE][n % SIDE], dp, job, work.sample, work.head, from + r, j + c,
+                       !job.threshold || is_kept(bits, r, c));
             ds.element[r][c] = *dp;
         }
-        gather_rows(dq, shared, ds, k, j, column);
+        multiply_add_rows(dq, shared, ds, k, j, column);
     }
-    write_part<T>(job.dq, job.q_wide, row, (int64_t)seat.head * job.width, from, job.length, column, job.width, dq,
+    write_grad<T>(job.dq, job.q_stride, row, (int64_t)work.head * job.width, from, job.length, column, job.width, dq,
                   job.scale);
 }
 
-/* Tiles are transposed: rows are keys. */
+/* Tiles of scores are transposed: their rows are keys. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(cs_attention_job job)
 {
     CS_SHARED slabs shared;
@@ -287,38 +291,38 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(cs
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    seat.tile = tiles - 1 - seat.tile; /* the first keys are seen by most */
-    int from = seat.tile * TILE, to = min(from + TILE, job.length);
-    int end = cs_attention_end(job, seat.sample, to);
-    int64_t row = (int64_t)seat.sample * job.length;
-    auto k = view_rows<T>(job, job.k, job.k_wide, row, seat.head, job.length);
-    auto v = view_rows<T>(job, job.v, job.k_wide, row, seat.head, job.length);
-    part dk[SPANS] = {}, dv[SPANS] = {}, scores, slopes;
-    for (int head = seat.head * job.group; head < (seat.head + 1) * job.group; head++) {
-        auto q = view_rows<T>(job, job.q, job.q_wide, row, head, job.length);
-        auto dy = view_rows<T>(job, job.dy, job.y_wide, row, head, job.length);
+    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
+    int from = work.tile * TILE, to = min(from + TILE, job.length);
+    int end = cs_attention_end(job, work.sample, to);
+    int64_t row = (int64_t)work.sample * job.length;
+    auto k = view_rows<T>(job, job.k, job.k_stride, row, work.head, job.length);
+    auto v = view_rows<T>(job, job.v, job.k_stride, row, work.head, job.length);
+    part dk[SPANS] = {}, dv[SPANS] = {}, scores, dscores;
+    for (int head = work.head * job.group; head < (work.head + 1) * job.group; head++) {
+        auto q = view_rows<T>(job, job.q, job.q_stride, row, head, job.length);
+        auto dy = view_rows<T>(job, job.dy, job.y_stride, row, head, job.length);
         for (int t = from; t < end; t += TILE) {
-            draw(bits, job, seat.sample, head, t, from);
+            make_dropout_mask(bits, job, work.sample, head, t, from);
             multiply_rows(scores, shared, k, from, q, t);
-            multiply_rows(slopes, shared, v, from, dy, t);
+            multiply_rows(dscores, shared, v, from, dy, t);
             for (int n = 0; n < SIDE * SIDE; n++) {
                 int r = row_of(n / SIDE), c = column_of(n % SIDE);
-                float *dp = &slopes[n / SIDE][n % SIDE];
-                p.element[r][c] = slope(scores[n / SIDE][n % SIDE], dp, job, seat.sample, head, t + c, from + r,
-                                        !job.threshold || is_kept(bits, c, r));
+                float *dp = &dscores[n / SIDE][n % SIDE];
+                p.element[r][c] = score_grad(scores[n / SIDE][n % SIDE], dp, job, work.sample, head, t + c, from + r,
+                                             !job.threshold || is_kept(bits, c, r));
                 ds.element[r][c] = *dp;
             }
-            gather_rows(dv, shared, p, dy, t, column);
-            gather_rows(dk, shared, ds, q, t, column);
+            multiply_add_rows(dv, shared, p, dy, t, column);
+            multiply_add_rows(dk, shared, ds, q, t, column);
         }
     }
-    int64_t begin = (int64_t)seat.head * job.width;
-    write_part<T>(job.dk, job.k_wide, row, begin, from, job.length, column, job.width, dk, job.scale);
-    write_part<T>(job.dv, job.k_wide, row, begin, from, job.length, column, job.width, dv, 1);
+    int64_t begin = (int64_t)work.head * job.width;
+    write_grad<T>(job.dk, job.k_stride, row, begin, from, job.length, column, job.width, dk, job.scale);
+    write_grad<T>(job.dv, job.k_stride, row, begin, from, job.length, column, job.width, dv, 1);
 }
 
-/* `heads` tiles of rows each, `rows` rows of a head. */
+/* The launch configuration for `heads` heads of `rows` rows each. */
 cs_shape shape_of(const cs_attention_job *job, int64_t rows, int64_t heads)
 {
     int64_t blocks = (rows + TILE - 1) / TILE * heads * job->samples * job->splits;

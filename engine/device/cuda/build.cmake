@@ -1,4 +1,4 @@
-# libcspeed_cuda.so: the CUDA device and the NCCL transport, where the toolkit is there. CSPEED_CUDA=OFF leaves it out.
+# libcspeed_cuda.so: the CUDA device and the NCCL transport, if the CUDA toolkit is found. CSPEED_CUDA=OFF leaves it out.
 option(CSPEED_CUDA "build libcspeed_cuda.so where the CUDA toolkit is found" ON)
 option(CSPEED_NCCL "build the NCCL transport into libcspeed_cuda.so where NCCL is found" ON)
 set(CSPEED_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "compute capabilities the kernels are compiled for")
@@ -30,13 +30,13 @@ set(module_sources ${cuda_sources})
 if(NOT NCCL_LIBRARY OR NOT NCCL_INCLUDE)
   list(FILTER module_sources EXCLUDE REGEX "/nccl\\.c$")
 endif()
-# cuDNN is opened at run time; its header is all that is needed here.
+# cuDNN is loaded at run time; only its header is needed here.
 if(NOT CUDNN_INCLUDE)
   list(FILTER module_sources EXCLUDE REGEX "/cudnn[^/]*\\.c$")
 endif()
 add_library(cspeed_cuda MODULE ${module_sources})
 target_include_directories(cspeed_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
-# Adds to `built` the version that the header's definitions of these names give.
+# Appends a library's version to `built`; the header defines the names as its parts.
 macro(append_version library header names)
   file(STRINGS ${header} numbers REGEX "^#define ${names} +[0-9]+")
   string(REGEX REPLACE "[^0-9;]" "" numbers "${numbers}")
@@ -60,9 +60,9 @@ target_compile_definitions(cspeed_cuda PRIVATE CS_CUDA_BUILT="${built}, for ${ar
                            CS_CUDNN_LIBRARY="libcudnn.so.9")
 target_compile_options(cspeed_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-O3;-Xcompiler=-Wall,-Wextra,-Wshadow;-lineinfo>")
-# A step is judged with the bits of the CPU, which fuses nothing.
+# The step's verdict must have the CPU's bits; the CPU does not fuse multiply-adds.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/engine/device/cuda/judge.cu PROPERTIES COMPILE_OPTIONS "-fmad=false")
-# The CUDA runtime's own headers use what -Wpedantic names.
+# SYSTEM, because the headers of the CUDA runtime cause warnings by -Wpedantic.
 target_include_directories(cspeed_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 if(CUDNN_INCLUDE)
   target_include_directories(cspeed_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE})
@@ -71,6 +71,7 @@ target_link_libraries(cspeed_cuda PRIVATE CUDA::cudart CUDA::cublasLt)
 if(NCCL_LIBRARY AND NCCL_INCLUDE)
   target_link_libraries(cspeed_cuda PRIVATE ${NCCL_LIBRARY})
 endif()
-# The engine's functions that it calls are the program's; which of them a program has shows when they are called.
+# The module calls functions of the engine in the program that loads it. They are resolved at their first call, because not
+# every program has all of them.
 target_link_options(cspeed_cuda PRIVATE -Wl,-z,lazy)
 set_target_properties(cspeed_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})

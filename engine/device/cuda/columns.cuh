@@ -1,10 +1,11 @@
-/* columns.cuh - sums over rows, in two steps: each part of the rows its own partial sums, then those, in order. */
+/* columns.cuh - column sums (sums over rows), the second of two steps: adding partial sums in a fixed order. */
 #ifndef CS_DEVICE_COLUMNS_CUH
 #define CS_DEVICE_COLUMNS_CUH
 
 #include "device/cuda/kernel.cuh"
 
-/* into[c] += the sum over parts of partial[part][c]; set where `into` is fresh. */
-void cs_columns_join(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
+/* into[c] += the sum of partial[part][c] over all parts, in the order of the parts. If `into` is fresh (tensor.h), its
+ * old values are ignored. partial is (parts, count of into). */
+void cs_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
 
 #endif

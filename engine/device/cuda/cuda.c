@@ -1,4 +1,4 @@
-/* cuda.c - the CUDA device: finding a GPU, its row, and the module's one symbol. */
+/* cuda.c - the CUDA device: selecting a GPU, the device table, and the symbol that the module exports. */
 #include "device/cuda/open.h"
 #include "device/module.h"
 
@@ -14,7 +14,8 @@ static cs_status refuse(cudaError_t error, const char *what)
                    cudaGetErrorName(error));
 }
 
-/* A driver for an older CUDA than the one built with is refused: what it lacks would show in the middle of a run. */
+/* A driver for an older CUDA than the module was built with is refused, because a missing function would fail only in
+ * the middle of a run. */
 cs_status cs_cuda_count(int *count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -38,7 +39,7 @@ cs_status cs_cuda_count(int *count)
     if (error == cudaErrorInitializationError)
         return cs_fail(CS_NO_DEVICE,
                        "device \"cuda\": CUDA cannot be used in this process: it was forked from one that "
-                       "had used CUDA. Open the device in the child alone, or start the child by exec");
+                       "had used CUDA. Open the device only in the child, or start the child by exec");
     if (error != cudaSuccess && error != cudaErrorNoDevice)
         return refuse(error, "GPUs cannot be counted");
     if (*count == 0 && visible)
@@ -56,12 +57,13 @@ static int attribute(int number, enum cudaDeviceAttr which)
     return value;
 }
 
-/* Kernels use what came with compute capability 8.0: bf16 in tensor cores, copies that do not wait. */
-static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
+/* Makes the GPU current and reads its properties. Kernels need compute capability 8.0: bf16 tensor cores, asynchronous
+ * copies. */
+static cs_status select_gpu(cs_cuda *cuda, struct cudaDeviceProp *properties)
 {
     cudaError_t error = cudaGetDeviceProperties(properties, cuda->number);
     if (error != cudaSuccess)
-        return refuse(error, "a GPU's properties cannot be had");
+        return refuse(error, "a GPU's properties cannot be read");
     if (properties->major < 8)
         return cs_fail(CS_NO_DEVICE,
                        "device \"cuda\": GPU %d, %s, has compute capability %d.%d; 8.0 or newer is "
@@ -69,7 +71,7 @@ static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
                        cuda->number, properties->name, properties->major, properties->minor);
     error = cudaSetDevice(cuda->number);
     if (error != cudaSuccess)
-        return refuse(error, "the GPU cannot be taken");
+        return refuse(error, "the GPU cannot be selected");
     cuda->facts = (cs_cuda_facts){
         .major = properties->major,
         .minor = properties->minor,
@@ -98,7 +100,7 @@ static cs_status cuda_open(cs_device *device, const cs_device_settings *settings
         return cs_fail(CS_NO_MEMORY, "no memory for the CUDA device");
     CS_TRY(cs_cuda_count(&count));
     cuda->number = settings->local_rank % count;
-    CS_TRY(take(cuda, &properties));
+    CS_TRY(select_gpu(cuda, &properties));
     CS_TRY(cs_cuda_graphs_open(device));
     CS_TRY(cs_cuda_streams_open(device));
     CS_TRY(cs_cuda_products_open(device, settings));
@@ -110,7 +112,7 @@ static void cuda_close(cs_device *device)
 {
     if (!device->own)
         return;
-    cs_cuda_graphs_close(device); /* before what their kernels belong to */
+    cs_cuda_graphs_close(device); /* before the libraries whose kernels they contain */
     if (cs_cudnn_close)
         cs_cudnn_close(device);
     cs_cuda_products_close(device);
@@ -147,7 +149,7 @@ static const cs_device_table cs_device_cuda = {
 #include "device/ops_list.h"
 };
 
-/* Absent, so NULL, where this was built without NCCL. */
+/* A weak symbol: its address is NULL if the module was built without NCCL. */
 extern const struct cs_transport cs_comm_nccl __attribute__((weak));
 extern const cs_module cs_module_cuda;
 

@@ -1,8 +1,8 @@
-/* cudnn.c - attention by cuDNN, for shapes that one of its engines takes; the others stay with our own kernels.
+/* cudnn.c - attention by cuDNN, for shapes that one of its engines supports; other shapes run by the engine's kernels.
  *
- * The library is opened at the first attention that it may run, and a plan is made at the first use of a shape: for the
- * whole attention, or for pieces of it that the plan is run on one after the other. What a plan is run on is a pack of
- * addresses, which cuDNN makes anew for each run: some hundred bytes of the host's. */
+ * The library is loaded at the first attention that it may run. A plan is created at the first use of a shape: for the
+ * whole attention, or for pieces of it on which the plan runs one after the other. A run needs a variant pack, cuDNN's
+ * list of addresses, which is created for each run: some hundred bytes of host memory. */
 #include "base/log.h"
 #include "base/range.h"
 #include "base/rng.h"
@@ -17,18 +17,18 @@
 typedef struct {
     cs_cudnn_shape shape;
     cs_cudnn_plan plan;
-    int64_t pieces; /* that the plan is run on; 0: cuDNN does not run it */
+    int64_t pieces; /* number of runs of the plan; 0: cuDNN does not run the shape */
 } choice;
 
 struct cs_cudnn {
     cs_cudnn_library library;
     cs_cudnn_target target;
-    cudaStream_t stream; /* the handle's */
+    cudaStream_t stream; /* stream of the handle */
     choice *choices;
     int count, room;
 };
 
-static void must(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
+static void check(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
 {
     if (status != CUDNN_STATUS_SUCCESS)
         cs_fatal(CS_NO_DEVICE,
@@ -46,10 +46,10 @@ static cs_status open_handle(struct cs_cudnn *cudnn)
     if (status == CUDNN_STATUS_SUCCESS)
         return CS_OK;
     cudnn->target.handle = NULL;
-    return cs_fail(CS_UNSUPPORTED, "cuDNN: no handle can be had: %s", cudnn->library.describe(status));
+    return cs_fail(CS_UNSUPPORTED, "cuDNN: no handle can be created: %s", cudnn->library.describe(status));
 }
 
-/* Without a handle where there is no cuDNN. */
+/* The device's cuDNN state, created at the first call. If there is no cuDNN, its handle is NULL. */
 static struct cs_cudnn *cudnn_of(cs_device *device)
 {
     cs_cuda *cuda = cs_cuda_of(device);
@@ -80,11 +80,11 @@ void cs_cudnn_close(cs_device *device)
 
 /* ---- choosing ---- */
 
-/* Backward with the same bits each time stores the scores' gradients of all heads of a piece, two bytes each. 2 GiB
- * hold enough of them to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more of shorter
- * ones. Products and reductions ask for their workspace in the same step, so that a piece leaves them three quarters of
- * the memory that is free. Only the smallest piece, one sample's one key head, may take more than both: up to 7/8 of
- * the free memory; where that is too little the engine's own kernels run. */
+/* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. 2 GiB hold
+ * enough of them to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of
+ * shorter samples. Products and reductions need workspace in the same step, so a piece leaves them three quarters of
+ * the free memory. Only the smallest piece, one key head of one sample, may exceed both limits, up to 7/8 of the
+ * free memory; if that is too little, the engine's own kernels run. */
 static cs_cudnn_bound bound_of(cs_device *device)
 {
     const int64_t max = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device);
@@ -126,14 +126,15 @@ static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cu
     return made;
 }
 
-enum { WIDEST = 256 }; /* heads, on any GPU */
+enum { WIDEST = 256 }; /* columns of a head that cuDNN supports on some GPU */
 
 static bool is_aligned(const void *memory)
 {
     return (uintptr_t)memory % 16 == 0;
 }
 
-/* Rows see all rows before them, and nothing is dropped. */
+/* Whether the attention has only the causal mask (no window, no document starts) and no dropout, and is 16-bit and
+ * aligned. */
 static bool is_plain(const cs_attention_args *given)
 {
     bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
@@ -158,17 +159,17 @@ static cs_cudnn_shape shape_of(const cs_attention_args *given)
 
 /* ---- running ---- */
 
-/* What a plan is run on, by number: of the whole attention, or of a piece. */
+/* Addresses of a plan's inputs and outputs, by cs_cudnn_number, of the whole attention or of a piece. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
-/* What tells this run from others: the plan, and where its tensors lie. */
-static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
+/* A hash that identifies a run: the plan and the addresses of its tensors. */
+static uint64_t run_hash(const struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
-    uint64_t mark = (uint64_t)(made - cudnn->choices);
+    uint64_t hash = (uint64_t)(made - cudnn->choices);
     for (int i = 0; i < 5; i++)
-        mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)places[i]);
-    return mark;
+        hash = cs_rng_mix(hash, (uint64_t)(uintptr_t)places[i]);
+    return hash;
 }
 
 static void run_piece(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
@@ -178,16 +179,16 @@ static void run_piece(struct cs_cudnn *cudnn, const choice *made, addresses at, 
     cudnnBackendDescriptor_t pack;
     for (int64_t i = 0; i < CS_CUDNN_NUMBERS; i++)
         numbers[i] = i;
-    must(cudnn, library->create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), "a pack");
-    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, &numbers[1]),
-         "a pack's numbers");
-    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, &at[1]),
-         "a pack's addresses");
-    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
-         "a pack's workspace");
-    must(cudnn, library->finalize(pack), "a finished pack");
-    must(cudnn, library->execute(cudnn->target.handle, made->plan.plan, pack), "attention");
-    must(cudnn, library->destroy(pack), "a pack's end");
+    check(cudnn, library->create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), "a pack");
+    check(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, &numbers[1]),
+          "a pack's numbers");
+    check(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, &at[1]),
+          "a pack's addresses");
+    check(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
+          "a pack's workspace");
+    check(cudnn, library->finalize(pack), "a finished pack");
+    check(cudnn, library->execute(cudnn->target.handle, made->plan.plan, pack), "attention");
+    check(cudnn, library->destroy(pack), "a pack's end");
 }
 
 static void run(struct cs_cudnn *cudnn, const choice *made, addresses whole, void *workspace)
@@ -200,7 +201,7 @@ static void run(struct cs_cudnn *cudnn, const choice *made, addresses whole, voi
     }
 }
 
-/* Where q, k and v begin in rows of q | k | v. */
+/* The addresses of q, k and v in rows of q | k | v. */
 static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, void **v)
 {
     char *first = rows;
@@ -209,7 +210,7 @@ static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, v
     *v = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
 }
 
-/* The workspace is delta's, and behind it the plan's. */
+/* The workspace holds delta, then the plan's workspace. */
 static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const cs_cudnn_shape *shape = &made->shape;
@@ -224,9 +225,9 @@ static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made
         split(given->dqkv.data, shape, &at[CS_CUDNN_DQ], &at[CS_CUDNN_DK], &at[CS_CUDNN_DV]);
     if (cudnn->stream != cs_cuda_compute(device)) {
         cudnn->stream = cs_cuda_compute(device);
-        must(cudnn, cudnn->library.set_stream(cudnn->target.handle, cudnn->stream), "its stream");
+        check(cudnn, cudnn->library.set_stream(cudnn->target.handle, cudnn->stream), "its stream");
     }
-    if (!cs_cuda_replays(mark_of(cudnn, made, given)))
+    if (!cs_cuda_replays(run_hash(cudnn, made, given)))
         run(cudnn, made, at, made->plan.workspace ? workspace + rows : NULL);
 }
 

@@ -1,9 +1,9 @@
-/* cudnn.h - attention through cuDNN's graph API, where its library is found at run time; for cudnn*.c.
+/* cudnn.h - attention through cuDNN's graph API, if its library is found at run time; internal to cudnn*.c.
  *
- * An attention is described to cuDNN as a graph of small operations on tensors; those between two operations are
- * virtual and never stored. cuDNN's heuristic names engines that run the whole graph as one fused kernel, and an
- * engine with its choices becomes a plan. A graph is built without looking at each return: after the first call that
- * fails the others do nothing, and graph->status and graph->what tell which it was. */
+ * An attention is described to cuDNN as a graph of small operations on tensors. Tensors between two operations are
+ * virtual: they are never stored. cuDNN's heuristic returns engines that run the whole graph as one fused kernel; an
+ * engine with its configuration becomes an execution plan. Code that builds a graph need not check each call: after the
+ * first failure the other calls do nothing, and graph->status and graph->what describe that failure. */
 #ifndef CS_DEVICE_CUDA_CUDNN_H
 #define CS_DEVICE_CUDA_CUDNN_H
 
@@ -11,7 +11,7 @@
 
 #include <cudnn_graph.h>
 
-/* ---- cudnn_library.c: the door ---- */
+/* ---- cudnn_library.c: loading the library ---- */
 
 typedef struct {
     void *library;
@@ -30,8 +30,8 @@ typedef struct {
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
 } cs_cudnn_library;
 
-/* The library that the environment's CSPEED_CUDNN names, else libcudnn.so.9; it stays, as the module does. With a
- * sentence: CS_NO_DEVICE where it is not there, CS_UNSUPPORTED where it is too old to be used. */
+/* Loads the library that the environment variable CSPEED_CUDNN names, by default libcudnn.so.9. It is never unloaded.
+ * Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
 cs_status cs_cudnn_library_open(cs_cudnn_library *library);
 
 /* ---- cudnn_graph.c: operations ---- */
@@ -40,15 +40,15 @@ enum { CS_CUDNN_PARTS = 160, CS_CUDNN_OPERATIONS = 40 };
 
 typedef struct {
     const cs_cudnn_library *library;
-    cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all that was made, in order */
+    cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all descriptors, in the order of creation */
     cudnnBackendDescriptor_t operations[CS_CUDNN_OPERATIONS];
     int part_count, operation_count;
-    int64_t next; /* number of a virtual tensor */
+    int64_t next; /* identifier of the next virtual tensor */
     cudnnStatus_t status;
-    const char *what; /* was refused */
+    const char *what; /* what cuDNN refused first */
 } cs_cudnn_graph;
 
-/* (samples, heads, rows, columns), of memory or virtual */
+/* A tensor (samples, heads, rows, columns), in memory or virtual. */
 typedef struct {
     cudnnBackendDescriptor_t descriptor;
     int64_t size[4], stride[4];
@@ -56,33 +56,36 @@ typedef struct {
 
 void cs_cudnn_graph_open(cs_cudnn_graph *graph, const cs_cudnn_library *library);
 void cs_cudnn_graph_close(cs_cudnn_graph *graph);
-bool cs_cudnn_graph_check(cs_cudnn_graph *graph, cudnnStatus_t status, const char *what); /* false: has failed */
-/* Makes a part; set its attributes, then finish it. NULL where the graph has failed. */
+bool cs_cudnn_graph_check(cs_cudnn_graph *graph, cudnnStatus_t status,
+                          const char *what); /* false: the graph has failed */
+/* Creates a descriptor, which the graph owns; set its attributes, then finish it. NULL if the graph has failed. */
 cudnnBackendDescriptor_t cs_cudnn_graph_make(cs_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
 void cs_cudnn_graph_set(cs_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t name,
                         cudnnBackendAttributeType_t type, int64_t count, const void *values);
 void cs_cudnn_graph_finish(cs_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
 
-/* What plans are given the address of by its number: device memory, or a float of the host's. */
+/* Inputs and outputs of a plan, identified by `number`, whose addresses are given at each run: a tensor in device
+ * memory, or (_number) one float in host memory. */
 cs_cudnn_tensor cs_cudnn_graph_memory(cs_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
                                       const int64_t size[4], const int64_t stride[4]);
 cs_cudnn_tensor cs_cudnn_graph_number(cs_cudnn_graph *graph, int64_t number);
-/* Rows packed. */
+/* A virtual tensor with contiguous rows. */
 cs_cudnn_tensor cs_cudnn_graph_virtual(cs_cudnn_graph *graph, cudnnDataType_t type, const int64_t size[4]);
-/* The same memory with rows and columns exchanged; of another type where it is virtual. */
-cs_cudnn_tensor cs_cudnn_graph_turned(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type);
+/* The transpose of x, without a copy: rows and columns exchanged; `type` may differ if x is virtual. */
+cs_cudnn_tensor cs_cudnn_graph_transposed(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type);
 
-/* Operands are broadcast along sizes of 1; y is set, or, as what is returned, virtual, fp32 and as large as x. */
+/* Pointwise operations y = mode(x, b). Operands are broadcast along sizes of 1. _one and _two return a virtual fp32
+ * tensor of x's size; _one has no b. */
 void cs_cudnn_graph_map(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor y, cs_cudnn_tensor x,
                         cs_cudnn_tensor b);
 cs_cudnn_tensor cs_cudnn_graph_one(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x);
 cs_cudnn_tensor cs_cudnn_graph_two(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x,
                                    cs_cudnn_tensor b);
-/* Scores where a row sees a key that is not behind it, `hidden` elsewhere. */
+/* The causal mask: scores where the key is not after the row, `hidden` elsewhere. */
 cs_cudnn_tensor cs_cudnn_graph_causal(cs_cudnn_graph *graph, cs_cudnn_tensor scores, cs_cudnn_tensor hidden);
-/* c = a b, where heads of b may be fewer; summed in fp32. */
+/* c = a b, accumulated in fp32. b may have fewer heads than a. */
 void cs_cudnn_graph_product(cs_cudnn_graph *graph, cs_cudnn_tensor c, cs_cudnn_tensor a, cs_cudnn_tensor b);
-/* Over the sizes in which y is smaller. */
+/* Reduces x over the dimensions in which y is smaller. */
 void cs_cudnn_graph_reduce(cs_cudnn_graph *graph, cudnnReduceTensorOp_t how, cs_cudnn_tensor y, cs_cudnn_tensor x);
 
 /* ---- cudnn_attention.c: attention's graphs ---- */
@@ -91,10 +94,10 @@ typedef struct {
     int64_t samples, length, queries, keys, width;
     int64_t dtype;                 /* cs_dtype */
     int64_t grad;                  /* 1: backward */
-    int64_t row_queries, row_keys; /* heads in a row of memory, of which the attention takes `queries` and `keys` */
+    int64_t row_queries, row_keys; /* heads in a row of memory; the attention uses `queries` and `keys` of them */
 } cs_cudnn_shape;
 
-/* Numbers of what a plan is given. */
+/* Identifiers of a plan's inputs and outputs. */
 typedef enum {
     CS_CUDNN_Q = 1,
     CS_CUDNN_K,
@@ -112,44 +115,46 @@ typedef enum {
     CS_CUDNN_NUMBERS
 } cs_cudnn_number;
 
-/* y, lse of q, k, v; or dq, dk, dv of them, dy, y and lse; delta (B, H, T) is written on the way. */
+/* Builds the graph of forward: y and lse from q, k, v; or of backward: dq, dk, dv from q, k, v, dy, y and lse. Backward
+ * also writes delta (B, H, T). */
 void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape);
 
-/* ---- cudnn_plan.c ---- */
+/* ---- cudnn_plan.c: choosing an engine ---- */
 
-/* What plans are made for: an open handle, or a description of a GPU that need not be here. */
+/* The GPU that plans are made for: an open handle, or a description of a GPU that need not be present. */
 typedef struct {
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t device; /* NULL: the handle's */
+    cudnnBackendDescriptor_t device; /* NULL: the GPU of the handle */
 } cs_cudnn_target;
 
 typedef struct {
-    cs_cudnn_graph graph; /* what the plan was made of lives as long */
+    cs_cudnn_graph graph; /* owns the descriptors, which must live as long as the plan */
     cudnnBackendDescriptor_t plan;
-    cs_cudnn_shape shape; /* what the plan computes */
-    int64_t workspace;    /* bytes; of a plan that failed to open: the fewest that any engine needs, or 0 */
+    cs_cudnn_shape shape; /* the attention that one run computes */
+    int64_t
+        workspace; /* bytes; after a failed open: the smallest number that an engine needs, or 0 if no engine fits */
 } cs_cudnn_plan;
 
-/* The heuristic's first engine that gives the same bits each time, and needs no more than `most` bytes. CS_UNSUPPORTED
- * with a sentence where there is none. */
+/* Opens a plan with the heuristic's first engine that is deterministic and needs at most `max` bytes of workspace.
+ * CS_UNSUPPORTED if there is none. */
 cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
                              const cs_cudnn_shape *shape, int64_t max);
-void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* accepts one that failed to open */
+void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* also after a failed open */
 
-/* ---- cudnn_pieces.c: one plan, run on several parts of an attention ---- */
+/* ---- cudnn_pieces.c: one plan, run on several parts (pieces) of an attention ---- */
 
-/* How much workspace plans may need. */
+/* Limits on a plan's workspace. */
 typedef struct {
-    int64_t max;  /* bytes of a plan that could be made for a smaller piece instead        */
-    int64_t room; /* bytes of a plan for one sample and one key head, which is the smallest */
+    int64_t max;  /* bytes, if the piece can still be divided */
+    int64_t room; /* bytes for the smallest piece, one key head of one sample */
 } cs_cudnn_bound;
 
-/* A plan for the whole attention, or else for the largest equal piece of it within the bound: some of the samples, or
- * of one sample some of the key heads, with the query heads that share them. */
+/* Opens a plan for the whole attention, or else for the largest piece within the bound. Pieces are equal: some of the
+ * samples, or some key heads of one sample with the query heads that share them. */
 cs_status cs_cudnn_pieces_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
                                const cs_cudnn_shape *whole, cs_cudnn_bound bound);
-int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole); /* how many */
-/* The address that the plan is given in place of `first`, the whole attention's, to compute piece `index`. */
+int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole); /* number of pieces */
+/* The address to pass to the plan for piece `index`; `first` is the address for the whole attention. */
 void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole, int64_t index,
                              cs_cudnn_number number, void *first);
 

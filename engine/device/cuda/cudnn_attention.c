@@ -1,11 +1,12 @@
-/* cudnn_attention.c - attention forward and backward as cuDNN's fused engines know it (Dao et al. 2022, 2023).
+/* cudnn_attention.c - cuDNN graphs of attention forward and backward, for cuDNN's fused engines (FlashAttention, Dao
+ * et al. 2022, 2023).
  *
- * The order of operations, and what of it is stored in 16 bits, is what those engines look for: scores in fp32,
- * softmax's probabilities and the scores' slopes in 16 bits where a product takes them. dq is a product's result at
- * once, not a sum in memory that many blocks add to: that asks for the engine with the same bits each time. */
+ * The engines require this order of operations and these types: scores in fp32; the probabilities and the gradients
+ * of the scores in 16 bits where they are operands of a product. dq is the direct result of a product, not a sum in
+ * memory to which many blocks add: that selects the deterministic engine. */
 #include "device/cuda/cudnn.h"
 
-/* Heads of the rows of q | k | v, or of y. A piece of the heads has the row stride of all of them. */
+/* Sizes and strides of the heads in rows of q | k | v, or of y. A piece has the row stride of all heads. */
 typedef struct {
     int64_t size[4], stride[4];
 } layout;
@@ -16,7 +17,7 @@ static layout heads_of(const cs_cudnn_shape *shape, int64_t heads, int64_t row)
                      { shape->length * row, shape->width, row, 1 } };
 }
 
-static layout turned(layout given)
+static layout transposed(layout given)
 {
     return (layout){ { given.size[0], given.size[1], given.size[3], given.size[2] },
                      { given.stride[0], given.stride[1], given.stride[3], given.stride[2] } };
@@ -32,7 +33,7 @@ static cs_cudnn_tensor memory(cs_cudnn_graph *graph, int64_t number, const cs_cu
     return cs_cudnn_graph_memory(graph, number, narrow_of(shape), lies.size, lies.stride);
 }
 
-/* A number a row of a head: lse and delta. */
+/* A tensor with one number for each row of each head: lse, delta. */
 static cs_cudnn_tensor of_rows(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape)
 {
     int64_t size[4] = { shape->samples, shape->queries, shape->length, 1 };
@@ -40,7 +41,7 @@ static cs_cudnn_tensor of_rows(cs_cudnn_graph *graph, int64_t number, const cs_c
     return cs_cudnn_graph_memory(graph, number, CUDNN_DATA_FLOAT, size, stride);
 }
 
-/* Of q and k turned, scaled. */
+/* The scores: scale * q k, where k is transposed. */
 static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor q, cs_cudnn_tensor k,
                               cs_cudnn_tensor scale)
 {
@@ -53,10 +54,11 @@ static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape
 static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
     int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
-    layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    layout query_heads = heads_of(shape, shape->queries, wide), key_heads = heads_of(shape, shape->keys, wide);
     layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
-    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
-    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, few), y = memory(graph, CS_CUDNN_Y, shape, rows);
+    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, query_heads),
+                    k = memory(graph, CS_CUDNN_K, shape, transposed(key_heads));
+    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, key_heads), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
 
     cs_cudnn_tensor s = scores(graph, shape, q, k, cs_cudnn_graph_number(graph, CS_CUDNN_SCALE));
@@ -73,9 +75,9 @@ static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     cs_cudnn_graph_product(graph, y, p, v);
 }
 
-/* to (a head of keys each) = the product, added over the heads of queries that share one. */
-static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor to, cs_cudnn_tensor a,
-                   cs_cudnn_tensor b)
+/* to = a b, added over the query heads that share a key head. */
+static void product_over_shared_heads(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor to,
+                                      cs_cudnn_tensor a, cs_cudnn_tensor b)
 {
     if (shape->queries == shape->keys) {
         cs_cudnn_graph_product(graph, to, a, b);
@@ -89,12 +91,15 @@ static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_
 static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
     int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
-    layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    layout query_heads = heads_of(shape, shape->queries, wide), key_heads = heads_of(shape, shape->keys, wide);
     layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
-    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
-    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, turned(few)), y = memory(graph, CS_CUDNN_Y, shape, rows);
-    cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, many);
-    cs_cudnn_tensor dk = memory(graph, CS_CUDNN_DK, shape, few), dv = memory(graph, CS_CUDNN_DV, shape, few);
+    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, query_heads),
+                    k = memory(graph, CS_CUDNN_K, shape, transposed(key_heads));
+    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, transposed(key_heads)),
+                    y = memory(graph, CS_CUDNN_Y, shape, rows);
+    cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, query_heads);
+    cs_cudnn_tensor dk = memory(graph, CS_CUDNN_DK, shape, key_heads),
+                    dv = memory(graph, CS_CUDNN_DV, shape, key_heads);
     cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape), delta = of_rows(graph, CS_CUDNN_DELTA, shape);
     cs_cudnn_tensor scale = cs_cudnn_graph_number(graph, CS_CUDNN_SCALE);
 
@@ -106,15 +111,15 @@ static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     p = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
     p = cs_cudnn_graph_causal(graph, p, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
     p = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
-    gather(graph, shape, dv, cs_cudnn_graph_turned(graph, p, narrow_of(shape)), dy);
+    product_over_shared_heads(graph, shape, dv, cs_cudnn_graph_transposed(graph, p, narrow_of(shape)), dy);
 
-    cs_cudnn_tensor slope = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, p.size);
-    cs_cudnn_graph_product(graph, slope, dy, v);
-    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, slope, delta);
-    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, p);
-    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, scale);
-    gather(graph, shape, dk, cs_cudnn_graph_turned(graph, slope, narrow_of(shape)), q);
-    cs_cudnn_graph_product(graph, dq, slope, cs_cudnn_graph_turned(graph, k, narrow_of(shape)));
+    cs_cudnn_tensor dscores = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, p.size);
+    cs_cudnn_graph_product(graph, dscores, dy, v);
+    dscores = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, dscores, delta);
+    dscores = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, dscores, p);
+    dscores = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, dscores, scale);
+    product_over_shared_heads(graph, shape, dk, cs_cudnn_graph_transposed(graph, dscores, narrow_of(shape)), q);
+    cs_cudnn_graph_product(graph, dq, dscores, cs_cudnn_graph_transposed(graph, k, narrow_of(shape)));
 }
 
 void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)

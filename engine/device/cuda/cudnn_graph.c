@@ -1,4 +1,4 @@
-/* cudnn_graph.c - graphs of cuDNN's operations: tensors, and what is computed of them. */
+/* cudnn_graph.c - builds graphs of cuDNN operations: tensor descriptors and operation descriptors. */
 #include "base/must.h"
 #include "device/cuda/cudnn.h"
 
@@ -116,7 +116,7 @@ cs_cudnn_tensor cs_cudnn_graph_virtual(cs_cudnn_graph *graph, cudnnDataType_t ty
     return make_tensor(graph, graph->next++, type, x, VIRTUAL);
 }
 
-cs_cudnn_tensor cs_cudnn_graph_turned(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type)
+cs_cudnn_tensor cs_cudnn_graph_transposed(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type)
 {
     cs_cudnn_tensor y = x;
     y.size[2] = x.size[3], y.size[3] = x.size[2];
@@ -131,7 +131,7 @@ cs_cudnn_tensor cs_cudnn_graph_turned(cs_cudnn_graph *graph, cs_cudnn_tensor x, 
 
 /* ---- operations ---- */
 
-/* b and t, and an axis of 0, may be absent. */
+/* b and t may be NULL, and axis 0: absent. */
 typedef struct {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t math;

@@ -1,4 +1,4 @@
-/* cudnn_library.c - cuDNN's one door: its library is opened at run time, and none is needed. */
+/* cudnn_library.c - loads cuDNN at run time by dlopen; cspeed works without it. */
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below, attention was wrong in places: 9.10.0 and 9.10.1 backward, all before in what they take for minus infinity. */
+/* Older versions compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier ones in what they use as
+ * minus infinity. */
 enum { OLDEST = 91002 };
 
-/* POSIX lets dlsym's result be a function. */
+/* Stores the address of a function; sets *missing if there is none. POSIX guarantees that dlsym's result can be
+ * converted to a function pointer. */
 static void find(void *library, const char *name, void *function, const char **missing)
 {
     void *symbol = dlsym(library, name);

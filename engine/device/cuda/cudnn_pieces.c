@@ -1,12 +1,13 @@
-/* cudnn_pieces.c - one plan run on several parts of an attention, where a plan for all of it needs too much workspace.
+/* cudnn_pieces.c - runs one cuDNN plan on several pieces of an attention, if a plan for all of it needs too much
+ * workspace.
  *
- * Samples do not depend on each other, nor do key heads, each with the query heads that share it: a piece computes the
- * same bits as the whole does in its place. Pieces are equal, so that one plan serves all of them, and run one after
- * the other in the same workspace. */
+ * Samples are independent, and so are key heads with the query heads that share them; a piece therefore computes the
+ * same bits as the whole. Pieces have equal sizes, so that one plan serves all of them, and run one after the other in
+ * the same workspace. */
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
-/* The smallest divisor of `count` that is no less than `least`; count where there is none. */
+/* The smallest divisor of `count` that is at least `min`; `count` if there is none. */
 static int64_t divisor(int64_t count, int64_t min)
 {
     int64_t parts = min;
@@ -20,7 +21,7 @@ static bool is_smallest(const cs_cudnn_shape *piece)
     return piece->samples == 1 && piece->keys == 1;
 }
 
-/* Cuts a piece into `least` smaller ones or more: by samples first, whose rows lie together. */
+/* Divides a piece into at least `min` smaller ones: first by samples, whose rows are contiguous. */
 static void cut(cs_cudnn_shape *piece, int64_t min)
 {
     int64_t by_samples = divisor(piece->samples, min);
@@ -56,7 +57,7 @@ void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *wh
     int64_t wide = (whole->queries + 2 * whole->keys) * whole->width, narrow = whole->queries * whole->width;
     char *at = first;
     if (!first)
-        return NULL; /* not this direction's */
+        return NULL; /* not used in this direction */
     switch (number) {
     case CS_CUDNN_Q:
     case CS_CUDNN_DQ:
@@ -73,6 +74,6 @@ void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *wh
     case CS_CUDNN_DELTA:
         return at + (sample * whole->queries + part * queries) * whole->length * (int64_t)sizeof(float);
     default:
-        return first; /* a number of the host's, the same for all */
+        return first; /* a number in host memory, the same for all pieces */
     }
 }

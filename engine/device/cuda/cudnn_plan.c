@@ -1,10 +1,10 @@
-/* cudnn_plan.c - which of cuDNN's engines runs an attention. */
+/* cudnn_plan.c - chooses the cuDNN engine that runs an attention, and creates its execution plan. */
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
 enum { ENGINES = 16 };
 
-/* Of a graph's parts, after its operations. */
+/* The operation graph of all operations. */
 static cudnnBackendDescriptor_t close_graph(cs_cudnn_graph *graph, const cs_cudnn_target *target)
 {
     cudnnBackendDescriptor_t whole = cs_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -16,7 +16,7 @@ static cudnnBackendDescriptor_t close_graph(cs_cudnn_graph *graph, const cs_cudn
     return whole;
 }
 
-/* The heuristic's choices, best first, in configs. */
+/* Asks the heuristic for engine configurations, best first; returns their number. */
 static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBackendDescriptor_t whole,
                    cudnnBackendDescriptor_t configs[ENGINES])
 {
@@ -39,8 +39,8 @@ static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBa
     return count < ENGINES ? count : ENGINES;
 }
 
-/* Whether an engine gives the same bits each time. */
-static bool is_steady(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
+/* Whether an engine is deterministic. */
+static bool is_deterministic(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendDescriptor_t engine = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -57,7 +57,7 @@ static bool is_steady(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
     return true;
 }
 
-/* False: the engine does not run this. */
+/* Creates a plan with this engine. False: the engine does not run the graph. */
 static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnBackendDescriptor_t config)
 {
     const cs_cudnn_library *library = plan->graph.library;
@@ -77,20 +77,20 @@ static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnB
                         &plan->workspace) == CUDNN_STATUS_SUCCESS;
 }
 
-/* Up to 9.15, backward was wrong for keys that do not fill whole tiles. */
+/* Up to version 9.15, backward is wrong if the keys do not fill whole tiles. */
 static bool is_known_wrong(const cs_cudnn_library *library, const cs_cudnn_shape *shape)
 {
     return shape->grad && shape->length % 128 != 0 && library->version() <= 91500;
 }
 
-/* The plan of the first of `count` engines that runs it within `most` bytes. */
+/* Creates a plan with the first of `count` engines that runs the graph within `max` bytes of workspace. */
 static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
                    int64_t count, int64_t max)
 {
     const cs_cudnn_library *library = plan->graph.library;
     int64_t fewest = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i])) {
+        if (is_deterministic(&plan->graph, configs[i]) && make_plan(plan, target, configs[i])) {
             if (plan->workspace <= max)
                 return true;
             fewest = fewest && fewest < plan->workspace ? fewest : plan->workspace;

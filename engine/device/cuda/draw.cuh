@@ -1,4 +1,4 @@
-/* draw.cuh - the random bits of dropout, a run at a time: eight elements are one counter of Philox (ops.h). */
+/* draw.cuh - dropout inside kernels: random bits for runs of eight elements, which share one Philox counter (ops.h). */
 #ifndef CS_DEVICE_DRAW_CUH
 #define CS_DEVICE_DRAW_CUH
 
@@ -7,16 +7,16 @@
 
 #include <math.h>
 
-/* A dropout as kernels take it; keys NULL: off. */
+/* Parameters of a dropout. keys NULL: no dropout. */
 struct cs_draw {
-    const uint64_t *keys; /* (B) of the device */
+    const uint64_t *keys; /* (B) random keys in device memory, one for each sample */
     uint64_t place;
-    int64_t sample;     /* elements of one */
-    uint32_t threshold; /* an element is kept where its bits are not below it */
+    int64_t sample;     /* elements of one sample */
+    uint32_t threshold; /* an element is kept if its 16 random bits are not below this */
     float scale;
 };
 
-/* Of a tensor of `count` elements. */
+/* The parameters for a tensor of `count` elements. */
 inline cs_draw cs_draw_of(cs_dropout dropout, int64_t count)
 {
     if (dropout.rate <= 0)
@@ -25,7 +25,7 @@ inline cs_draw cs_draw_of(cs_dropout dropout, int64_t count)
                     1 / (1 - dropout.rate) };
 }
 
-/* values[i] is element first + i of a sample, where first is a multiple of 8. */
+/* Applies dropout to eight values; values[i] is element first + i of the sample; first is a multiple of 8. */
 __device__ inline void cs_draw_apply(float *values, cs_draw draw, int64_t sample, int64_t first)
 {
     cs_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CS_RUN);
@@ -36,7 +36,8 @@ __device__ inline void cs_draw_apply(float *values, cs_draw draw, int64_t sample
     }
 }
 
-/* values[i] is element first + i of the tensor, wherever that lies, and `end` is behind the last that counts. */
+/* The same for any `first`, an index into the whole tensor: the values may be unaligned and may belong to two samples.
+ * Values at or after `end` may be left unchanged. */
 __device__ inline void cs_draw_apply_anywhere(float *values, cs_draw draw, int64_t first, int64_t end)
 {
     int64_t sample = first / draw.sample, element = first % draw.sample;
@@ -50,7 +51,8 @@ __device__ inline void cs_draw_apply_anywhere(float *values, cs_draw draw, int64
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
         cs_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
         int part = (int)(own % CS_RUN);
-        uint32_t word = block.word[0]; /* chosen, since an array with an index of run time lies in memory */
+        uint32_t word =
+            block.word[0]; /* selected by a loop, because an array with a runtime index would be in local memory */
         for (int w = 1; w < CS_RUN / 2; w++)
             word = part / 2 == w ? block.word[w] : word;
         uint32_t bits = word >> part % 2 * 16 & 0xffff;

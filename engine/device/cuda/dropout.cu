@@ -1,9 +1,11 @@
-/* dropout.cu - y = a + dropout(b), or dropout(b). Memory bounds it: one counter of Philox, some 80 instructions, serves
- * eight elements. A grid's column is a sample, so that a run is a counter. */
+/* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent.
+ *
+ * The kernel is bound by memory: one Philox counter, about 80 instructions, gives the random bits of eight elements.
+ * blockIdx.y is the sample, so that each run of eight elements is one counter. */
 #include "device/cuda/draw.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS)
-    drop_runs(cs_view y, cs_view a, cs_view b, cs_draw draw, int64_t batch)
+    dropout_runs(cs_view y, cs_view a, cs_view b, cs_draw draw, int64_t batch)
 {
     for (int64_t sample = blockIdx.y; sample < batch; sample += gridDim.y) {
         int64_t first = sample * draw.sample;
@@ -27,6 +29,6 @@ extern "C" void cs_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a,
     cs_draw draw = cs_draw_of(dropout, cs_count(y));
     cs_shape shape = cs_run_shape(cs_flat{ 0, draw.sample });
     shape.grid.y = (unsigned)(dropout.batch < 65535 ? dropout.batch : 65535);
-    cs_launch(cs_cuda_compute(device), shape, drop_runs, cs_run_view(y), cs_run_view(a), cs_run_view(b), draw,
+    cs_launch(cs_cuda_compute(device), shape, dropout_runs, cs_run_view(y), cs_run_view(a), cs_run_view(b), draw,
               dropout.batch);
 }

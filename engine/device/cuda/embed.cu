@@ -1,23 +1,23 @@
-/* embed.cu - token and position tables.
+/* embed.cu - embedding of tokens and positions, forward and backward.
  *
- * Forward is a copy of rows. Backward adds rows of dy to rows of a table, those of one token in order of position:
- * the rows are sorted by token, and the sorted order is cut into pieces of 32. A warp walks a piece and adds each run
- * of one token to the table; a run that goes on over a border leaves its part beside, and the parts of a run are added
- * in order by a second kernel. So a token that fills the batch is the work of many warps, and the order of additions
- * follows from the tokens alone. Positions are added by the same walk. Reading dy bounds it, and beside it, when tokens
- * are few, launching the sort. */
+ * Forward copies rows of the tables. Backward adds rows of dy to rows of a table, in an order that depends on the
+ * tokens only, so that results are deterministic. The rows are sorted by token, rows of one token by position, and
+ * the sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to
+ * the table. If a sequence crosses a border between pieces, its partial sum is stored separately; a second kernel
+ * adds the partial sums of each such sequence in order. So many warps share a token that fills the batch. Positions
+ * are processed in the same way. The kernels are bound by reading dy and, for few tokens, by launching the sort. */
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
-    cs_view y, table, positions;    /* positions absent: none */
-    const int32_t *tokens, *starts; /* starts NULL: 0         */
+    cs_view y, table, positions;    /* positions absent: no position embedding */
+    const int32_t *tokens, *starts; /* starts NULL: 0 */
     int64_t rows, columns, length, vocabulary;
 };
 
-/* A token outside the vocabulary ends the run, as on the CPU; the driver names file and line. */
+/* The token of a row. A token outside the vocabulary is a fatal error, as on the CPU. */
 static __device__ int64_t token_at(const embed_job &job, int64_t row)
 {
     int64_t token = job.tokens[row];
@@ -25,7 +25,7 @@ static __device__ int64_t token_at(const embed_job &job, int64_t row)
     return token;
 }
 
-/* In its document, if starts say where that begins. */
+/* The position of a row in its sample, or in its document if starts are given. */
 static __device__ int64_t position_of(const embed_job &job, int64_t row)
 {
     int64_t position = row % job.length;
@@ -74,11 +74,11 @@ extern "C" void cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, 
 
 /* ---- backward ---- */
 
-/* Rows of dy that are added to rows of `into`. */
+/* Backward: adds rows of dy to rows of the table `into`. */
 struct add_job {
     cs_view into, dy;
-    float *edges;                /* (pieces, 2, columns): of the run a piece begins with, and of the one it ends with */
-    const uint32_t *keys, *rows; /* sorted */
+    float *edges; /* (pieces, 2, columns): partial sums of a piece's first and last sequences that cross its borders */
+    const uint32_t *keys, *rows; /* sorted by key */
     int64_t count, columns, tiles;
 };
 
@@ -100,28 +100,28 @@ static __global__ void __launch_bounds__(KEY_THREADS) position_keys(uint32_t *ke
     rows[row] = (uint32_t)row;
 }
 
-/* Which piece and which columns are this warp's. */
-struct seat {
-    int64_t piece, at;
-    cs_range span, columns; /* of the sorted rows; of a row */
+/* The piece and the columns that a warp processes. */
+struct warp_work {
+    int64_t piece, at;      /* at: this lane's first column */
+    cs_range span, columns; /* the piece's sorted rows; all columns of a row */
 };
 
-static __device__ seat sit(const add_job &job)
+static __device__ warp_work find_work(const add_job &job)
 {
     int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
     int64_t piece = warp / job.tiles, to = (piece + 1) * PIECE;
-    return seat{ piece, warp % job.tiles * TILE + threadIdx.x % CS_WARP * CS_RUN,
-                 cs_range{ piece * PIECE, to < job.count ? to : job.count }, cs_range{ 0, job.columns } };
+    return warp_work{ piece, warp % job.tiles * TILE + threadIdx.x % CS_WARP * CS_RUN,
+                      cs_range{ piece * PIECE, to < job.count ? to : job.count }, cs_range{ 0, job.columns } };
 }
 
-static __device__ void add_to_table(const add_job &job, const seat &seat, uint32_t key, const float *sum)
+static __device__ void add_to_table(const add_job &job, const warp_work &work, uint32_t key, const float *sum)
 {
     cs_view row = cs_run_from(job.into, (int64_t)key * job.columns);
     float value[CS_RUN];
-    cs_run_read(value, row, seat.at, seat.columns);
+    cs_run_read(value, row, work.at, work.columns);
     for (int i = 0; i < CS_RUN; i++)
         value[i] += sum[i];
-    cs_run_store(row, seat.at, seat.columns, value);
+    cs_run_store(row, work.at, work.columns, value);
 }
 
 static __device__ cs_view edge_of(const add_job &job, int64_t piece, int which)
@@ -129,39 +129,41 @@ static __device__ cs_view edge_of(const add_job &job, int64_t piece, int which)
     return cs_run_from(cs_view{ (unsigned char *)job.edges, CS_F32 }, (2 * piece + which) * job.columns);
 }
 
-/* The run of `key` over [from, to) of a piece. */
-static __device__ void leave_run(const add_job &job, const seat &seat, uint32_t key, cs_range run, const float *sum)
+/* Stores the sum of a sequence of equal keys, which is rows `run` of a piece: in the table, or in edges if the sequence
+ * crosses a border of the piece. */
+static __device__ void write_run(const add_job &job, const warp_work &work, uint32_t key, cs_range run,
+                                 const float *sum)
 {
-    bool before = run.from == seat.span.from && run.from > 0 && job.keys[run.from - 1] == key;
-    bool after = run.to == seat.span.to && run.to < job.count && job.keys[run.to] == key;
+    bool before = run.from == work.span.from && run.from > 0 && job.keys[run.from - 1] == key;
+    bool after = run.to == work.span.to && run.to < job.count && job.keys[run.to] == key;
     if (before || after)
-        cs_run_store(edge_of(job, seat.piece, before ? 0 : 1), seat.at, seat.columns, sum);
+        cs_run_store(edge_of(job, work.piece, before ? 0 : 1), work.at, work.columns, sum);
     else
-        add_to_table(job, seat, key, sum);
+        add_to_table(job, work, key, sum);
 }
 
-static __global__ void __launch_bounds__(WARPS *CS_WARP) add_pieces(add_job job)
+static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_job job)
 {
-    seat seat = sit(job);
-    cs_range run = { seat.span.from, seat.span.from };
+    warp_work work = find_work(job);
+    cs_range run = { work.span.from, work.span.from };
     float sum[CS_RUN] = {};
-    if (seat.span.from >= job.count)
+    if (work.span.from >= job.count)
         return;
     uint32_t key = job.keys[run.from];
-    for (int64_t first = seat.span.from; first < seat.span.to; first += TOGETHER) {
+    for (int64_t first = work.span.from; first < work.span.to; first += TOGETHER) {
         cs_run dy[TOGETHER];
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++)
-            dy[i] = first + i < seat.span.to
-                        ? cs_run_load(cs_run_from(job.dy, (int64_t)job.rows[first + i] * job.columns), seat.at,
-                                      seat.columns)
+            dy[i] = first + i < work.span.to
+                        ? cs_run_load(cs_run_from(job.dy, (int64_t)job.rows[first + i] * job.columns), work.at,
+                                      work.columns)
                         : cs_run{};
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
-            if (first + i >= seat.span.to)
+            if (first + i >= work.span.to)
                 continue;
             if (job.keys[first + i] != key) {
-                leave_run(job, seat, key, run, sum);
+                write_run(job, work, key, run, sum);
                 key = job.keys[first + i];
                 run.from = first + i;
                 memset(sum, 0, sizeof sum);
@@ -173,36 +175,37 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) add_pieces(add_job job)
             run.to = first + i + 1;
         }
     }
-    leave_run(job, seat, key, run, sum);
+    write_run(job, work, key, run, sum);
 }
 
-/* Whether the sorted rows before and at `border` have one key. */
-static __device__ bool goes_over(const add_job &job, int64_t border)
+/* Whether a sequence of equal keys crosses `border`, an index into the sorted rows. */
+static __device__ bool crosses(const add_job &job, int64_t border)
 {
     return border > 0 && border < job.count && job.keys[border - 1] == job.keys[border];
 }
 
-/* A run that begins in a piece and goes on: its parts, in order. */
-static __global__ void __launch_bounds__(WARPS *CS_WARP) add_edges(add_job job)
+/* Adds the partial sums of a sequence that begins in this warp's piece and continues in later ones, in order. */
+static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_job job)
 {
-    seat seat = sit(job);
-    if (!goes_over(job, seat.span.to))
+    warp_work work = find_work(job);
+    if (!crosses(job, work.span.to))
         return;
-    uint32_t key = job.keys[seat.span.to];
-    if (job.keys[seat.span.from] == key && goes_over(job, seat.span.from))
+    uint32_t key = job.keys[work.span.to];
+    if (job.keys[work.span.from] == key && crosses(job, work.span.from))
         return;
     float sum[CS_RUN], more[CS_RUN];
-    int64_t piece = seat.piece;
-    cs_run_read(sum, edge_of(job, piece, 1), seat.at, seat.columns);
+    int64_t piece = work.piece;
+    cs_run_read(sum, edge_of(job, piece, 1), work.at, work.columns);
     do {
         piece++;
-        cs_run_read(more, edge_of(job, piece, 0), seat.at, seat.columns);
+        cs_run_read(more, edge_of(job, piece, 0), work.at, work.columns);
         for (int i = 0; i < CS_RUN; i++)
             sum[i] += more[i];
-    } while (goes_over(job, (piece + 1) * PIECE) && job.keys[(piece + 1) * PIECE] == key);
-    add_to_table(job, seat, key, sum);
+    } while (crosses(job, (piece + 1) * PIECE) && job.keys[(piece + 1) * PIECE] == key);
+    add_to_table(job, work, key, sum);
 }
 
+/* The number of bits of keys less than `values`. */
 static int bits_of(int64_t values)
 {
     int bits = 1;
@@ -211,7 +214,7 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds the rows of dy to those of `into` that `name` gives them. */
+/* Adds the rows of dy to rows of `into`; the kernel `name` writes the key (row of `into`) of each row of dy. */
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
@@ -219,15 +222,15 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
     int64_t pieces = (job.rows + PIECE - 1) / PIECE, tiles = (job.columns + TILE - 1) / TILE;
     size_t bytes = (cs_sort_bytes(job.rows) + 63) / 64 * 64;
     void *memory = cs_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
-    cs_sort sort = cs_sort_lay(memory, job.rows);
+    cs_sort sort = cs_sort_layout(memory, job.rows);
     cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
     sort = cs_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
     add_job add = { cs_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
                     job.columns,       tiles };
     cs_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
-    cs_launch(stream, all, add_pieces, add);
-    cs_launch(stream, all, add_edges, add);
+    cs_launch(stream, all, embed_grad_pieces, add);
+    cs_launch(stream, all, embed_grad_edges, add);
 }
 
 extern "C" void cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy,

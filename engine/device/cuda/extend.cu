@@ -1,32 +1,38 @@
-/* extend.cu - attention of new positions to a cache of all positions so far.
+/* extend.cu - attention of new positions to a cache of keys and values (KV cache), for generation.
  *
- * The new keys and values go into the cache first. Then it is attention forward, with the query heads that share keys
- * as rows beside each other, so that the cache is read once. Where these rows make few blocks, as with one new
- * position, the keys are split between more of them; each has a part of y and its log-sum, which are then put together
- * in order.
- * Bound by reading the cache. */
+ * The new keys and values are appended to the cache first. Then attention forward runs, where the query heads that
+ * share a key head are rows of one tile, so that the cache is read once. If these rows make few blocks, as with one
+ * new position, the keys are split between several blocks (as in Flash-Decoding). Each block computes its part of y
+ * and the log of its softmax denominator; a second kernel combines the parts in order. Reading the cache bounds it. */
 #include "device/cuda/attention.cuh"
 
 namespace
 {
 
-enum { THREADS = 256, ROWS = 64 /* at least, of a block */, KEYS = 256 /* at least, of a split */, SPLITS = 64 };
+enum {
+    THREADS = 256,
+    ROWS = 64 /* minimum of a block */,
+    KEYS = 256 /* minimum of a split */,
+    SPLITS = 64 /* maximum */
+};
 
-/* Rows of keys and of values, from qkv to where the caches go on. */
+/* Copies the keys and values of new rows from qkv to the end of the caches. shared: columns of a row of keys; first:
+ * the column of qkv where the keys begin; stride: columns of qkv. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    store_rows(T *keys, T *values, const T *qkv, int64_t rows, int64_t shared, int64_t wide, int64_t first)
+    append_keys_values(T *keys, T *values, const T *qkv, int64_t rows, int64_t shared, int64_t stride, int64_t first)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * shared; i += step) {
-        const T *from = qkv + i / shared * wide + first + i % shared;
+        const T *from = qkv + i / shared * stride + first + i % shared;
         keys[i] = from[0];
         values[i] = from[shared];
     }
 }
 
-/* y = the splits' parts, each by its share of the softmax's denominator; a warp a row of a head. */
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) join_parts(T *y, cs_attention_job job)
+/* Combines splits: y = the sum of the parts, each times its share of the softmax's denominator. One warp for each
+ * row of a head. */
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, cs_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
     int lane = (int)threadIdx.x % CS_WARP;
@@ -34,10 +40,10 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) join_parts(T
         float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
             max = fmaxf(max, job.lse[split * rows + row]);
-        max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+        max = isfinite(max) ? max : 0; /* the sum is not finite either */
         for (int split = 0; split < job.splits; split++)
             whole += expf(job.lse[split * rows + row] - max);
-        T *out = y + row % job.length * job.y_wide + row / job.length * job.width;
+        T *out = y + row % job.length * job.y_stride + row / job.length * job.width;
         for (int d = lane; d < job.width; d += CS_WARP) {
             float sum = 0;
             for (int split = 0; split < job.splits; split++) {
@@ -65,12 +71,12 @@ cs_attention_job make(const cs_extension *given)
     job.window = (int)(given->heads.window < job.seen ? given->heads.window : 0);
     job.k = given->keys.data;
     job.v = given->values.data;
-    job.k_wide = cs_columns(given->keys);
+    job.k_stride = cs_columns(given->keys);
     job.pack = job.group;
     return job;
 }
 
-/* As many as fill the processors twice, each with KEYS keys or more. */
+/* The number of splits: enough blocks for two on each multiprocessor, but at least KEYS keys in a split. */
 int splits_of(const cs_attention_job *job, int processors)
 {
     int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);
@@ -87,11 +93,11 @@ unsigned blocks_of(int64_t items, int64_t each)
     return (unsigned)(blocks < 65536 ? blocks : 65536);
 }
 
-template <typename T> void store(cudaStream_t stream, const cs_extension *given)
+template <typename T> void append(cudaStream_t stream, const cs_extension *given)
 {
     int64_t rows = cs_rows(given->y), shared = cs_columns(given->keys), count = rows * shared;
     int64_t at = given->start * shared;
-    cs_launch(stream, (cs_shape{ dim3(blocks_of(count, THREADS)), dim3(THREADS) }), store_rows<T>,
+    cs_launch(stream, (cs_shape{ dim3(blocks_of(count, THREADS)), dim3(THREADS) }), append_keys_values<T>,
               static_cast<T *>(given->keys.data) + at, static_cast<T *>(given->values.data) + at,
               static_cast<const T *>(given->qkv.data), rows, shared, cs_columns(given->qkv), cs_columns(given->y));
 }
@@ -110,12 +116,12 @@ void cs_cuda_extend(cs_device *device, const cs_extension *given)
             cs_cuda_workspace(device, CS_CUDA_ATTENTION, each * (1 + (size_t)job.width) * sizeof(float)));
         job.parts = job.lse + each;
     }
-    cs_by_type(given->y.dtype, [&](auto zero) { store<decltype(zero)>(stream, given); });
+    cs_by_type(given->y.dtype, [&](auto zero) { append<decltype(zero)>(stream, given); });
     cs_attention_forward(stream, &job, given->y.dtype);
     if (job.splits > 1)
         cs_by_type(given->y.dtype, [&](auto zero) {
             using T = decltype(zero);
-            cs_launch(stream, (cs_shape{ dim3(blocks_of(rows, THREADS / CS_WARP)), dim3(THREADS) }), join_parts<T>,
+            cs_launch(stream, (cs_shape{ dim3(blocks_of(rows, THREADS / CS_WARP)), dim3(THREADS) }), combine_splits<T>,
                       static_cast<T *>(given->y.data), job);
         });
 }

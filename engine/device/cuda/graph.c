@@ -1,13 +1,15 @@
-/* graph.c - CUDA graphs: what both streams are given between begin and end, captured once and launched as one.
+/* graph.c - CUDA graphs: the work that the compute and comm streams get between begin and end, captured and
+ * replayed.
  *
- * The first time of a key runs as ever: then kernels take their workspace and products are measured. The second time is
- * captured, which runs nothing, and launched. From then on the caller's code runs all the same, for the host's state,
- * but what it would put into a stream is left out, and at the end the graph is launched. That it is the same is held to
- * by a number made of all that was put in, in order: where it differs, nothing is launched and the run ends.
+ * A key identifies a graph. Its first use runs normally: kernels allocate workspace and products are tuned. The
+ * second use is captured, which executes nothing, and the graph is launched. In later uses the caller's code still
+ * runs, for the state of the host, but skips everything that it would put into a stream; at the end the graph is
+ * launched. A hash over all operations in order checks that they are those of the capture; if it differs, nothing is
+ * launched and the run ends with an error.
  *
- * The streams are joined before a graph and after it: what was recorded before is done when it begins, so that nothing
- * inside waits for it, and what was recorded inside stands for its end afterwards. Kernels keep the priority of their
- * stream. */
+ * The streams are joined before and after a graph. So events recorded before it are complete when it begins and no
+ * operation inside waits for them; and for events recorded inside, later waits wait for the end of the graph.
+ * Kernels keep the priority of their stream. */
 #include "device/cuda/open.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -15,29 +17,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Forward and backward, the first micro-batch of a step and later ones, at some lengths of a curriculum. The one that
- * was not wanted for longest gives way; where more take turns none comes back, and all run as ever. */
+/* The number of graphs kept: forward and backward, for the first micro-batch of a step and for later ones, at some
+ * lengths of a curriculum. The least recently used graph is replaced. If more keys alternate, no key is found again and
+ * all run without graphs. */
 enum { GRAPHS = 32 };
 
 typedef struct {
-    uint64_t key, marks;   /* marks: of what was captured, in order           */
-    cudaGraphExec_t ready; /* NULL: not captured yet                          */
-    uint64_t used;         /* the turn of its last use; 0: the place is free */
+    uint64_t key, hash;    /* hash: over the captured operations, in order */
+    cudaGraphExec_t ready; /* NULL: not captured yet */
+    uint64_t used;         /* number of its last use; 0: the entry is free */
 } graph;
 
 struct cs_cuda_graphs {
     graph known[GRAPHS];
-    graph *open; /* that is captured or replayed now; NULL: none */
+    graph *open; /* the graph being captured or replayed; NULL: none */
     bool capturing;
-    uint64_t turn, marks;
-    uint64_t first[2];      /* by role: the number of the first event inside */
-    cudaEvent_t *events[2]; /* of what is being captured, from that number on */
+    uint64_t turn, hash;
+    uint64_t first[2];      /* by role: number of the first event recorded inside the graph */
+    cudaEvent_t *events[2]; /* by role: events recorded during the capture, from that number on */
     int count[2], room[2];
-    pthread_mutex_t lock; /* held while capturing: no other thread may ask how a stream is */
+    pthread_mutex_t lock; /* held during a capture, when no other thread may query a stream */
 };
 
-/* A capture is one thread's, and so is what is left out. */
-static _Thread_local cs_cuda_graphs *playing;
+/* The graphs of the device whose graph this thread captures or replays; NULL: none. */
+static _Thread_local cs_cuda_graphs *active;
 
 cs_status cs_cuda_graphs_open(cs_device *device)
 {
@@ -48,7 +51,7 @@ cs_status cs_cuda_graphs_open(cs_device *device)
     return CS_OK;
 }
 
-/* Kept as keys that were seen: each is captured anew when it comes back. */
+/* The keys are kept as seen: each graph is captured again at its next use. */
 void cs_cuda_graphs_drop(cs_device *device)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
@@ -78,15 +81,15 @@ void cs_cuda_graphs_close(cs_device *device)
 
 bool cs_cuda_replays(uint64_t what)
 {
-    if (!playing)
+    if (!active)
         return false;
-    playing->marks = cs_rng_mix(playing->marks, what);
-    return !playing->capturing;
+    active->hash = cs_rng_mix(active->hash, what);
+    return !active->capturing;
 }
 
 void cs_cuda_graph_forbid(void)
 {
-    if (playing)
+    if (active)
         cs_fatal(CS_UNSUPPORTED, "not supported: waiting for the device inside of forward or backward with "
                                  "cspeed.cuda_graphs, because a graph runs when all of it is known; set it to false");
 }
@@ -106,26 +109,26 @@ static cudaEvent_t new_event(cs_cuda_graphs *graphs, cs_stream_role role)
 
 bool cs_cuda_graph_records(const cs_stream *stream)
 {
-    if (!playing)
+    if (!active)
         return false;
     if (!cs_cuda_replays((uint64_t)stream->role))
-        CS_CUDA(cudaEventRecord(new_event(playing, stream->role), cs_cuda_stream(stream)));
+        CS_CUDA(cudaEventRecord(new_event(active, stream->role), cs_cuda_stream(stream)));
     return true;
 }
 
-/* What was recorded before is done. */
+/* Events recorded before the graph are complete. */
 bool cs_cuda_graph_waits(const cs_stream *stream, cs_event event)
 {
-    if (!playing)
+    if (!active)
         return false;
     cs_stream_role from = event.stream->role;
     if (!stream)
         cs_cuda_graph_forbid();
-    if (event.sequence < playing->first[from])
+    if (event.sequence < active->first[from])
         return true;
-    uint64_t at = event.sequence - playing->first[from];
+    uint64_t at = event.sequence - active->first[from];
     if (!cs_cuda_replays(cs_rng_mix((uint64_t)from, at)))
-        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), playing->events[from][at], 0));
+        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), active->events[from][at], 0));
     return true;
 }
 
@@ -141,7 +144,7 @@ bool cs_cuda_is_busy(const cs_stream *stream)
 
 /* ---- begin ---- */
 
-/* The key's place, or one for it, which is then new. */
+/* The entry of a key; if it is not known, the entry to replace. */
 static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
 {
     graph *oldest = graphs->known;
@@ -156,13 +159,14 @@ static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
     return oldest;
 }
 
-/* What `later` is given from here on comes after all that `earlier` was given. */
+/* Makes later work of stream `later` wait for all work of stream `earlier` so far. */
 static void follow(cs_device *device, cs_stream_role later, cs_stream_role earlier)
 {
     cs_stream_follow(&device->streams[later], &device->streams[earlier]);
 }
 
-/* The comm stream is captured from because it waits for a stream that is. */
+/* Begins a capture or a replay. Waiting for the compute stream, which is captured, adds the comm stream to the
+ * capture. */
 static void enter(cs_device *device, graph *it)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
@@ -173,12 +177,12 @@ static void enter(cs_device *device, graph *it)
     }
     graphs->open = it;
     graphs->capturing = !it->ready;
-    graphs->marks = 0;
+    graphs->hash = 0;
     if (graphs->capturing) {
         pthread_mutex_lock(&graphs->lock);
         CS_CUDA(cudaStreamBeginCapture(cs_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
     }
-    playing = graphs;
+    active = graphs;
     follow(device, CS_COMM, CS_COMPUTE);
 }
 
@@ -186,7 +190,7 @@ void cs_cuda_graph_begin(cs_device *device, uint64_t key)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
     bool known;
-    CS_ASSERT(!playing);
+    CS_ASSERT(!active);
     graph *it = find(graphs, key, &known);
     if (known) {
         enter(device, it);
@@ -217,11 +221,11 @@ static void finish_capture(cs_device *device)
     size_t left = cs_cuda_room(device);
     cs_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
            room > left ? room - left : 0);
-    graphs->open->marks = graphs->marks;
+    graphs->open->hash = graphs->hash;
 }
 
-/* From here on events that were recorded inside are done when all that the stream was given by now is. */
-static void stand_for(cs_device *device, cs_stream_role role)
+/* Redirects events recorded inside the graph to an event at its end. */
+static void redirect_events(cs_device *device, cs_stream_role role)
 {
     cs_cuda_lane *lane = &cs_cuda_of(device)->lanes[role];
     uint64_t last = lane->recorded, count = last + 1 - cs_cuda_of(device)->graphs->first[role];
@@ -239,13 +243,13 @@ void cs_cuda_graph_end(cs_device *device)
     follow(device, CS_COMPUTE, CS_COMM);
     if (graphs->capturing)
         finish_capture(device);
-    else if (graphs->marks != it->marks)
+    else if (graphs->hash != it->hash)
         cs_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward is not the same each time, with "
                                  "cspeed.cuda_graphs, because what was captured is run again; set it to false");
-    playing = NULL;
+    active = NULL;
     graphs->open = NULL;
     CS_CUDA(cudaGraphLaunch(it->ready, cs_cuda_compute(device)));
-    stand_for(device, CS_COMPUTE);
+    redirect_events(device, CS_COMPUTE);
     follow(device, CS_COMM, CS_COMPUTE);
-    stand_for(device, CS_COMM);
+    redirect_events(device, CS_COMM);
 }

@@ -1,15 +1,17 @@
-/* init.cu - first values from (key, element), as device/cpu/init.c draws them, the four of a counter a thread.
+/* init.cu - initial values of parameters: random numbers from (key, element), as device/cpu/init.c draws them.
  *
- * Zeros, ones and uniform values have the CPU's bits: they are integer arithmetic and products of powers of two. Normal
- * ones are its arithmetic in double, rounded to float at the end: CUDA's log, sine and cosine are within 2 units in the
- * last place of a double and not rounded alike, so that a value parts from the CPU's, by one unit of a float, where the
- * double lies that near to the middle of two floats: of the order of one value in 2^27. Arithmetic in double bounds it;
+ * Each thread computes the four values of a Philox counter. Zeros, ones and uniform values equal the CPU's bit for
+ * bit, because they need only integer arithmetic and products with powers of two. Normal values are computed in
+ * double, as on the CPU, and rounded to float. CUDA's log, sine and cosine are within 2 units in the last place of a
+ * double, but may differ from the CPU's. So about one value in 2^27, whose double is close to the middle of two
+ * floats, differs from the CPU's by one unit in the last place of a float. Arithmetic in double bounds the kernel;
  * it runs once. */
 #include "base/rng.h"
 #include "device/cuda/kernel.cuh"
 
 enum { TOGETHER = 4, THREADS = 256 };
 
+/* Four normal numbers by the Box-Muller transform. */
 static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
     cs_rng_block block = cs_rng_philox(key, counter);
@@ -42,7 +44,7 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
     }
 }
 
-/* Out is element `from` and on; counters count groups of four of all elements. */
+/* Writes elements [from, from + count) to out. A group is the four elements of one counter. */
 static __global__ void __launch_bounds__(THREADS)
     init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {

@@ -1,10 +1,9 @@
-/* kernel.cuh - what kernels are written with: launching, wide loads, the two 16-bit types, sums over a warp and a
- * block.
+/* kernel.cuh - helpers for CUDA kernels: launch, vector loads, 16-bit types, reductions over a warp and over a block.
  *
- * Kernels are C++17 templates over what is stored (float, bf16, half); arithmetic is fp32. They keep to what both nvcc
- * and tests/emulator compile: launched by cs_launch, static shared memory declared with CS_SHARED, dynamic shared
- * memory from cs_shared_memory(), every lane of a warp taking part in every warp-wide call, every thread of a block in
- * every __syncthreads; instructions that need assembly are in tensor.cuh alone. */
+ * Kernels are C++17 templates over the storage type (float, bf16, half); arithmetic is fp32. Both nvcc and the emulator
+ * (tests/emulator) compile them, so they follow these rules: kernels are launched by cs_launch; static shared memory is
+ * declared with CS_SHARED; dynamic shared memory comes from cs_shared_memory(); every lane of a warp takes part in
+ * every warp-wide call, and every thread of a block in every __syncthreads; only tensor.cuh contains assembly. */
 #ifndef CS_DEVICE_KERNEL_CUH
 #define CS_DEVICE_KERNEL_CUH
 
@@ -32,7 +31,8 @@ __device__ inline unsigned char *cs_shared_memory()
 
 enum { CS_WARP = 32 };
 
-/* In kernels, on in release too: the driver prints the condition with file and line, and the run ends. */
+/* An assertion inside kernels, active in release builds too: the driver prints the condition with file and line, and
+ * the next CUDA call of the host fails. */
 extern "C" __device__ void __assertfail(const char *condition, const char *file, unsigned line, const char *function,
                                         size_t character);
 #define CS_KERNEL_ASSERT(condition)                                                                                    \
@@ -41,37 +41,39 @@ extern "C" __device__ void __assertfail(const char *condition, const char *file,
             __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char));                                      \
     } while (0)
 
+/* The launch configuration of a kernel. */
 struct cs_shape {
     dim3 grid, block;
     size_t shared = 0; /* bytes of dynamic shared memory */
 };
 
-/* What of an argument tells a launch from others: all of it, but of a structure that may have gaps the pointer that it
- * begins with. */
-template <typename T> uint64_t cs_launch_mark(uint64_t mark, const T &argument)
+/* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes
+ * of the argument are used; for a structure with padding only its first member, a pointer. */
+template <typename T> uint64_t cs_launch_hash(uint64_t hash, const T &argument)
 {
     constexpr bool whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
     constexpr size_t bytes = whole ? sizeof(T) : sizeof(void *);
-    static_assert(bytes <= sizeof(T), "a structure that kernels are given begins with a pointer");
+    static_assert(bytes <= sizeof(T), "a structure that is a kernel's argument begins with a pointer");
     uint64_t words[(bytes + 7) / 8] = {};
     memcpy(words, &argument, bytes);
     for (uint64_t word : words)
-        mark = cs_rng_mix(mark, word);
-    return mark;
+        hash = cs_rng_mix(hash, word);
+    return hash;
 }
 
-/* Nothing is launched for an empty grid. */
+/* Launches a kernel; does nothing if the grid is empty, or if a CUDA graph that contains the launch is replayed. Errors
+ * are fatal, with the caller's file and line. */
 template <typename... Wanted, typename... Given>
 void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shape, void (*kernel)(Wanted...),
                   Given... given)
 {
     if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0)
         return;
-    uint64_t mark = cs_launch_mark(cs_launch_mark((uint64_t)(uintptr_t)stream, kernel), shape);
-    ((mark = cs_launch_mark(mark, static_cast<Wanted>(given))), ...);
-    if (cs_cuda_replays(mark))
+    uint64_t hash = cs_launch_hash(cs_launch_hash((uint64_t)(uintptr_t)stream, kernel), shape);
+    ((hash = cs_launch_hash(hash, static_cast<Wanted>(given))), ...);
+    if (cs_cuda_replays(hash))
         return;
-    /* A kernel has 48 KiB without asking, of static and dynamic shared memory together. */
+    /* More than 48 KiB of shared memory, static and dynamic together, must be requested. */
     if (shape.shared > 0)
         cs_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),
@@ -102,7 +104,7 @@ __device__ inline float cs_wide(half_t value)
     return __half2float(value);
 }
 
-/* Rounds to nearest even. */
+/* Rounds to nearest, ties to even. */
 template <typename T> __device__ inline T cs_narrow(float value)
 {
     if constexpr (std::is_same_v<T, bf16>)
@@ -113,15 +115,15 @@ template <typename T> __device__ inline T cs_narrow(float value)
         return value;
 }
 
-/* `count` neighbours, loaded and stored in one access where their address is a multiple of their size. */
+/* `count` consecutive elements, loaded and stored in one access; the address must be a multiple of their size. */
 template <typename T, int count> struct alignas(sizeof(T) * count) cs_pack {
     T element[count];
 };
 
-/* 16 bytes of T. */
+/* The number of elements of T in 16 bytes. */
 template <typename T> constexpr int cs_pack_of = 16 / (int)sizeof(T);
 
-/* Calls body(T{}) with T the type of dtype. */
+/* Calls body(T{}), where T is the storage type of dtype. */
 template <typename Body> void cs_by_type(cs_dtype dtype, Body body)
 {
     if (dtype == CS_BF16)
@@ -132,7 +134,9 @@ template <typename Body> void cs_by_type(cs_dtype dtype, Body body)
         body(float{});
 }
 
-/* ---- sums: in a fixed order, so that the bits are the same from run to run ---- */
+/* ---- reductions: in a fixed order, so that results are bitwise equal from run to run ---- */
+
+/* The sum over a warp; every lane gets it. */
 
 template <typename T> __device__ inline T cs_warp_sum(T value)
 {
@@ -148,32 +152,33 @@ __device__ inline float cs_warp_max(float value)
     return value;
 }
 
-/* Of all threads, known to all; `seats` are as many as the block has warps. May be called again at once. */
-template <typename T> __device__ inline T cs_block_sum(T value, T *seats)
+/* The sum over all threads of a block; every thread gets it. scratch: shared memory, one element for each warp. The
+ * function may be called again at once with the same scratch. */
+template <typename T> __device__ inline T cs_block_sum(T value, T *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
     value = cs_warp_sum(value);
     __syncthreads();
     if (lane == 0)
-        seats[warp] = value;
+        scratch[warp] = value;
     __syncthreads();
-    T sum = seats[0];
+    T sum = scratch[0];
     for (int i = 1; i < warps; i++)
-        sum += seats[i];
+        sum += scratch[i];
     return sum;
 }
 
-__device__ inline float cs_block_max(float value, float *seats)
+__device__ inline float cs_block_max(float value, float *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
     value = cs_warp_max(value);
     __syncthreads();
     if (lane == 0)
-        seats[warp] = value;
+        scratch[warp] = value;
     __syncthreads();
-    float max = seats[0];
+    float max = scratch[0];
     for (int i = 1; i < warps; i++)
-        max = fmaxf(max, seats[i]);
+        max = fmaxf(max, scratch[i]);
     return max;
 }
 

@@ -1,11 +1,11 @@
-/* loss.cu - cross entropy over a large vocabulary, and the squared error: a block a row.
+/* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error.
  *
- * In training the cross entropy reads a row of logits once and writes its gradient over it: the row stays in shared
- * memory between, as far as there is room; what is left is read a second time. Runs are aligned with the tensor and not
- * with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a neighbour's is left
- * alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient is zero there.
- * Memory's rate bounds it, though the exponentials come near: nine instructions an element stand beside the two bytes
- * of a 16-bit one. */
+ * One block computes one row. In training the cross entropy reads a row of logits once and overwrites it with its
+ * gradient; in between the row stays in shared memory as far as it fits, and the rest is read a second time. Runs
+ * (run.cuh) are aligned with the tensor and not with the row, so that rows of an odd vocabulary are also read by 16
+ * bytes; elements of a run that belong to the neighbouring row are not changed. Columns after the classes are padding:
+ * they are not read, and their gradient is zero. Memory bandwidth bounds the kernels, but the exponentials are close to
+ * it: nine instructions for the two bytes of a 16-bit element. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 enum { THREADS = 512, WARPS = THREADS / CS_WARP };
 
-/* Rows are `stride` elements apart and begin with as many columns that count. */
+/* A matrix whose rows are `stride` elements apart; the first `columns` elements of a row are used. */
 struct extent {
     int64_t rows, columns, stride;
 };
@@ -24,7 +24,7 @@ static inline extent extent_of(cs_tensor x, int64_t columns)
     return extent{ cs_rows(x), columns, cs_columns(x) };
 }
 
-/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
+/* The elements of one row, as indices into the tensor. Runs begin at multiples of 8 of the tensor. */
 static __device__ cs_range row_of(int64_t row, extent all)
 {
     return cs_range{ row * all.stride, row * all.stride + all.columns };
@@ -47,8 +47,9 @@ static __device__ float element_of(cs_view x, int64_t at)
     return run[0];
 }
 
-/* The target's place in the tensor, -1 where it is masked. One outside the vocabulary ends the run, as on the CPU. */
-static __device__ int64_t place_of(const int32_t *targets, int64_t row, extent all)
+/* The index of the target's logit in the tensor, -1 if the target is masked. A target outside the vocabulary is a fatal
+ * error, as on the CPU. */
+static __device__ int64_t target_index(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
     CS_KERNEL_ASSERT(target < all.columns);
@@ -66,9 +67,9 @@ static inline cs_shape rows_shape(extent all)
 
 enum { TOGETHER = 4 };
 
-/* The first `held` elements of a row's runs stay in shared memory. */
+/* Shared memory keeps the first `held` elements of a row's runs. */
 struct loss_job {
-    cs_view x; /* logits; and their gradient, where dloss is not NULL */
+    cs_view x; /* logits; if dloss is not NULL, they are replaced by their gradient */
     float *loss;
     const float *dloss;
     const int32_t *targets;
@@ -76,24 +77,25 @@ struct loss_job {
     int64_t held;
 };
 
-/* The largest so far, and the sum of e^(x - largest). */
-struct tally {
+/* Online softmax: the maximum so far, and the sum of e^(x - max). */
+struct softmax_sum {
     float max, sum;
 };
 
-/* All -inf, or inf: the sum shows it. */
+/* A maximum that can be subtracted. If max is infinite or NaN, the sum becomes 0, infinite or NaN. */
 static __device__ float finite(float max)
 {
     return isfinite(max) ? max : 0;
 }
 
-/* What a sum taken at `from` is at `to`, which is not less. */
+/* Rescales a sum from maximum `from` to maximum `to` >= from. */
 static __device__ float rescale(float sum, float from, float to)
 {
     return from == to ? sum : sum * exp2f((from - to) * LOG2_E);
 }
 
-static __device__ void count_run(tally *own, cs_run stored, cs_dtype dtype, int64_t at, cs_range row)
+/* Adds the elements of a run that belong to the row. */
+static __device__ void add_run(softmax_sum *own, cs_run stored, cs_dtype dtype, int64_t at, cs_range row)
 {
     float run[CS_RUN], max = own->max;
     cs_run_widen(run, stored, dtype);
@@ -107,8 +109,8 @@ static __device__ void count_run(tally *own, cs_run stored, cs_dtype dtype, int6
         own->sum += exp2f((run[i] - finite(max)) * LOG2_E);
 }
 
-/* Where the row's run `at` is held; beyond job.held: nowhere. */
-static __device__ int64_t seat_of(int64_t at, cs_range row)
+/* The index in shared memory of the row's run `at`; if it is not less than job.held, the run is not kept there. */
+static __device__ int64_t held_index(int64_t at, cs_range row)
 {
     return at - row.from / CS_RUN * CS_RUN;
 }
@@ -118,9 +120,10 @@ static __device__ cs_view held_of(const loss_job &job)
     return cs_view{ cs_shared_memory(), job.x.dtype };
 }
 
-static __device__ tally count_row(const loss_job &job, cs_range row)
+/* This thread's part of a row; also copies runs to shared memory. */
+static __device__ softmax_sum row_softmax_sum(const loss_job &job, cs_range row)
 {
-    tally own = { -INFINITY, 0 };
+    softmax_sum own = { -INFINITY, 0 };
     for (int64_t first = first_run(row); first < row.to; first += TOGETHER * run_step()) {
         cs_run run[TOGETHER];
 #pragma unroll
@@ -131,15 +134,16 @@ static __device__ tally count_row(const loss_job &job, cs_range row)
             int64_t at = first + k * run_step();
             if (at >= row.to)
                 continue;
-            if (seat_of(at, row) < job.held)
-                cs_run_put(held_of(job), seat_of(at, row), cs_range{ 0, job.held }, run[k]);
-            count_run(&own, run[k], job.x.dtype, at, row);
+            if (held_index(at, row) < job.held)
+                cs_run_put(held_of(job), held_index(at, row), cs_range{ 0, job.held }, run[k]);
+            add_run(&own, run[k], job.x.dtype, at, row);
         }
     }
     return own;
 }
 
-/* A thread comes upon the runs that it counted, so that nobody else waits for what it holds. target -1: zeros. */
+/* Replaces the row's logits by their gradient, (softmax - one-hot target) * dloss; zeros if target is -1. A thread
+ * reads only the runs that it copied to shared memory itself, so no barrier is needed. */
 static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
     cs_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
@@ -147,9 +151,9 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
     for (int64_t at = first_run(all); at < all.to; at += run_step()) {
         float run[CS_RUN] = {};
         if (target >= 0 && at < real.to) {
-            bool held = seat_of(at, all) < job.held;
+            bool held = held_index(at, all) < job.held;
             cs_run_widen(run,
-                         held ? cs_run_load(held_of(job), seat_of(at, all), cs_range{ 0, job.held })
+                         held ? cs_run_load(held_of(job), held_index(at, all), cs_range{ 0, job.held })
                               : cs_run_load(job.x, at, real),
                          job.x.dtype);
             for (int i = 0; i < CS_RUN; i++) {
@@ -161,27 +165,28 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
     }
 }
 
-static __global__ void __launch_bounds__(THREADS) loss_rows(loss_job job)
+static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job job)
 {
-    CS_SHARED float seats[WARPS];
+    CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
-        int64_t target = place_of(job.targets, row, job.all);
-        float wanted = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
-        tally own = count_row(job, target < 0 ? cs_range{} : row_of(row, job.all));
-        float max = cs_block_max(own.max, seats);
-        float sum = cs_block_sum(rescale(own.sum, own.max, max), seats);
+        int64_t target = target_index(job.targets, row, job.all);
+        float target_logit =
+            target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
+        softmax_sum own = row_softmax_sum(job, target < 0 ? cs_range{} : row_of(row, job.all));
+        float max = cs_block_max(own.max, scratch);
+        float sum = cs_block_sum(rescale(own.sum, own.max, max), scratch);
         float lse = target < 0 ? 0 : finite(max) + logf(sum);
         if (threadIdx.x == 0)
-            job.loss[row] = lse - wanted;
+            job.loss[row] = lse - target_logit;
         if (job.dloss)
             write_grad(job, row, target, lse);
     }
 }
 
-/* Elements of a row that shared memory holds between reading and writing: its runs, or as many as there is room for. */
+/* The number of elements of a row that shared memory keeps: all of its runs, or as many as fit. */
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
-    enum { OTHER = 2048 }; /* bytes for the block's own shared memory */
+    enum { OTHER = 2048 }; /* bytes of the kernel's static shared memory, rounded up */
     int64_t runs = job.all.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
     int64_t max = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
     return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
@@ -195,10 +200,10 @@ extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tens
     cs_shape shape = rows_shape(job.all);
     job.held = held_elements(device, job);
     shape.shared = (size_t)job.held * cs_dtype_bytes(logits.dtype);
-    cs_launch(cs_cuda_compute(device), shape, loss_rows, job);
+    cs_launch(cs_cuda_compute(device), shape, cross_entropy_rows, job);
 }
 
-/* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
+/* ---- hits: whether the target is the first maximum of its row, as torch.argmax; a row with a NaN is no hit ---- */
 
 struct best {
     float max;
@@ -206,7 +211,8 @@ struct best {
     int unknown;
 };
 
-static __device__ best look_over(cs_view x, cs_range row)
+/* This thread's part of a row: its maximum, where it is first, and the number of NaNs. */
+static __device__ best find_max(cs_view x, cs_range row)
 {
     best own = { -INFINITY, -1, 0 };
     for (int64_t at = first_run(row); at < row.to; at += run_step()) {
@@ -225,15 +231,15 @@ static __device__ best look_over(cs_view x, cs_range row)
     return own;
 }
 
-/* The target is the first of the largest where it is as large as any and none as large stands before it. */
+/* The target is a hit if its logit equals the maximum and no equal logit comes before it. */
 static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, extent all)
 {
-    CS_SHARED float seats[WARPS];
+    CS_SHARED float scratch[WARPS];
     CS_SHARED int counts[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        int64_t target = place_of(targets, row, all);
-        best own = look_over(x, target < 0 ? cs_range{} : row_of(row, all));
-        float max = cs_block_max(own.max, seats);
+        int64_t target = target_index(targets, row, all);
+        best own = find_max(x, target < 0 ? cs_range{} : row_of(row, all));
+        float max = cs_block_max(own.max, scratch);
         bool before = own.first >= 0 && own.max == max && own.first < target;
         int against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
@@ -250,29 +256,29 @@ extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits
 
 /* ---- squared error ---- */
 
-static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t at, cs_range row)
+static __device__ void subtract(float *difference, cs_view y, cs_view target, int64_t at, cs_range row)
 {
     float wanted[CS_RUN];
     cs_run run_y = cs_run_load(y, at, row), run_target = cs_run_load(target, at, row);
-    cs_run_widen(apart, run_y, y.dtype);
+    cs_run_widen(difference, run_y, y.dtype);
     cs_run_widen(wanted, run_target, target.dtype);
     for (int i = 0; i < CS_RUN; i++)
-        apart[i] -= wanted[i];
+        difference[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, extent all)
+static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss, cs_view y, cs_view target, extent all)
 {
-    CS_SHARED float seats[WARPS];
+    CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         cs_range own = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
-            float apart[CS_RUN];
-            subtract(apart, y, target, at, own);
+            float difference[CS_RUN];
+            subtract(difference, y, target, at, own);
             for (int i = 0; i < CS_RUN; i++)
-                sum += apart[i] * apart[i];
+                sum += difference[i] * difference[i];
         }
-        sum = cs_block_sum(sum, seats);
+        sum = cs_block_sum(sum, scratch);
         if (threadIdx.x == 0)
             loss[row] = sum / (float)all.columns;
     }
@@ -281,22 +287,22 @@ static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_vie
 extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
     extent all = extent_of(y, cs_columns(y));
-    cs_launch(cs_cuda_compute(device), rows_shape(all), error_rows, (float *)loss.data, cs_run_view(y),
+    cs_launch(cs_cuda_compute(device), rows_shape(all), squared_error_rows, (float *)loss.data, cs_run_view(y),
               cs_run_view(target), all);
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
+    squared_error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
 {
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         cs_range own = row_of(row, all);
         float scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
-            float apart[CS_RUN];
-            subtract(apart, y, target, at, own);
+            float difference[CS_RUN];
+            subtract(difference, y, target, at, own);
             for (int i = 0; i < CS_RUN; i++)
-                apart[i] *= scale;
-            cs_run_store(dy, at, own, apart);
+                difference[i] *= scale;
+            cs_run_store(dy, at, own, difference);
         }
     }
 }
@@ -305,6 +311,6 @@ extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_t
                                            cs_tensor target)
 {
     extent all = extent_of(y, cs_columns(y));
-    cs_launch(cs_cuda_compute(device), rows_shape(all), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
-              cs_run_view(y), cs_run_view(target), all);
+    cs_launch(cs_cuda_compute(device), rows_shape(all), squared_error_grad_rows, cs_run_view(dy),
+              (const float *)dloss.data, cs_run_view(y), cs_run_view(target), all);
 }

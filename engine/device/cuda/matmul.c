@@ -1,8 +1,9 @@
-/* matmul.c - matrix products by cuBLASLt, with bias, GELU and GELU's gradient in the same walk.
+/* matmul.c - matrix products by cuBLASLt, with fused bias, GELU and GELU's gradient (epilogues).
  *
- * cuBLASLt is column-major: row-major c = a b is to it c' = b' a', so that the factors change places, and a bias, which
- * it adds along the rows of c', is added to every row of c. Products are summed in fp32; fp32 factors are taken as they
- * are, or rounded to TF32 where the settings say so. What one problem runs by is chosen at its first use (tune.c) and kept. */
+ * cuBLASLt is column-major: it sees the row-major product c = a b as c' = b' a'. So the factors change places, and a
+ * bias, which cuBLASLt adds along the rows of c', is added to every row of c. Products accumulate in fp32. Factors
+ * of type fp32 are used unchanged, or rounded to TF32 if the settings allow it. The algorithm of a problem is chosen
+ * at its first use (tune.c) and kept. */
 #include "device/cuda/product.h"
 #include "base/rng.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void must(cublasStatus_t status, const char *what)
+static void check(cublasStatus_t status, const char *what)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
         cs_fatal(CS_NO_DEVICE, "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
@@ -63,9 +64,9 @@ static cudaDataType_t type_of(cs_dtype dtype)
     return dtype == CS_F32 ? CUDA_R_32F : dtype == CS_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* 16 bytes are the widest access of a thread, and what copies of tiles want; addresses that agree in that have the same
- * algorithm, and so the same bits. More is not told apart, though many addresses are multiples of 256: ZeRO's stage and
- * recomputation move operands by multiples of 64 bytes, and must move no bit. */
+/* The alignment of an address, at most 16 bytes: the widest access of a thread, and what copies of tiles need.
+ * Addresses of equal alignment get the same algorithm and so the same bits. Larger alignments are not distinguished,
+ * because ZeRO's stage and recomputation move operands by multiples of 64 bytes and must not change the bits. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -74,7 +75,7 @@ static uint32_t alignment(const void *address)
 static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
 {
     cs_cuda_problem problem;
-    memset(&problem, 0, sizeof problem); /* the gaps too: problems are compared by their bytes */
+    memset(&problem, 0, sizeof problem); /* padding too: problems are compared by their bytes */
     problem.m = cs_rows(product->c);
     problem.n = cs_columns(product->c);
     problem.k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
@@ -94,20 +95,20 @@ static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t 
 static void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const void *value,
                 size_t bytes)
 {
-    must(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
+    check(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
 }
 
-/* Row-major, so with its columns first. */
+/* The layout of a row-major matrix, which is to cuBLASLt column-major and transposed. */
 static cublasLtMatrixLayout_t layout(cs_tensor x)
 {
     cublasLtMatrixLayout_t made;
-    must(cublasLtMatrixLayoutCreate(&made, type_of(x.dtype), (uint64_t)cs_columns(x), (uint64_t)cs_rows(x),
-                                    cs_columns(x)),
-         "a layout");
+    check(cublasLtMatrixLayoutCreate(&made, type_of(x.dtype), (uint64_t)cs_columns(x), (uint64_t)cs_rows(x),
+                                     cs_columns(x)),
+          "a layout");
     return made;
 }
 
-/* The addresses that stand in a description; those of the factors are given with the call. */
+/* Stores the addresses of bias and pre in the description; those of the factors are arguments of the call. */
 static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
     if (on->bias)
@@ -122,7 +123,7 @@ static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cud
     cublasOperation_t first = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     int64_t wide = plan->problem.n;
-    must(cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F), "a product");
+    check(cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F), "a product");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &plan->problem.epilogue, sizeof plan->problem.epilogue);
@@ -168,28 +169,28 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
                           cs_cuda_compute(device));
 }
 
-/* The plan by its number, as the list may move. */
-static uint64_t mark_of(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
+/* A hash that identifies a run of a plan. It uses the plan's index, as the list may be reallocated. */
+static uint64_t run_hash(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre };
-    uint64_t mark = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
+    uint64_t hash = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
     for (int i = 0; i < 5; i++)
-        mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)operands[i]);
-    return mark;
+        hash = cs_rng_mix(hash, (uint64_t)(uintptr_t)operands[i]);
+    return hash;
 }
 
-/* False: cuBLASLt cannot. */
+/* False: cuBLASLt has no algorithm for the problem. */
 static bool run(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
 {
     const cs_cuda_plan *plan = plan_for(device, product, epilogue, on);
     if (!plan->fits)
         return false;
-    if (!cs_cuda_replays(mark_of(cs_cuda_of(device)->products, plan, on)))
-        must(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
+    if (!cs_cuda_replays(run_hash(cs_cuda_of(device)->products, plan, on)))
+        check(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
     return true;
 }
 
-/* cuBLASLt adds a bias of the result's own type. */
+/* The bias in the result's type, which cuBLASLt requires; converted into workspace if necessary. */
 static cs_tensor bias_of(cs_device *device, const cs_product *product)
 {
     cs_tensor bias = product->bias;
@@ -215,7 +216,7 @@ void cs_cuda_product(cs_device *device, const cs_product *product)
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 
-/* GELU's input is read and written by rows of whole 16 bytes, in the result's type. */
+/* Whether cuBLASLt can fuse GELU: its input is accessed in rows of whole 16 bytes, in the result's type. */
 static bool is_fused(const cs_product *product, cs_tensor other)
 {
     return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&
@@ -245,10 +246,11 @@ void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_
     cs_cuda_gelu_grad(device, product->c, product->c, pre);
 }
 
-/* ---- the roof ---- */
+/* ---- peak rate, for the roofline ---- */
 
-/* Some waves of large tiles over all multiprocessors, the best of a tenth of a second; 0, which is "unknown", where no
- * memory is left for it. On noise: a product of equal numbers draws less power and runs faster than a run's own. */
+/* Measures the peak rate of products, in operations per second: a product of some waves of large tiles over all
+ * multiprocessors, the best of a tenth of a second; 0 (unknown) if there is no memory for it. The factors are random: a
+ * product of equal numbers draws less power and runs faster than products of real data. */
 double cs_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     cs_cuda_products *products = cs_cuda_of(device)->products;
@@ -264,7 +266,7 @@ double cs_cuda_roof(cs_device *device, cs_dtype dtype)
         cs_cuda_noise(cs_cuda_compute(device), matrix[i].data, dtype, side * side, (uint64_t)i + 1);
     }
     cs_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
-    cs_cuda_product(device, &product); /* chosen, and warm */
+    cs_cuda_product(device, &product); /* tunes the product and warms up */
     for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
         CS_CUDA(cudaEventRecord(products->begin, cs_cuda_compute(device)));
         cs_cuda_product(device, &product);

@@ -1,9 +1,9 @@
-/* memory.c - memory of the GPU, pinned memory of the host, and the kernels' workspace. */
+/* memory.c - device memory, pinned host memory, the kernels' workspace, and the check of CUDA errors. */
 #include "device/cuda/open.h"
 
 #include <string.h>
 
-/* Errors of kernels show in whatever is called next. */
+/* Advice for an error message. An error inside a kernel is reported by a later call. */
 static const char *advice(cudaError_t error)
 {
     if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
@@ -21,7 +21,7 @@ void cs_cuda_check(cudaError_t error, const char *call, const char *file, int li
                  name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
-/* That there is no memory is an answer; other errors are not. */
+/* False if there is no memory; other errors are fatal. */
 static bool is_given(cudaError_t error, const char *call, int line)
 {
     if (error == cudaErrorMemoryAllocation) {
@@ -32,12 +32,12 @@ static bool is_given(cudaError_t error, const char *call, int line)
     return true;
 }
 
-/* Of no bytes too, since each block has an address of its own. Zeroed in the compute stream, and waited for, as any
- * stream may use it next. */
+/* Zeroed device memory; NULL if there is none. For 0 bytes it allocates 1, so that each block has its own address. The
+ * memory is zeroed in the compute stream, and the function waits for that, because any stream may use it next. */
 void *cs_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number)); /* a thread's own setting */
+    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number)); /* the current device is a setting of the thread */
     if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
         return NULL;
     if (bytes) {
@@ -78,7 +78,7 @@ size_t cs_cuda_room(cs_device *device)
     return unused;
 }
 
-/* What was given before may still use the smaller one. */
+/* Before a workspace grows, the streams are synchronized, because running kernels may use the old one. */
 void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes)
 {
     cs_cuda *cuda = cs_cuda_of(device);

@@ -1,10 +1,11 @@
-/* narrow.cu - flat state in 16 bits: converted where it lies. Memory bounds it.
+/* narrow.cu - conversion of flat state between 16-bit and 32-bit types, also in place. The kernels are bound by memory.
  *
- * Converting in place changes the elements' size, so that an element's new place is another's old one. With 4 bytes
- * becoming 2, elements [n, 2n) are read at bytes [4n, 8n) and written at [2n, 4n), where only elements before n lay:
- * once those are done, none of the others can meet, and a launch doubles what is done. With 2 becoming 4 the same holds
- * from the end: [n, 2n) is read at [2n, 4n) and written at [4n, 8n), where only elements from 2n on lay. The first
- * FIRST elements are one block's, which has read them all before it writes. */
+ * A conversion in place changes the size of elements, so that the new bytes of one element are the old bytes of others.
+ * From 4 bytes to 2: elements [n, 2n) are read at bytes [4n, 8n) and written at [2n, 4n), which only elements before n
+ * occupied. Once those are converted, no two of the elements overlap, and each launch doubles the number of converted
+ * elements. From 2 bytes to 4 the same holds from the end: [n, 2n) is read at [2n, 4n) and written at [4n, 8n), which
+ * only elements from 2n on occupied. One block converts the first FIRST elements; it reads all of them before it
+ * writes. */
 #include "device/cuda/run.cuh"
 
 enum { FIRST_THREADS = 1024, FIRST = FIRST_THREADS * CS_RUN };
@@ -14,7 +15,8 @@ struct convert_job {
     float factor;
 };
 
-static __device__ void scale(float *wide, const convert_job &job, int64_t at, cs_range within)
+/* Reads a run, times job.factor. */
+static __device__ void read_scaled(float *wide, const convert_job &job, int64_t at, cs_range within)
 {
     cs_run_read(wide, job.from, at, within);
     for (int i = 0; i < CS_RUN; i++)
@@ -26,22 +28,23 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_jo
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
         float wide[CS_RUN];
-        scale(wide, job, at, all);
+        read_scaled(wide, job, at, all);
         cs_run_store(job.to, at, all, wide);
     }
 }
 
-static __global__ void __launch_bounds__(FIRST_THREADS) convert_first(convert_job job, int64_t count)
+/* Converts the first elements, whose old and new bytes overlap; launched as one block. */
+static __global__ void __launch_bounds__(FIRST_THREADS) convert_overlapping(convert_job job, int64_t count)
 {
     float wide[CS_RUN];
     cs_range all = { 0, count };
     int64_t at = (int64_t)threadIdx.x * CS_RUN;
-    scale(wide, job, at, all);
+    read_scaled(wide, job, at, all);
     __syncthreads();
     cs_run_store(job.to, at, all, wide);
 }
 
-/* Elements [range.from, range.to), none of whose places meet. */
+/* Converts elements [range.from, range.to), whose old and new bytes do not overlap. */
 static void convert_part(cudaStream_t stream, const convert_job &job, cs_range range)
 {
     convert_job part = job;
@@ -60,7 +63,7 @@ static void convert_in_place(cudaStream_t stream, const convert_job &job, int64_
     for (int64_t to = last; wider && to > FIRST; to /= 2)
         if (to / 2 < count)
             convert_part(stream, job, cs_range{ to / 2, to < count ? to : count });
-    cs_launch(stream, cs_shape{ dim3(1), dim3(FIRST_THREADS) }, convert_first, job, min);
+    cs_launch(stream, cs_shape{ dim3(1), dim3(FIRST_THREADS) }, convert_overlapping, job, min);
     for (int64_t from = FIRST; !wider && from < count; from *= 2)
         convert_part(stream, job, cs_range{ from, 2 * from < count ? 2 * from : count });
 }

@@ -1,4 +1,4 @@
-/* product.h - a matrix product as cuBLASLt is given it, with the algorithm that was chosen for it; for matmul.c and
+/* product.h - cuBLASLt's plan of a matrix product: its description and the algorithm chosen for it. For matmul.c and
  * tune.c. */
 #ifndef CS_DEVICE_CUDA_PRODUCT_H
 #define CS_DEVICE_CUDA_PRODUCT_H
@@ -7,11 +7,12 @@
 
 #include <cublasLt.h>
 
-enum { CS_CUDA_WORKSPACE = 32 << 20 }; /* bytes cuBLASLt may use */
+enum { CS_CUDA_WORKSPACE = 32 << 20 }; /* bytes of workspace that cuBLASLt may use */
 
-/* What products must agree in to run by the same algorithm. Alignments are of addresses, in bytes, 16 at most. */
+/* The key of a plan: products that agree in all of these run by the same algorithm. Alignments are those of addresses,
+ * in bytes, at most 16. */
 typedef struct {
-    int64_t m, n, k; /* of row-major c (m, n) */
+    int64_t m, n, k; /* c is (m, n), row-major; k is the inner dimension */
     cublasLtEpilogue_t epilogue;
     cs_dtype from, to;
     int transpose_a, transpose_b;
@@ -21,31 +22,33 @@ typedef struct {
 typedef struct {
     cs_cuda_problem problem;
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t a, b, c; /* of the row's a, b, c */
+    cublasLtMatrixLayout_t a, b, c; /* of the device table's a, b, c; cuBLASLt swaps a and b (matmul.c) */
     cublasLtMatmulAlgo_t algorithm;
-    bool fits; /* false: cuBLASLt knows no algorithm for it */
+    bool fits; /* false: cuBLASLt has no algorithm for the problem */
 } cs_cuda_plan;
 
-/* What a product is run on. */
+/* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. */
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre;
-    bool add; /* to what c holds: by the same algorithm, so that a sum's first term and its others have one rounding */
+    bool add; /* add to c; by the same algorithm, so that the first and the later terms of a sum are rounded alike */
 } cs_cuda_operands;
 
 struct cs_cuda_products {
     cublasLtHandle_t handle;
-    cublasComputeType_t wide; /* of fp32 factors */
+    cublasComputeType_t wide; /* for fp32 factors: fp32 or TF32 */
     cs_cuda_plan *plans;
     int count, room;
-    cudaEvent_t begin, end;     /* with timing */
-    uint64_t *digest, *fetched; /* on the device; pinned */
+    cudaEvent_t begin, end;     /* events with timing, for tuning */
+    uint64_t *digest, *fetched; /* the digest in device memory, and its copy in pinned memory */
 };
 
+/* Puts the product into the compute stream, run by `algorithm`. */
 cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,
                                 const cublasLtMatmulAlgo_t *algorithm);
 
-/* tune.c: sets plan->algorithm and plan->fits. The plan points at operands of its alignments. */
+/* tune.c: chooses the fastest algorithm; sets plan->algorithm and plan->fits. The plan's description must already hold
+ * addresses of bias and pre with its alignments. */
 void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan);
 
 #endif

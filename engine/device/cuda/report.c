@@ -1,4 +1,4 @@
-/* report.c - what is known of this machine's GPUs, their driver and libraries: a fact a line. */
+/* report.c - a report on this machine's GPUs, driver and libraries, one fact per line (for `cspeed report`). */
 #include "device/cuda/open.h"
 
 #include <cublasLt.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel module's first line has the version as its first word of digits and dots. */
+/* Reads the version of the kernel driver: the first word of digits and dots in the first line of its /proc file. */
 const char *cs_cuda_driver(char *text, size_t room)
 {
     char line[256] = "";
@@ -32,7 +32,8 @@ const char *cs_cuda_driver(char *text, size_t room)
 
 typedef void (*any_function)(void);
 
-/* A function of a library that may be loaded already; POSIX lets dlsym's result be one. */
+/* The address of a function of a library, which is loaded if necessary; NULL if there is none. POSIX guarantees that
+ * dlsym's result can be converted to a function pointer. */
 static any_function find(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -42,7 +43,7 @@ static any_function find(const char *library, const char *name)
     return function;
 }
 
-static void tell_libraries(FILE *out)
+static void print_libraries(FILE *out)
 {
     int runtime = 0, driver = 0, nccl = 0;
     size_t products = cublasLtGetVersion();
@@ -75,14 +76,14 @@ static void tell_libraries(FILE *out)
 
 /* ---- GPUs ---- */
 
-/* -1: not told. */
+/* An attribute of a GPU; -1 if it is not available. */
 static int attribute(int number, enum cudaDeviceAttr which)
 {
     int value = -1;
     return cudaDeviceGetAttribute(&value, which, number) == cudaSuccess ? value : -1;
 }
 
-static void tell_memory(FILE *out, int number, size_t total)
+static void print_memory(FILE *out, int number, size_t total)
 {
     size_t unused = 0, whole = 0;
     cudaError_t error = cudaSetDevice(number);
@@ -94,7 +95,7 @@ static void tell_memory(FILE *out, int number, size_t total)
         fprintf(out, "%.1f GiB (free: %s)", (double)total / (1 << 30), cudaGetErrorString(error));
 }
 
-static void tell_gpu(FILE *out, int number)
+static void print_gpu(FILE *out, int number)
 {
     struct cudaDeviceProp properties;
     char bus[32] = "not told";
@@ -106,7 +107,7 @@ static void tell_gpu(FILE *out, int number)
     (void)cudaDeviceGetPCIBusId(bus, sizeof bus, number);
     fprintf(out, "device %d\t%s, compute capability %d.%d%s, ", number, properties.name, properties.major,
             properties.minor, properties.major < 8 ? " (8.0 is needed)" : "");
-    tell_memory(out, number, properties.totalGlobalMem);
+    print_memory(out, number, properties.totalGlobalMem);
     int clock = attribute(number, cudaDevAttrClockRate), ecc = attribute(number, cudaDevAttrEccEnabled);
     fprintf(out, ", %d multiprocessors, %d MHz, L2 %d MiB, PCIe %s, ECC %s\n",
             attribute(number, cudaDevAttrMultiProcessorCount), clock > 0 ? clock / 1000 : -1,
@@ -122,8 +123,8 @@ static int between(int from, int to, enum cudaDeviceP2PAttr which)
     return cudaDeviceGetP2PAttribute(&value, which, from, to) == cudaSuccess ? value : 0;
 }
 
-/* Atomics between GPUs are NVLink's: over PCIe there is access alone. */
-static void tell_peers(FILE *out, int from, int count)
+/* Native atomics between GPUs mean NVLink: PCIe offers access only. */
+static void print_peers(FILE *out, int from, int count)
 {
     fprintf(out, "device %d to others\t", from);
     for (int to = 0; to < count; to++) {
@@ -148,13 +149,13 @@ char *cs_cuda_report(void)
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    tell_libraries(out);
+    print_libraries(out);
     if (cs_cuda_count(&count) != CS_OK)
         fprintf(out, "devices\tnone: %s\n", cs_error());
     for (int i = 0; i < count; i++)
-        tell_gpu(out, i);
+        print_gpu(out, i);
     for (int i = 0; count > 1 && i < count; i++)
-        tell_peers(out, i, count);
+        print_peers(out, i, count);
     fclose(out);
     return text;
 }

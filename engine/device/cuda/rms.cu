@@ -1,9 +1,9 @@
-/* rms.cu - RMSNorm of rows or of heads of rows: normal.cuh's, not centered. */
-#include "device/cuda/normal_grad.cuh"
+/* rms.cu - RMSNorm forward and backward, of rows or of heads of rows; the kernels are in norm.cuh and norm_grad.cuh. */
+#include "device/cuda/norm_grad.cuh"
 
-static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight, int64_t first)
+static cs_norm_job make_job(cs_tensor x, cs_tensor stats, cs_tensor weight, int64_t first)
 {
-    cs_normal job = {};
+    cs_norm_job job = {};
     job.x = cs_run_view(x);
     job.stats = (float *)stats.data;
     job.weight = cs_run_view(weight);
@@ -18,37 +18,37 @@ static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight, int64_
 extern "C" void cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight,
                             int64_t first, float epsilon)
 {
-    cs_normal job = make_job(x, stats, weight, first);
+    cs_norm_job job = make_job(x, stats, weight, first);
     job.y = cs_run_view(y);
     job.epsilon = epsilon;
-    cs_normal_forward<false>(device, job);
+    cs_norm_forward<false>(device, job);
 }
 
 extern "C" void cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
                                  cs_tensor stats, cs_tensor weight, int64_t first)
 {
-    cs_normal job = make_job(x, stats, weight, first);
+    cs_norm_job job = make_job(x, stats, weight, first);
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
-    cs_normal_backward<false>(device, job, dweight, cs_tensor{});
+    cs_norm_backward<false>(device, job, dweight, cs_tensor{});
 }
 
 extern "C" void cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                                 float epsilon)
 {
-    cs_normal job = make_job(x->a, stats, weight, 0);
+    cs_norm_job job = make_job(x->a, stats, weight, 0);
     job.y = cs_run_view(y);
     job.epsilon = epsilon;
-    cs_normal_put_addition(&job, x);
-    cs_normal_forward<false>(device, job);
+    cs_norm_set_addition(&job, x);
+    cs_norm_forward<false>(device, job);
 }
 
 extern "C" void cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
                                      cs_tensor stats, cs_tensor weight, cs_tensor beside)
 {
-    cs_normal job = make_job(x, stats, weight, 0);
+    cs_norm_job job = make_job(x, stats, weight, 0);
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
     job.beside = cs_run_view(beside);
-    cs_normal_backward<false>(device, job, dweight, cs_tensor{});
+    cs_norm_backward<false>(device, job, dweight, cs_tensor{});
 }

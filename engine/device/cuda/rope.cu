@@ -1,18 +1,20 @@
-/* rope.cu - rotary positions: a block a position, whose cosines and sines it makes once for all samples and heads at
- * it. Memory bounds it: what is turned is read and written once. */
+/* rope.cu - rotary position embedding (RoPE), in place; with the opposite sign it is the gradient.
+ *
+ * A block processes one position: it computes the cosines and sines once for all samples and heads. The kernel is bound
+ * by memory: each element is read and written once. */
 #include "device/cuda/run.cuh"
 
 enum { HALF = CS_ROPE_WIDTH / 2, THREADS = 128 };
 
-struct turn_job {
+struct rope_job {
     cs_view x;
     int64_t rows, columns;
     cs_rope_rows at;
     float sign;
 };
 
-/* Elements i and i + middle of a head, `middle` being its half, for a run of i. */
-static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
+/* Rotates the pairs of elements (i, i + middle) of a head, for a run of i. middle is half of the head's width. */
+static __device__ void rotate_run(cs_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
 {
     cs_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
     cs_run run_low = cs_run_load(head, i, low_half), run_high = cs_run_load(head, i + middle, high_half);
@@ -29,7 +31,7 @@ static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const f
     cs_run_store(head, i + middle, high_half, high);
 }
 
-static __global__ void __launch_bounds__(THREADS) turn_positions(turn_job job, cs_rope rope)
+static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job, cs_rope rope)
 {
     CS_SHARED float cosine[HALF], sine[HALF];
     int middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
@@ -43,15 +45,15 @@ static __global__ void __launch_bounds__(THREADS) turn_positions(turn_job job, c
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
             for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
-                turn_run(cs_run_from(job.x, row * job.columns + item / runs * rope.width), middle, item % runs * CS_RUN,
-                         cosine, sine);
+                rotate_run(cs_run_from(job.x, row * job.columns + item / runs * rope.width), middle,
+                           item % runs * CS_RUN, cosine, sine);
     }
 }
 
-/* Samples are blocks of their own only as far as positions are too few to fill the device. */
+/* If there are too few positions to fill the GPU, the samples are divided between blocks too. */
 extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
 {
-    turn_job job = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
+    rope_job job = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
     int64_t samples = (job.rows + job.at.length - 1) / job.at.length;
     int64_t wanted = 16 * (int64_t)cs_cuda_facts_of(device)->processors;
     int64_t length = job.at.length < job.rows ? job.at.length : job.rows;
@@ -60,5 +62,5 @@ extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
     int64_t across = (wanted + length - 1) / length;
     across = across < samples ? across : samples;
     cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(THREADS) };
-    cs_launch(cs_cuda_compute(device), shape, turn_positions, job, *turn->rope);
+    cs_launch(cs_cuda_compute(device), shape, rotate_positions, job, *turn->rope);
 }

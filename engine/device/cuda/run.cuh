@@ -1,9 +1,10 @@
-/* run.cuh - eight neighbours of a tensor of any float type, in 16-byte accesses where their address allows it.
+/* run.cuh - vectorized access to runs: eight consecutive elements of a tensor of any float type.
  *
- * A kernel reads a run of each tensor, then widens, computes, and writes a run: the reads are under way together. Types
- * are known at run time: a warp takes one way, so what that costs is a few instructions for eight elements, and a
- * kernel is compiled once and not for every mix of types. What of a run lies outside the range that is asked for reads
- * as zero and is not written, so that every element is computed by the same instructions wherever it lies. */
+ * A kernel loads one run of each tensor, converts them to fp32, computes, and stores a run; so several loads are in
+ * flight at a time. A run is accessed by 16 bytes if its address is aligned to 16. Types are known only at run time:
+ * all lanes of a warp take the same branch, which costs a few instructions for eight elements, and a kernel is
+ * compiled once instead of once for each combination of types. Elements outside of the requested range read as zero
+ * and are not stored, so that each element is computed by the same instructions whatever its position. */
 #ifndef CS_DEVICE_RUN_CUH
 #define CS_DEVICE_RUN_CUH
 
@@ -14,13 +15,13 @@
 
 enum { CS_RUN = 8, CS_RUN_THREADS = 256 };
 
-/* A tensor's elements; data NULL: absent. */
+/* The elements of a tensor. data NULL: the tensor is absent. */
 struct cs_view {
     unsigned char *data;
     cs_dtype dtype;
 };
 
-/* As they are stored; 16-bit elements fill the first half. */
+/* Eight elements in their storage type; 16-bit elements fill the first half. */
 struct cs_run {
     uint32_t word[CS_RUN];
 };
@@ -39,12 +40,13 @@ __device__ inline int cs_run_size(cs_dtype dtype)
     return dtype == CS_F32 ? 4 : 2;
 }
 
-/* From an element on. */
+/* The view that begins at an element of x. */
 __device__ inline cs_view cs_run_from(cs_view x, int64_t element)
 {
     return cs_view{ x.data + element * cs_run_size(x.dtype), x.dtype };
 }
 
+/* Whether the run can be accessed by 16 bytes: it is inside the range and aligned. */
 __device__ inline bool cs_run_is_wide(const unsigned char *place, int64_t at, cs_range within)
 {
     return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(cs_run_quad) == 0;
@@ -55,7 +57,7 @@ __device__ inline bool cs_run_has(int64_t element, cs_range within)
     return element >= within.from && element < within.to;
 }
 
-/* Elements at .. at + 7 of x. */
+/* Loads elements at .. at + 7 of x; those outside of `within` are 0. */
 __device__ inline cs_run cs_run_load(cs_view x, int64_t at, cs_range within)
 {
     cs_run run = {};
@@ -90,6 +92,7 @@ template <typename To, typename From> __device__ inline To cs_run_bits(From from
     return to;
 }
 
+/* Converts a run of the given storage type to fp32. */
 __device__ inline void cs_run_widen(float *to, cs_run run, cs_dtype dtype)
 {
 #pragma unroll
@@ -104,7 +107,7 @@ __device__ inline void cs_run_widen(float *to, cs_run run, cs_dtype dtype)
     }
 }
 
-/* Rounded to nearest even. */
+/* Rounds to nearest, ties to even. */
 __device__ inline cs_run cs_run_narrow(const float *from, cs_dtype dtype)
 {
     cs_run run = {};
@@ -121,7 +124,7 @@ __device__ inline cs_run cs_run_narrow(const float *from, cs_dtype dtype)
     return run;
 }
 
-/* A run as it is stored. */
+/* Stores a run without conversion. */
 __device__ inline void cs_run_put(cs_view y, int64_t at, cs_range within, cs_run run)
 {
     int size = cs_run_size(y.dtype);
@@ -147,17 +150,19 @@ __device__ inline void cs_run_put(cs_view y, int64_t at, cs_range within, cs_run
     }
 }
 
+/* Rounds eight values to y's type and stores those inside the range. */
 __device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, const float *from)
 {
     cs_run_put(y, at, within, cs_run_narrow(from, y.dtype));
 }
 
+/* Loads a run and converts it to fp32. */
 __device__ inline void cs_run_read(float *to, cs_view x, int64_t at, cs_range within)
 {
     cs_run_widen(to, cs_run_load(x, at, within), x.dtype);
 }
 
-/* ---- flat: `count` elements, whose runs begin at -lead, so that they are aligned where x[0] is not ---- */
+/* ---- flat tensors: runs begin at element -lead, so that they are aligned even if element 0 is not ---- */
 
 struct cs_flat {
     int64_t lead, count;
@@ -168,7 +173,7 @@ inline cs_flat cs_run_flat(cs_tensor x)
     return cs_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CS_RUN), cs_count(x) };
 }
 
-/* A thread a run. */
+/* One thread for each run. */
 inline cs_shape cs_run_shape(cs_flat flat)
 {
     int64_t runs = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;
@@ -193,7 +198,7 @@ __device__ inline cs_range cs_run_all(cs_flat flat)
     return cs_range{ 0, flat.count };
 }
 
-/* ---- rows: a block a row, a thread a run at a time ---- */
+/* ---- rows: one block for each row, whose threads process one run at a time ---- */
 
 inline cs_shape cs_run_rows_shape(int64_t rows, int64_t columns)
 {

@@ -1,8 +1,9 @@
-/* sort.cu - a stable sort by 4 bits of the key at a time, from the lowest (radix sort).
+/* sort.cu - stable radix sort, by digits of 4 bits from the lowest.
  *
- * For each digit two kernels: every block counts its 2048 keys by digit; then every key goes behind all keys of lesser
- * digits, those of its digit in blocks before, and those of its digit before it in its own block. A thread has 16
- * neighbours, so that "before it" is by thread and then in order. Launching bounds it: a step's tokens are few. */
+ * Two kernels run for each digit. In the first, every block counts its 2048 keys by digit. In the second, every key
+ * moves to its destination: after all keys of lower digits, those of its digit in earlier blocks, and those of its
+ * digit that precede it in its own block. A thread has 16 consecutive keys, so keys precede by thread and then by
+ * index. The cost of the launches bounds the sort, because the tokens of a step are few. */
 #include "device/cuda/sort.cuh"
 
 enum { BITS = 4, DIGITS = 1 << BITS, THREADS = 128, EACH = 16, TILE = THREADS * EACH };
@@ -17,19 +18,20 @@ size_t cs_sort_bytes(int64_t count)
     return (size_t)(4 * count + DIGITS * blocks_of(count)) * sizeof(uint32_t);
 }
 
-cs_sort cs_sort_lay(void *memory, int64_t count)
+cs_sort cs_sort_layout(void *memory, int64_t count)
 {
     uint32_t *first = (uint32_t *)memory;
     return cs_sort{ { first, first + count }, { first + 2 * count, first + 3 * count }, first + 4 * count };
 }
 
+/* The index of this thread's first key. */
 static __device__ int64_t first_of(int64_t block)
 {
     return block * TILE + (int64_t)threadIdx.x * EACH;
 }
 
-/* How many keys of each digit each thread has. */
-static __device__ void count_own(uint32_t (*counts)[THREADS], const uint32_t *keys, int64_t count, int shift)
+/* counts[digit][thread] = number of the thread's keys with that digit. */
+static __device__ void count_by_thread(uint32_t (*counts)[THREADS], const uint32_t *keys, int64_t count, int shift)
 {
     for (int digit = 0; digit < DIGITS; digit++)
         counts[digit][threadIdx.x] = 0;
@@ -38,13 +40,13 @@ static __device__ void count_own(uint32_t (*counts)[THREADS], const uint32_t *ke
     __syncthreads();
 }
 
-/* table[digit][block]: a warp a digit at a time. */
+/* table[digit][block] = number of the block's keys with that digit. A warp adds one digit at a time. */
 static __global__ void __launch_bounds__(THREADS)
     count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
     CS_SHARED uint32_t counts[DIGITS][THREADS];
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
-    count_own(counts, keys, count, shift);
+    count_by_thread(counts, keys, count, shift);
     for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
         uint32_t sum = 0;
         for (int i = lane; i < THREADS; i += CS_WARP)
@@ -55,8 +57,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Counts become places: of the first key of each digit and thread. */
-static __device__ void place_own(uint32_t (*counts)[THREADS], const uint32_t *table)
+/* Exclusive scan: replaces counts by the destination of the first key of each digit and thread. */
+static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *table)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
     for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
@@ -74,12 +76,12 @@ static __device__ void place_own(uint32_t (*counts)[THREADS], const uint32_t *ta
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    place_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys, const uint32_t *rows,
-               int64_t count, int shift)
+    scatter_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys,
+                 const uint32_t *rows, int64_t count, int shift)
 {
     CS_SHARED uint32_t places[DIGITS][THREADS];
-    count_own(places, keys, count, shift);
-    place_own(places, table);
+    count_by_thread(places, keys, count, shift);
+    scan_counts(places, table);
     for (int64_t i = first_of(blockIdx.x); i < first_of(blockIdx.x) + EACH && i < count; i++) {
         uint32_t place = places[keys[i] >> shift & (DIGITS - 1)][threadIdx.x]++;
         to_keys[place] = keys[i];
@@ -92,8 +94,8 @@ cs_sort cs_sort_run(cudaStream_t stream, cs_sort sort, int64_t count, int bits)
     cs_shape shape = { dim3((unsigned)blocks_of(count)), dim3(THREADS) };
     for (int shift = 0; shift < bits; shift += BITS) {
         cs_launch(stream, shape, count_digits, sort.table, sort.keys[0], count, shift);
-        cs_launch(stream, shape, place_keys, sort.keys[1], sort.rows[1], sort.table, sort.keys[0], sort.rows[0], count,
-                  shift);
+        cs_launch(stream, shape, scatter_keys, sort.keys[1], sort.rows[1], sort.table, sort.keys[0], sort.rows[0],
+                  count, shift);
         sort = cs_sort{ { sort.keys[1], sort.keys[0] }, { sort.rows[1], sort.rows[0] }, sort.table };
     }
     return sort;

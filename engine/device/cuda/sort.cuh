@@ -1,18 +1,20 @@
-/* sort.cuh - numbers of rows, brought into the order of their keys. */
+/* sort.cuh - a stable radix sort of (key, row number) pairs on the device. */
 #ifndef CS_DEVICE_SORT_CUH
 #define CS_DEVICE_SORT_CUH
 
 #include "device/cuda/kernel.cuh"
 
-/* Two of each, to sort from one into the other; `count` of each, and the digits' table. */
+/* Double buffers of `count` keys and `count` row numbers, and the table of digit counts; all in device memory. */
 struct cs_sort {
     uint32_t *keys[2], *rows[2], *table;
 };
 
+/* The bytes of workspace that sorting `count` keys needs. */
 size_t cs_sort_bytes(int64_t count);
-cs_sort cs_sort_lay(void *memory, int64_t count);
-/* keys[0] and rows[0] go in, by the low `bits` of the keys; they come out as keys[0] and rows[0] of the result. Rows of
- * one key keep their order. */
+/* Divides a workspace of that size into buffers. */
+cs_sort cs_sort_layout(void *memory, int64_t count);
+/* Sorts keys[0] and rows[0] by the low `bits` bits of the keys. The sorted arrays are keys[0] and rows[0] of the
+ * result. Rows of equal keys keep their order. */
 cs_sort cs_sort_run(cudaStream_t stream, cs_sort sort, int64_t count, int bits);
 
 #endif

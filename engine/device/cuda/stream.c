@@ -1,6 +1,6 @@
-/* stream.c - the streams: events in a ring, waits, and copies.
+/* stream.c - CUDA streams: events, waits between streams, copies.
  *
- * No stream waits for the legacy default stream, and nothing is put into that. */
+ * All streams are created with cudaStreamNonBlocking, and nothing uses the legacy default stream. */
 #include "device/cuda/open.h"
 #include "base/rng.h"
 
@@ -21,7 +21,8 @@ cudaStream_t cs_cuda_compute(cs_device *device)
 
 /* ---- opening ---- */
 
-/* What is sent between ranks is waited for sooner than what is computed meanwhile. */
+/* The comm stream gets the highest priority: ranks wait for communication before they need what is computed
+ * meanwhile. */
 static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
 {
     int min = 0, greatest = 0;
@@ -72,7 +73,8 @@ uint64_t cs_cuda_record(cs_stream *stream)
     return lane->recorded;
 }
 
-/* Where the ring has come around, the place holds a later event of the same stream: that is done no sooner. */
+/* If the ring has overwritten the event, this waits for a later event of the same stream, which includes the wanted
+ * one. stream NULL: the calling thread waits. */
 void cs_cuda_wait(cs_stream *stream, cs_event event)
 {
     if (event.sequence == 0 || cs_cuda_graph_waits(stream, event))
@@ -84,7 +86,8 @@ void cs_cuda_wait(cs_stream *stream, cs_event event)
         CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), own, 0));
         return;
     }
-    CS_CUDA(cudaSetDevice(cs_cuda_of(event.stream->device)->number)); /* the caller may be a thread that has none yet */
+    CS_CUDA(cudaSetDevice(
+        cs_cuda_of(event.stream->device)->number)); /* the calling thread may not have a current device yet */
     CS_CUDA(cudaEventSynchronize(own));
 }
 

@@ -1,9 +1,10 @@
-/* sums.cu - exact sums of flat state, with the CPU's bits (exact.h, device/cpu/vector.c).
+/* sums.cu - exact sums and sums of squares (gradient norms), with the CPU's bits (exact.h, device/cpu/vector.c).
  *
- * The squares of 64 elements are a lane's eight and then a tree, in double; what comes out is cut into digits of 32
- * bits by integer arithmetic. Each eighth of a warp has digits of its own in shared memory; a block adds them up and
- * then into the device's, by integer additions, whose order does not matter. Reading bounds it: every lane has eight
- * loads under way, and the addition of digits comes once in 64 elements. */
+ * The squares of a block of 64 elements are added in double: eight by each lane, then over eight lanes by a tree. The
+ * result is split into digits of 32 bits by integer arithmetic. Each group of eight lanes has its own digits in shared
+ * memory; a thread block adds them up and then adds them to the result in device memory by integer atomics, whose order
+ * does not matter. The kernel is bound by reading: every lane has eight loads in flight, and digits are added once for
+ * 64 elements. */
 #include "device/cuda/kernel.cuh"
 #include "base/exact.h"
 #include "base/range.h"
@@ -14,17 +15,18 @@ enum { BLOCK = 64, LANES = 8, THREADS = 256, GROUPS = THREADS / LANES, WORDS = C
 
 typedef unsigned long long word;
 
-/* A group's digits, and last how many were not finite. */
+/* The digits of an exact sum; the last word counts values that were not finite. */
 struct digits {
     word of[WORDS];
 };
 
-/* cs_exact_add on the bits of the double: value = mantissa * 2^(exponent - 1075). */
+/* cs_exact_add for a kernel, on the bits of the double: value = mantissa * 2^(exponent - 1075). */
 static __device__ void add_exactly(digits *sum, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    int exponent = (int)(bits >> 52 & 0x7ff), place = exponent - 1075 + 352; /* the lowest digit weighs 2^-352 */
+    int exponent = (int)(bits >> 52 & 0x7ff),
+        place = exponent - 1075 + 352; /* the lowest digit counts units of 2^-352 */
     int digit = place / 32, shift = place % 32;
     if (exponent == 0x7ff || (place >= 0 && digit + 2 >= CS_EXACT_DIGITS)) {
         sum->of[CS_EXACT_DIGITS]++;
@@ -40,14 +42,15 @@ static __device__ void add_exactly(digits *sum, double value)
     sum->of[digit + 2] += sign * (high >> 32);
 }
 
-static __device__ void clear(digits *own, int groups)
+static __device__ void clear_digits(digits *own, int groups)
 {
     for (int i = (int)threadIdx.x; i < groups * WORDS; i += (int)blockDim.x)
         own[i / WORDS].of[i % WORDS] = 0;
     __syncthreads();
 }
 
-static __device__ void give(cs_exact *sum, const digits *own, int groups)
+/* Adds the digits of all groups of the thread block to *sum. */
+static __device__ void add_to_device_sum(cs_exact *sum, const digits *own, int groups)
 {
     static_assert(sizeof(cs_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
     __syncthreads();
@@ -60,7 +63,7 @@ static __device__ void give(cs_exact *sum, const digits *own, int groups)
         atomicAdd((word *)sum + threadIdx.x, all);
 }
 
-/* A lane's eight elements of a block: at, at + 8, ... */
+/* Reads a lane's eight elements of a block: at, at + 8, ...; those outside of g are 0. */
 template <typename T> static __device__ void read_lane(float *own, const T *g, int64_t at, int64_t count)
 {
 #pragma unroll
@@ -70,8 +73,8 @@ template <typename T> static __device__ void read_lane(float *own, const T *g, i
     }
 }
 
-/* Eight sums of eight squares, then those in order, known to all lanes. */
-static __device__ double sum_block(const float *own)
+/* The sum of a block's 64 squares; all lanes of the group get it. */
+static __device__ double sum_block_squares(const float *own)
 {
     double sum = 0;
 #pragma unroll
@@ -84,17 +87,17 @@ static __device__ double sum_block(const float *own)
 
 template <typename T>
 static __global__ void __launch_bounds__(THREADS)
-    add_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
+    sum_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
 {
     CS_SHARED digits own[GROUPS];
     int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
     int64_t blocks = (lead + count + BLOCK - 1) / BLOCK;
     word nonfinite = 0;
-    clear(own, GROUPS);
+    clear_digits(own, GROUPS);
     for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < blocks; first += (int64_t)gridDim.x * GROUPS) {
         float values[BLOCK / LANES];
         read_lane(values, g, (first + group) * BLOCK - lead + lane, count);
-        double squares = sum_block(values);
+        double squares = sum_block_squares(values);
         for (int i = 0; i < BLOCK / LANES; i++)
             nonfinite += isfinite(values[i]) ? 0 : 1;
         if (lane == 0 && isfinite(squares))
@@ -102,7 +105,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
     if (nonfinite)
         atomicAdd((word *)&sum->nonfinite, nonfinite);
-    give(sum, own, GROUPS);
+    add_to_device_sum(sum, own, GROUPS);
 }
 
 extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
@@ -114,18 +117,18 @@ extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor 
         return;
     cs_by_type(g.dtype, [&](auto zero) {
         using T = decltype(zero);
-        cs_launch(cs_cuda_stream(stream), shape, add_squares<T>, sum, (const T *)g.data, lead, count, unscale);
+        cs_launch(cs_cuda_stream(stream), shape, sum_squares<T>, sum, (const T *)g.data, lead, count, unscale);
     });
 }
 
-/* A warp whose every lane has digits of its own. */
-static __global__ void __launch_bounds__(CS_WARP) add_values(cs_exact *sum, const float *values, int64_t count)
+/* Adds values exactly. Each lane of the warp has its own digits. */
+static __global__ void __launch_bounds__(CS_WARP) sum_values(cs_exact *sum, const float *values, int64_t count)
 {
     CS_SHARED digits own[CS_WARP];
-    clear(own, CS_WARP);
+    clear_digits(own, CS_WARP);
     for (int64_t i = (int64_t)blockIdx.x * CS_WARP + threadIdx.x; i < count; i += (int64_t)gridDim.x * CS_WARP)
         add_exactly(&own[threadIdx.x], (double)values[i]);
-    give(sum, own, CS_WARP);
+    add_to_device_sum(sum, own, CS_WARP);
 }
 
 extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
@@ -134,5 +137,5 @@ extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *value
     if (count == 0)
         return;
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CS_WARP) },
-              add_values, sum, values, count);
+              sum_values, sum, values, count);
 }

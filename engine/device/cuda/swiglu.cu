@@ -1,8 +1,8 @@
-/* swiglu.cu - silu(gate) * up, where a row is gate | up. Memory bounds it. */
+/* swiglu.cu - SwiGLU forward and backward: y = silu(gate) * up, where a row of x is gate | up. Bound by memory. */
 #include "device/cuda/run.cuh"
 
-/* e^-x stays finite, so that 0 times it is 0. */
-static __device__ float decay_of(float x)
+/* e^-x, limited so that it stays finite and 0 times it is 0. */
+static __device__ float exp_minus(float x)
 {
     return expf(x < -88 ? 88 : -x);
 }
@@ -20,7 +20,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
             cs_run_widen(g, run_gate, x.dtype);
             cs_run_widen(u, run_up, x.dtype);
             for (int i = 0; i < CS_RUN; i++)
-                u[i] *= g[i] / (1 + decay_of(g[i]));
+                u[i] *= g[i] / (1 + exp_minus(g[i]));
             cs_run_store(out, at, row_range, u);
         }
     }
@@ -32,16 +32,16 @@ extern "C" void cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
               cs_run_view(x), cs_rows(y), cs_columns(y));
 }
 
-/* With s the logistic function, silu = x s and its slope is s + x s (1 - s), where 1 - s is e^-x s. `up` becomes its
- * gradient, `gate` too. */
-static __device__ void turn_back(float *gate, float *up, const float *dy)
+/* Replaces gate and up by their gradients. With the logistic function s, silu(x) = x s has the derivative
+ * s + x s (1 - s), where 1 - s = e^-x s. */
+static __device__ void swiglu_grad_run(float *gate, float *up, const float *dy)
 {
     for (int i = 0; i < CS_RUN; i++) {
-        float e = decay_of(gate[i]);
+        float e = exp_minus(gate[i]);
         float s = 1 / (1 + e);
-        float slope = s + gate[i] * (e * s * s);
+        float derivative = s + gate[i] * (e * s * s);
         float dup = dy[i] * gate[i] * s;
-        gate[i] = dy[i] * up[i] * slope;
+        gate[i] = dy[i] * up[i] * derivative;
         up[i] = dup;
     }
 }
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
             cs_run_widen(g, run_gate, x.dtype);
             cs_run_widen(u, run_up, x.dtype);
             cs_run_widen(d, run_dy, dy.dtype);
-            turn_back(g, u, d);
+            swiglu_grad_run(g, u, d);
             cs_run_store(dgate, at, row_range, g);
             cs_run_store(dup, at, row_range, u);
         }

@@ -1,17 +1,18 @@
-/* tensor.cuh - instructions that C++ has no word for: matrix tiles, their loads, copies that go on in the background.
+/* tensor.cuh - tensor-core instructions by inline assembly: mma, ldmatrix, and asynchronous copies (cp.async).
  *
- * A product multiplies tiles of a warp, held in its lanes' registers; g = lane / 4, t = lane % 4. Two 16-bit elements
- * lie in a register, the one of the lower column (of A), row (of B) in its low half:
+ * A product multiplies matrix tiles in the registers of a warp; g = lane / 4, t = lane % 4. A register holds two
+ * 16-bit elements; the element of the lower column (of A) or row (of B) is in its low half:
  *
  *     A (16 x 16): register 0 holds row g,     columns 2t, 2t + 1     B (16 x 8): 0: rows 2t, 2t + 1 of column g
  *                           1       row g + 8, columns 2t, 2t + 1                 1: rows 2t + 8, 2t + 9 of column g
  *                           2       row g,     columns 2t + 8, 2t + 9   C (16 x 8, fp32): 0, 1: row g, columns 2t,
  *                           3       row g + 8, columns 2t + 8, 2t + 9      2t + 1; 2, 3: the same of row g + 8
  *
- * A product's C is therefore the left half of an A, once it is rounded: two products side by side make one. Loads take
- * four 8 x 8 tiles from shared memory; lane l names row l % 8 of tile l / 8 (16 bytes, aligned to 16), and gets of each
- * tile the elements 2t, 2t + 1 of row g; turned: of column g. The PTX manual calls these mma, ldmatrix and cp.async;
- * all exist from compute capability 8.0 on. tests/emulator has the same functions for a host. */
+ * So the C of one product, rounded to 16 bits, is the left half of an A: the results of two products side by side
+ * are the A of the next one. A load reads four 8 x 8 tiles from shared memory. Lane l passes the address of row l %
+ * 8 of tile l / 8 (16 bytes, aligned to 16) and gets elements 2t, 2t + 1 of row g of each tile; a transposed load
+ * gets those of column g. The PTX manual describes mma, ldmatrix and cp.async; all exist from compute capability 8.0
+ * on. tests/emulator implements the same functions on the host. */
 #ifndef CS_DEVICE_TENSOR_CUH
 #define CS_DEVICE_TENSOR_CUH
 
@@ -22,7 +23,7 @@ __device__ inline uint32_t cs_tensor_address(const void *shared)
     return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-/* c += a b in fp32. */
+/* c += a b, accumulated in fp32 (mma.m16n8k16). */
 template <typename T>
 __device__ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -36,6 +37,7 @@ __device__ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4],
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* Loads four 8 x 8 tiles (ldmatrix.x4). row: this lane's row, in shared memory. */
 __device__ inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -44,7 +46,7 @@ __device__ inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row)
                  : "memory");
 }
 
-__device__ inline void cs_tensor_load_turned(uint32_t (&tiles)[4], const void *row)
+__device__ inline void cs_tensor_load_transposed(uint32_t (&tiles)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
@@ -63,7 +65,7 @@ template <typename T> __device__ inline uint32_t cs_tensor_pair(float low, float
     return pair;
 }
 
-/* 2^x, results below fp32's normal numbers as 0. */
+/* 2^x, approximate; subnormal results are 0. */
 __device__ inline float cs_tensor_exp2(float x)
 {
     float y;
@@ -71,8 +73,8 @@ __device__ inline float cs_tensor_exp2(float x)
     return y;
 }
 
-/* Begins to copy 16 bytes to shared memory, or 16 zeros where they are not there; both addresses are aligned to 16.
- * What a thread began and then closed with cs_tensor_close is a group. */
+/* Starts an asynchronous copy of 16 bytes from global to shared memory; if `there` is false, writes 16 zeros. Both
+ * addresses are aligned to 16. cs_tensor_commit puts the copies that a thread has started into a group. */
 __device__ inline void cs_tensor_copy(void *shared, const void *global, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -81,12 +83,13 @@ __device__ inline void cs_tensor_copy(void *shared, const void *global, bool the
                  : "memory");
 }
 
-__device__ inline void cs_tensor_close()
+__device__ inline void cs_tensor_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until at most the `open` youngest groups of this thread are on their way; others see the rest after a barrier. */
+/* Waits until at most the `open` youngest groups of this thread are unfinished. Other threads see the copied data after
+ * a barrier. */
 template <int open> __device__ inline void cs_tensor_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(open) : "memory");

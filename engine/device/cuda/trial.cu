@@ -1,13 +1,14 @@
-/* trial.cu - numbers to try matrix products on, and a digest of what comes out, to tell whether two results have the
- * same bits. Each is a walk over memory, a few times a shape. */
+/* trial.cu - random test matrices and checksums, with which tune.c compares results of matrix products bit by bit.
+ *
+ * Both kernels are bound by memory and run a few times for each new shape. */
 #include "device/cuda/kernel.cuh"
 #include "device/cuda/open.h"
 
 enum { THREADS = 256 };
 static const int64_t max_blocks = 1024;
 
-/* The finalizer of MurmurHash3 over a place and a word. */
-__device__ static inline unsigned long long mixed(unsigned long long place, unsigned long long word)
+/* A hash of a word and its index: the finalizer of MurmurHash3. */
+__device__ static inline unsigned long long hashed(unsigned long long place, unsigned long long word)
 {
     unsigned long long bits = place * 0x9e3779b97f4a7c15ull + word;
     bits ^= bits >> 33;
@@ -17,27 +18,27 @@ __device__ static inline unsigned long long mixed(unsigned long long place, unsi
     return bits ^ bits >> 33;
 }
 
-/* A sum of mixed words, so that the order of adding does not matter. */
+/* Adds the hashes of the words, so that the order of additions does not matter. */
 static __global__ void __launch_bounds__(THREADS)
-    add_words(unsigned long long *digest, const uint16_t *words, int64_t count)
+    digest_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {
-    CS_SHARED unsigned long long seats[THREADS / CS_WARP];
+    CS_SHARED unsigned long long scratch[THREADS / CS_WARP];
     int64_t step = (int64_t)gridDim.x * THREADS;
     unsigned long long sum = 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
-        sum += mixed((unsigned long long)i, words[i]);
-    sum = cs_block_sum(sum, seats);
+        sum += hashed((unsigned long long)i, words[i]);
+    sum = cs_block_sum(sum, scratch);
     if (threadIdx.x == 0)
         atomicAdd(digest, sum);
 }
 
-/* Evenly between -1/2 and 1/2. */
+/* Uniform random numbers between -1/2 and 1/2. */
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) fill_noise(T *data, int64_t count, unsigned long long seed)
 {
     int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
-        data[i] = cs_narrow<T>((float)(mixed((unsigned long long)i, seed) >> 40) * 0x1p-24f - 0.5f);
+        data[i] = cs_narrow<T>((float)(hashed((unsigned long long)i, seed) >> 40) * 0x1p-24f - 0.5f);
 }
 
 static cs_shape shape_of(int64_t count)
@@ -48,7 +49,7 @@ static cs_shape shape_of(int64_t count)
 
 void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count)
 {
-    cs_launch(stream, shape_of(count), add_words, reinterpret_cast<unsigned long long *>(digest),
+    cs_launch(stream, shape_of(count), digest_words, reinterpret_cast<unsigned long long *>(digest),
               static_cast<const uint16_t *>(data), count);
 }
 

@@ -1,13 +1,13 @@
-/* tune.c - which of cuBLASLt's algorithms a product runs by: measured once, at the product's first use.
+/* tune.c - choosing cuBLASLt's algorithm for a matrix product by measurement, at the product's first use.
  *
- * Of the few its heuristic puts first, only those take part whose result has the bits of the very first, so that what
- * is measured decides the speed and never the result: the same bits come out on every rank and in every run on this
- * kind of GPU. They are tried on noise in memory of their own, which is given back: a run's own numbers may be zero,
- * and what is added to must be added to once. Sums split over the inner width are taken where they are added in fp32 in
- * a step of their own, which has an order; not where they meet in the result.
+ * The candidates are the first few algorithms of cuBLASLt's heuristic. Only those whose result is bitwise equal to
+ * that of the first take part, so that the measurement decides the speed but never the result: every rank and every
+ * run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory: real
+ * operands may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed if
+ * a separate step adds the parts in fp32, in a fixed order; not if they add to the result by atomics.
  *
- * Ranks need not agree on what is fastest: a product's operands are its rank's alone, and what ranks share comes from
- * sums over ranks. */
+ * Ranks may choose different algorithms: the operands of a product belong to one rank, and what ranks share comes
+ * from reductions over ranks. */
 #include "base/log.h"
 #include "base/range.h"
 #include "device/cuda/product.h"
@@ -23,7 +23,7 @@ static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferen
         cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
 }
 
-/* Those that the heuristic has found to run, in its order. Returns how many. */
+/* Keeps the algorithms that the heuristic found valid, in its order, and returns their number. */
 static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
 {
     int kept = 0;
@@ -33,7 +33,8 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* cuBLASLt's a is the row's b; its c is both what is added to and the result. */
+/* Asks the heuristic; returns the number of algorithms. cuBLASLt's a is b of the device table; its c is both the addend
+ * and the result. */
 static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
     const cs_cuda_problem *problem = &plan->problem;
@@ -64,7 +65,7 @@ static int64_t room_of(cs_dtype dtype, int64_t count)
     return cs_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
 }
 
-/* The next `count` numbers of a block, made noise of. */
+/* Takes the next `count` elements of a block of memory and fills them with noise. */
 static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t count)
 {
     void *from = *memory;
@@ -73,7 +74,7 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
     return from;
 }
 
-/* Operands in one block that begins with c. False: there is no memory for them. */
+/* Allocates operands in one block, which begins with c. False: there is no memory for them. */
 static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
@@ -93,8 +94,8 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     return true;
 }
 
-/* Into the device's digest: of the result and, where GELU's input is made too, of that. False: the algorithm does not
- * run. */
+/* Runs the product and adds its result, and GELU's input if it is an output, to the device's digest. False: the
+ * algorithm does not run. */
 static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                           const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -111,7 +112,7 @@ static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_
     return true;
 }
 
-/* What sums are kept in, fp32, is set by the first product and added to by others: both results take part. */
+/* The digest of a product's result. For fp32 results, which accumulate sums, it covers both setting and adding. */
 static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
@@ -129,7 +130,7 @@ static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_op
     return true;
 }
 
-/* Milliseconds of the best round. */
+/* The time of the fastest round in milliseconds. */
 static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                      const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -150,7 +151,7 @@ static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_
 
 /* ---- choosing ---- */
 
-static void tell(const cs_cuda_problem *problem, int chosen, int count, float best, float first)
+static void log_choice(const cs_cuda_problem *problem, int chosen, int count, float best, float first)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     cs_log(CS_LOG_DEBUG,
@@ -160,7 +161,7 @@ static void tell(const cs_cuda_problem *problem, int chosen, int count, float be
            (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
-/* The index of the fastest of those that give the bits of the first that runs; -1: none does. */
+/* The index of the fastest algorithm with the bits of the first that runs; -1: none runs. */
 static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
@@ -180,19 +181,20 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
             best = milliseconds;
         }
     }
-    tell(&plan->problem, chosen + 1, count, best, first);
+    log_choice(&plan->problem, chosen + 1, count, best, first);
     return chosen;
 }
 
-/* How many equal elements prove that two algorithms sum in the same order. Where the order differs so do a fifth or
- * more of the fp32 sums, but of those rounded to bf16 only one in 5,000 to 50,000, at inner widths of 768 and 32. */
+/* The number of equal elements that proves that two algorithms add in the same order. If the order differs, at least a
+ * fifth of fp32 results differ, but only one in 5,000 to 50,000 of results rounded to bf16, at inner dimensions of 768
+ * and 32. */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;
 }
 
-/* The heuristic's first is taken unmeasured where there is no memory to try others, and where a result is so small that
- * equal bits would prove little. */
+/* The heuristic's first algorithm is taken without measurement if there is no memory for trials, or if the result is so
+ * small that equal bits would prove little. */
 void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];

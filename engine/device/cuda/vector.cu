@@ -1,4 +1,4 @@
-/* vector.cu - element by element: add, cast, fill. Memory bounds each: what is read and written once. */
+/* vector.cu - elementwise operations: add, cast, fill. They are bound by memory. */
 #include "device/cuda/run.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) add_runs(cs_view y, cs_view a, cs_view b, cs_flat flat)
@@ -44,11 +44,11 @@ extern "C" void cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x)
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) fill_runs(cs_view y, float value, cs_flat flat)
 {
-    float same[CS_RUN];
+    float values[CS_RUN];
     for (int i = 0; i < CS_RUN; i++)
-        same[i] = value;
+        values[i] = value;
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step())
-        cs_run_store(y, at, cs_run_all(flat), same);
+        cs_run_store(y, at, cs_run_all(flat), values);
 }
 
 extern "C" void cs_cuda_fill(cs_device *device, cs_tensor y, float value)

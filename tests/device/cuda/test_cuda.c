@@ -1,5 +1,5 @@
-/* test_cuda.c - the CUDA device by itself: what it says where there is none, and, on the emulator, memory, streams,
- * events, sums, products and their workspace, and how it ends when memory does. */
+/* test_cuda.c - unit tests of the CUDA device: error messages without a GPU; on the emulator, memory, streams,
+ * events, sums, matrix products, their workspace, and running out of memory. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
@@ -24,9 +24,8 @@ static cs_device *open_cuda(void)
     return device;
 }
 
-/* Runs part() in a process of its own: its exit code, or the signal that ended it, negative, and what it wrote to
- * stderr. */
-static int run_apart(void (*part)(void), char *said, size_t room)
+/* Runs part() in a child process. Returns its exit code, or minus the signal that ended it; said gets its stderr. */
+static int run_in_child(void (*part)(void), char *said, size_t room)
 {
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
@@ -47,9 +46,9 @@ static int run_apart(void (*part)(void), char *said, size_t room)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* ---- where there is none ---- */
+/* ---- without a GPU ---- */
 
-START_TEST(a_machine_without_a_driver_is_told)
+START_TEST(a_missing_driver_is_reported)
 {
     const char *module = CS_BIN "/libcspeed_cuda.so", *before = getenv("CSPEED_CUDA_MODULE");
     char *kept = before ? strdup(before) : NULL;
@@ -79,7 +78,7 @@ START_TEST(a_machine_without_a_driver_is_told)
 }
 END_TEST
 
-START_TEST(all_gpus_hidden_is_told)
+START_TEST(hidden_gpus_are_reported)
 {
     cs_device *device;
     if (!near_emulated("hidden"))
@@ -100,13 +99,13 @@ static void open_again(void)
     open_cuda();
 }
 
-START_TEST(a_device_opened_before_a_fork_is_told)
+START_TEST(a_device_opened_before_a_fork_is_reported)
 {
     char said[1024];
     if (!near_emulated("fork"))
         return;
     cs_device *device = open_cuda();
-    ck_assert_int_eq(run_apart(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_int_eq(run_in_child(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "CUDA cannot be used in this process: it was forked from one that had used CUDA"), "%s",
                   said);
     cs_device_close(device);
@@ -176,17 +175,17 @@ static void ask_too_much(void)
     cs_device_alloc(open_cuda(), (size_t)1 << 40);
 }
 
-START_TEST(too_much_memory_ends_with_a_sentence)
+START_TEST(out_of_memory_is_a_fatal_error)
 {
     char said[4096];
     if (!near_emulated("too much"))
         return;
-    ck_assert_int_eq(run_apart(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
+    ck_assert_int_eq(run_in_child(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
     ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
 }
 END_TEST
 
-/* Of a vocabulary of 4. */
+/* The vocabulary has 4 tokens. */
 static void embed_a_wrong_token(void)
 {
     int32_t token = 4;
@@ -200,12 +199,12 @@ static void embed_a_wrong_token(void)
     cs_stream_sync(stream);
 }
 
-START_TEST(a_wrong_token_is_told_with_file_and_line)
+START_TEST(a_wrong_token_is_reported_with_file_and_line)
 {
     char said[4096];
     if (!near_emulated("a wrong token"))
         return;
-    ck_assert_int_eq(run_apart(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_int_eq(run_in_child(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
     ck_assert_msg(strstr(said, "device-side assert triggered (cudaErrorAssert)"), "it said: %s", said);
 }
@@ -213,8 +212,8 @@ END_TEST
 
 /* ---- streams ---- */
 
-/* A copy in one stream, waited for by the other through an event whose place in the ring was taken many times. */
-START_TEST(an_old_event_is_still_waited_for)
+/* A stream waits for a copy in the other one through an event that the ring has overwritten many times. */
+START_TEST(an_overwritten_event_is_still_waited_for)
 {
     enum { COUNT = 1000, LATER = 5000 };
     int32_t host[COUNT], back[COUNT];
@@ -233,7 +232,7 @@ START_TEST(an_old_event_is_still_waited_for)
     cs_stream_copy(compute, second, first, sizeof host);
     cs_stream_fetch(compute, back, second, sizeof host);
     ck_assert_mem_eq(back, host, sizeof host);
-    cs_stream_wait(compute, (cs_event){ 0, comm }); /* of nothing */
+    cs_stream_wait(compute, (cs_event){ 0, comm }); /* an event that was never recorded */
     cs_stream_sync(comm);
     cs_device_close(device);
 }
@@ -260,8 +259,8 @@ END_TEST
 
 /* ---- sums ---- */
 
-/* Two that go to one place, in both streams, whose kernels may meet. */
-START_TEST(sums_are_added_to_where_they_lie)
+/* Two sums into one result, in both streams, whose kernels may run concurrently. */
+START_TEST(concurrent_sums_are_added)
 {
     enum { SUMS = 3, COUNT = 100 };
     float host[COUNT];
@@ -308,11 +307,11 @@ static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
     cs_device_free(device, there.data);
 }
 
-/* The first use of a shape tries algorithms: what is added to must be added to once. The third of the emulator's
- * algorithms has other bits, and must never be taken. */
-START_TEST(gradients_are_added_to_once_and_always_alike)
+/* The first use of a shape tries several algorithms; the result must be added to only once. The third of the emulator's
+ * algorithms gives different bits and must never be chosen. */
+START_TEST(tuning_adds_gradients_once_with_the_same_bits)
 {
-    enum { N = 24, K = 80, M = 64 }; /* a result of a size that is tried on */
+    enum { N = 24, K = 80, M = 64 }; /* a result large enough that algorithms are tried */
     if (!near_emulated("gradients"))
         return;
     cs_device *device = open_cuda(), *cpu;
@@ -335,7 +334,7 @@ START_TEST(gradients_are_added_to_once_and_always_alike)
 }
 END_TEST
 
-/* On so few elements rounded to 16 bits another order of sums would hardly show, so that nothing is tried on noise. */
+/* Few elements rounded to 16 bits would hardly show a different order of additions, so no algorithms are tried. */
 START_TEST(small_narrow_results_run_by_the_first_algorithm)
 {
     enum { N = 64, K = 32, M = 128 };
@@ -351,7 +350,7 @@ START_TEST(small_narrow_results_run_by_the_first_algorithm)
     cs_op_matmul(stream, y, there_x, there_w, (cs_tensor){ 0 }, CS_IN_OUT);
     ck_assert_uint_eq(near_since(before).kernels, 0);
     cs_op_matmul_grad_weight(stream, on_device(device, wide), (cs_tensor){ 0 }, there_x, y, CS_IN_OUT);
-    ck_assert(!near_counts() || near_since(before).kernels > 0); /* a wide one is tried */
+    ck_assert(!near_counts() || near_since(before).kernels > 0); /* algorithms of an fp32 result are tried */
     near_free(x), near_free(w), near_free(wide), near_free(zeros);
     cs_device_close(device);
 }
@@ -359,7 +358,7 @@ END_TEST
 
 typedef struct {
     cs_dtype dtype;
-    int64_t columns; /* 8 divides it where GELU can be fused */
+    int64_t columns; /* a multiple of 8 if GELU can be fused */
     bool bias;
 } gelu_case;
 static const gelu_case gelu_cases[] = {
@@ -367,7 +366,7 @@ static const gelu_case gelu_cases[] = {
     { CS_BF16, 32, false }, { CS_BF16, 21, true }, { CS_F32, 5, false },
 };
 
-/* GELU with its product, forward and backward, against the CPU's. */
+/* Compares GELU fused with its product, forward and backward, with the CPU's result. */
 static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
 {
     enum { N = 12, K = 20 };
@@ -391,7 +390,9 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
         for (int t = 0; t < 4; t++)
             cs_device_free(devices[i], there[t].data);
     }
-    double tolerance = c->dtype == CS_F32 ? 2e-6 : c->dtype == CS_F16 ? 2e-3 : 1e-2; /* rounded before, or after */
+    double tolerance = c->dtype == CS_F32   ? 2e-6
+                       : c->dtype == CS_F16 ? 2e-3
+                                            : 1e-2; /* the input of GELU may be rounded before or after it */
     ck_assert(near_tensors("gelu", out[1][0], out[0][0], tolerance));
     ck_assert(near_tensors("pre", out[1][1], out[0][1], tolerance));
     ck_assert(near_tensors("dpre", out[1][2], out[0][2], tolerance));
@@ -400,7 +401,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
         near_free(out[0][t]), near_free(out[1][t]);
 }
 
-START_TEST(gelu_goes_with_its_product)
+START_TEST(gelu_is_fused_with_its_product)
 {
     if (!near_emulated("gelu"))
         return;
@@ -427,7 +428,8 @@ START_TEST(workspace_settles_after_the_first_use)
     cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
     size_t once = cs_device_workspace(device);
     ck_assert_uint_gt(once, opened);
-    cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16), CS_IN_OUT); /* grows */
+    cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16),
+                 CS_IN_OUT); /* the workspace grows */
     size_t twice = cs_device_workspace(device);
     ck_assert_uint_gt(twice, once);
     cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16), CS_IN_OUT);
@@ -439,8 +441,8 @@ START_TEST(workspace_settles_after_the_first_use)
 }
 END_TEST
 
-/* Factors keep 10 bits of mantissa with it, and all without. */
-START_TEST(tf32_is_taken_where_it_is_asked_for)
+/* TF32 keeps 10 bits of the factors' mantissas; without it all bits are used. */
+START_TEST(tf32_is_used_if_requested)
 {
     enum { N = 32 };
     if (!near_emulated("tf32"))
@@ -468,8 +470,8 @@ START_TEST(tf32_is_taken_where_it_is_asked_for)
 }
 END_TEST
 
-/* Before anything is taken: what needs how much, and what would help. */
-START_TEST(a_run_that_does_not_fit_is_told_why)
+/* The message comes before any allocation; it lists what needs how much memory, and what would help. */
+START_TEST(a_run_that_does_not_fit_is_explained)
 {
     static const char *const config =
         "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
@@ -492,11 +494,10 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 }
 END_TEST
 
-SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told,
-                 a_device_opened_before_a_fork_is_told, it_opens_and_describes_itself,
-                 memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
-                 a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
-                 calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie,
-                 gradients_are_added_to_once_and_always_alike, small_narrow_results_run_by_the_first_algorithm,
-                 gelu_goes_with_its_product, workspace_settles_after_the_first_use, tf32_is_taken_where_it_is_asked_for,
-                 a_run_that_does_not_fit_is_told_why)
+SUITE_MAIN_APART("cuda", a_missing_driver_is_reported, hidden_gpus_are_reported,
+                 a_device_opened_before_a_fork_is_reported, it_opens_and_describes_itself,
+                 memory_is_zeroed_aligned_and_counted, out_of_memory_is_a_fatal_error,
+                 a_wrong_token_is_reported_with_file_and_line, an_overwritten_event_is_still_waited_for,
+                 calls_and_tasks_run_at_once, concurrent_sums_are_added, tuning_adds_gradients_once_with_the_same_bits,
+                 small_narrow_results_run_by_the_first_algorithm, gelu_is_fused_with_its_product,
+                 workspace_settles_after_the_first_use, tf32_is_used_if_requested, a_run_that_does_not_fit_is_explained)

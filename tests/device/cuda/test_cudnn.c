@@ -1,5 +1,6 @@
-/* test_cudnn.c - attention through cuDNN's graph API, on the emulator with its fake cuDNN: what the graphs compute
- * against plain double loops, what stays with the engine's own kernels, and that either way's results fit the other. */
+/* test_cudnn.c - attention through cuDNN's graph API, on the emulator with its fake cuDNN. The graphs' results are
+ * compared with loops in double; unsupported shapes must use the engine's own kernels; both ways must be
+ * interchangeable. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -17,7 +18,7 @@
 
 static cs_device *device;
 static cs_stream *stream;
-static int (*runs)(void); /* of the fake cuDNN */
+static int (*runs)(void); /* the fake cuDNN's count of runs */
 
 /* False: skipped. cudnn: the library's path. */
 static bool enter(const char *cudnn)
@@ -71,7 +72,7 @@ static attention make(cs_dtype dtype, attention_case given)
     memset(made.y.data, 0xff, (size_t)cs_count(made.y) * cs_dtype_bytes(dtype));
     memset(made.dqkv.data, 0xff, (size_t)cs_count(made.dqkv) * cs_dtype_bytes(dtype));
     if (given.documents)
-        made.starts = near_new(CS_I32, given.B, given.T); /* one document: all see all before them */
+        made.starts = near_new(CS_I32, given.B, given.T); /* one document: rows see all positions before them */
     return made;
 }
 
@@ -92,7 +93,7 @@ static cs_dropout dropout_of(const attention *it)
     return (cs_dropout){ it->is.rate, 5, near_at(cs_vector(keys, CS_I64, 4)).data, it->is.B };
 }
 
-/* Returns how many of the two cuDNN ran. */
+/* Runs forward; returns the number of plans that cuDNN has run. */
 static int forward(attention *it)
 {
     int before = runs();
@@ -101,6 +102,7 @@ static int forward(attention *it)
     return runs() - before;
 }
 
+/* The same for backward. */
 static int backward(attention *it)
 {
     int before = runs();
@@ -110,9 +112,9 @@ static int backward(attention *it)
     return runs() - before;
 }
 
-/* ---- judged ---- */
+/* ---- comparison ---- */
 
-/* Column `column` of rows with a head of keys for each head of queries, in those where heads share keys. */
+/* Maps a column of rows with one key head for each query head to a column of rows with shared key heads. */
 static int shared(attention_case given, int column)
 {
     int part = column / given.D, group = given.queries / given.keys;
@@ -123,7 +125,7 @@ static int shared(attention_case given, int column)
 
 static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] = 1e-3 };
 
-/* Probabilities and slopes are rounded on the way, which the reference's are not. */
+/* cuDNN rounds probabilities and gradients of scores to 16 bits; the reference does not. */
 static void judge(const attention *it)
 {
     attention_case given = it->is;
@@ -164,7 +166,7 @@ START_TEST(graphs_compute_attention)
         { .B = 2, .T = 97, .queries = 4, .keys = 1, .D = 128 },
         { .B = 3, .T = 2, .queries = 1, .keys = 1, .D = 8 },
         { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 256 },
-        { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 64, .window = 20 }, /* all */
+        { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 64, .window = 20 }, /* no limit */
     };
     if (!enter(FAKE))
         return;
@@ -186,8 +188,8 @@ START_TEST(graphs_compute_attention)
 }
 END_TEST
 
-/* One document in a sample hides nothing, and is the engine's own kernels'. */
-START_TEST(either_way_goes_on_from_the_other)
+/* A sample with one document masks nothing, but runs by the engine's own kernels. */
+START_TEST(both_implementations_are_interchangeable)
 {
     attention_case given = { .B = 2, .T = 70, .queries = 4, .keys = 2, .D = 64, .documents = 1 };
     if (!enter(FAKE))
@@ -208,7 +210,7 @@ START_TEST(either_way_goes_on_from_the_other)
 }
 END_TEST
 
-START_TEST(the_rest_stays)
+START_TEST(other_shapes_run_by_own_kernels)
 {
     static const struct {
         attention_case is;
@@ -235,8 +237,8 @@ START_TEST(the_rest_stays)
 }
 END_TEST
 
-/* Rows that begin between 16 bytes are read by kernels that can. */
-START_TEST(what_is_not_aligned_stays)
+/* Rows not aligned to 16 bytes run by the engine's own kernels. */
+START_TEST(unaligned_rows_run_by_own_kernels)
 {
     if (!enter(FAKE))
         return;
@@ -255,7 +257,7 @@ START_TEST(what_is_not_aligned_stays)
 }
 END_TEST
 
-/* ---- without ---- */
+/* ---- without cuDNN ---- */
 
 static void check_without(const char *cudnn, int forwards, int backwards, int T)
 {
@@ -269,10 +271,10 @@ static void check_without(const char *cudnn, int forwards, int backwards, int T)
     leave();
 }
 
-START_TEST(own_kernels_serve_where_cudnn_does_not)
+START_TEST(without_cudnn_own_kernels_run)
 {
     check_without("libcudnn.so.none", 0, 0, 40);
-    check_without(CS_BIN "/libcspeed_cuda_emulated.so", 0, 0, 40); /* a library, but another */
+    check_without(CS_BIN "/libcspeed_cuda_emulated.so", 0, 0, 40); /* a library, but not cuDNN */
     setenv("CSPEED_EMULATOR_CUDNN", "90900", 1);
     check_without(FAKE, 0, 0, 40);
     setenv("CSPEED_EMULATOR_CUDNN", "91500", 1);
@@ -284,7 +286,7 @@ END_TEST
 
 /* ---- in pieces ---- */
 
-/* Backward three times under one key: as ever, captured, and replayed. dqkv is what the last of them left. */
+/* Runs backward three times with one graph key: normally, captured, replayed. dqkv is the result of the last run. */
 static int backward_in_graphs(attention *it)
 {
     int before = runs();
@@ -304,7 +306,7 @@ static int backward_in_graphs(attention *it)
     return runs() - before;
 }
 
-/* dqkv of a GPU with `memory` bytes, which is computed in `pieces` pieces. */
+/* dqkv, computed in `pieces` pieces on a GPU with `memory` bytes. */
 static cs_tensor gradients(attention_case given, int memory, int pieces)
 {
     char text[32];
@@ -315,7 +317,7 @@ static cs_tensor gradients(attention_case given, int memory, int pieces)
     ck_assert_int_eq(forward(&it), 1);
     ck_assert_int_eq(backward(&it), pieces);
     judge(&it);
-    ck_assert_int_eq(backward_in_graphs(&it), 2 * pieces); /* a replay asks nothing of cuDNN */
+    ck_assert_int_eq(backward_in_graphs(&it), 2 * pieces); /* a replay calls nothing of cuDNN */
     cs_tensor made = near_copy(it.dqkv);
     drop(&it);
     leave();
@@ -323,8 +325,8 @@ static cs_tensor gradients(attention_case given, int memory, int pieces)
     return made;
 }
 
-/* Where a quarter of the free memory does not hold the workspace of all heads: pieces of samples, and then of one
- * sample's key heads, which begin between 16 bytes of lse where rows are odd. */
+/* If a quarter of the free memory is less than the workspace of all heads, the attention is divided into pieces: by
+ * samples, then by key heads of one sample. With odd lengths, lse of a piece is not aligned to 16 bytes. */
 START_TEST(pieces_have_the_bits_of_the_whole)
 {
     static const struct {
@@ -337,7 +339,7 @@ START_TEST(pieces_have_the_bits_of_the_whole)
         { { .B = 3, .T = 130, .queries = 2, .keys = 2, .D = 16 }, 1400000, 3 },
         { { .B = 2, .T = 131, .queries = 6, .keys = 3, .D = 8 }, 1400000, 6 },
         { { .B = 1, .T = 65, .queries = 4, .keys = 4, .D = 8 }, 300000, 2 },
-        { { .B = 1, .T = 65, .queries = 4, .keys = 1, .D = 8 }, 200000, 1 }, /* is the smallest */
+        { { .B = 1, .T = 65, .queries = 4, .keys = 1, .D = 8 }, 200000, 1 }, /* the smallest piece */
     };
     if (!enter(FAKE))
         return;
@@ -351,9 +353,9 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 }
 END_TEST
 
-/* One sample's one key head: of 512 rows the scores' gradients of its two heads are 1 MiB, dk and dv of each 256 KiB,
- * and the tensors of both 0.8 MB. */
-START_TEST(what_does_not_fit_stays)
+/* One key head of one sample with 512 rows: the gradients of the scores of its two query heads are 1 MiB, their dk
+ * and dv 256 KiB, and the tensors 0.8 MB. */
+START_TEST(too_large_a_workspace_runs_by_own_kernels)
 {
     setenv("CSPEED_EMULATOR_MEMORY", "1600000", 1);
     check_without(FAKE, 1, 0, 512);
@@ -363,8 +365,8 @@ START_TEST(what_does_not_fit_stays)
 }
 END_TEST
 
-/* What is said of a shape that an old cuDNN does not run: one line, once. */
-START_TEST(a_plan_that_fails_is_told_once)
+/* A shape that an old cuDNN does not run is logged once, in one line. */
+START_TEST(a_failed_plan_is_logged_once)
 {
     char said[4096] = "", *place = NULL;
     FILE *log = tmpfile();
@@ -390,6 +392,7 @@ START_TEST(a_plan_that_fails_is_told_once)
 }
 END_TEST
 
-SUITE_MAIN_APART("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
-                 what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not, pieces_have_the_bits_of_the_whole,
-                 what_does_not_fit_stays, a_plan_that_fails_is_told_once)
+SUITE_MAIN_APART("cudnn", graphs_compute_attention, both_implementations_are_interchangeable,
+                 other_shapes_run_by_own_kernels, unaligned_rows_run_by_own_kernels, without_cudnn_own_kernels_run,
+                 pieces_have_the_bits_of_the_whole, too_large_a_workspace_runs_by_own_kernels,
+                 a_failed_plan_is_logged_once)

@@ -1,6 +1,6 @@
-/* test_cudnn_plans.c - whether the real cuDNN takes attention's graphs for GPUs that are not here: it is given their
- * descriptions, names engines, and compiles their kernels; a driver's library that has no GPU takes these. Nothing is
- * run. */
+/* test_cudnn_plans.c - checks that NVIDIA's cuDNN supports the graphs of attention on several GPUs, without a GPU.
+ * cuDNN gets descriptions of the GPUs, returns engines, and compiles their kernels, which a driver library without a
+ * GPU accepts. Nothing is executed. */
 #include "suite.h"
 
 #include "base/range.h"
@@ -30,7 +30,7 @@ static bool enter(void)
 
 typedef struct {
     const char *name;
-    int capability, processors, shared; /* bytes that a block may have */
+    int capability, processors, shared; /* shared: bytes that a block may have */
 } gpu;
 
 static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },
@@ -60,7 +60,7 @@ static cs_cudnn_target describe(const gpu *given)
 
 /* ---- plans ---- */
 
-/* Of backward on an H200. The fake cuDNN of the emulator says the same. */
+/* The workspace of backward on an H200. The emulator's fake cuDNN computes the same. */
 static int64_t workspace_of(const cs_cudnn_shape *shape)
 {
     int64_t tiles = cs_round_up(shape->length, 64) * cs_round_up(shape->length, 128);
@@ -111,7 +111,7 @@ START_TEST(attention_has_plans)
 }
 END_TEST
 
-/* The engine that a plan runs by, and what was chosen for it. */
+/* The engine of a plan, and its configuration. */
 typedef struct {
     int64_t engine, count, choice;
 } kernel;
@@ -142,12 +142,13 @@ static kernel kernel_of(const cs_cudnn_plan *plan)
     return made;
 }
 
-/* Within 2 GiB: what a piece is planned as, and that the kernel is the whole attention's, so that its bits are. */
-START_TEST(what_is_large_is_planned_in_pieces)
+/* Checks the size of pieces with at most 2 GiB of workspace, and that a piece uses the same kernel as the whole
+ * attention, hence computes the same bits. */
+START_TEST(large_attentions_are_planned_in_pieces)
 {
     static const struct {
         cs_cudnn_shape whole;
-        int64_t samples, keys; /* of a piece */
+        int64_t samples, keys; /* size of a piece */
     } cases[] = {
         { { 64, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 }, /* GPT-2 124M */
         { { 128, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 },
@@ -179,8 +180,8 @@ START_TEST(what_is_large_is_planned_in_pieces)
 }
 END_TEST
 
-/* Backward with the same bits each time keeps what grows with the square of the length. */
-START_TEST(a_workspace_has_an_end)
+/* The workspace of deterministic backward grows with the square of the length. */
+START_TEST(workspace_is_limited)
 {
     cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };
     cs_cudnn_plan plan;
@@ -189,9 +190,9 @@ START_TEST(a_workspace_has_an_end)
     cs_cudnn_target target = describe(&h200);
     ck_assert_int_eq(cs_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "within 1048576 bytes of workspace"));
-    ck_assert_int_gt(plan.workspace, 1 << 20); /* what would be enough */
+    ck_assert_int_gt(plan.workspace, 1 << 20); /* the number of bytes that would be enough */
     library.destroy(target.device);
 }
 END_TEST
 
-SUITE_MAIN("cudnn_plans", attention_has_plans, what_is_large_is_planned_in_pieces, a_workspace_has_an_end)
+SUITE_MAIN("cudnn_plans", attention_has_plans, large_attentions_are_planned_in_pieces, workspace_is_limited)

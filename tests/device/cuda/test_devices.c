@@ -1,5 +1,5 @@
-/* test_devices.c - the engine on the emulated GPU: stages, runs and schedules of its streams give the same bits, its
- * losses are the CPU's within bounds, and what one device saves the other goes on from. */
+/* test_devices.c - training on the emulated GPU: ZeRO stages, repeated runs and stream schedules give the same bits;
+ * losses agree with the CPU's within bounds; a checkpoint of one device can be resumed on the other. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -45,7 +45,7 @@ static void same_bits(const run_result *a, const run_result *b, const char *what
                       b->loss[step], a->norm[step], b->norm[step]);
 }
 
-/* They share one GPU, so shm moves what they send each other. */
+/* The ranks share one GPU, so they communicate through shared memory of the host. */
 static void alike(const char *precision)
 {
     run_result first = short_run(0, precision, NULL, NULL);
@@ -78,7 +78,7 @@ START_TEST(stages_and_runs_alike_in_bf16)
 }
 END_TEST
 
-/* A GPU each: the ranks sum in another order. */
+/* One GPU for each rank: the ranks add in a different order. */
 START_TEST(nccl_gives_the_same_but_for_rounding)
 {
     if (!near_emulated("nccl"))
@@ -94,8 +94,8 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    const char *from; /* folder of a checkpoint to go on from, or NULL */
-    const char *to;   /* where the state of step HALF is saved, or NULL */
+    const char *from; /* folder of a checkpoint to resume from, or NULL */
+    const char *to;   /* folder in which step HALF is saved, or NULL */
     double loss[STEPS];
 } journey;
 
@@ -138,7 +138,7 @@ static double apart(const journey *a, const journey *b, int first)
     return worst;
 }
 
-/* Of ten losses. */
+/* The mean of ten losses. */
 static double mean(const journey *j, int first)
 {
     double sum = 0;
@@ -158,7 +158,8 @@ static void check_journeys(const char *name, const char *model, const char *prec
            "the GPU's checkpoint on the CPU\n",
            name, precision, gaps[0], gaps[1], gaps[2]);
     ck_assert_double_lt(mean(there, STEPS - 10), 0.98 * mean(there, 0));
-    ck_assert(memcmp(here->loss, there->loss, sizeof here->loss) != 0); /* else it was the same device */
+    ck_assert(memcmp(here->loss, there->loss, sizeof here->loss) !=
+              0); /* equal bits would mean that both ran on one device */
     for (int i = 0; i < 3; i++)
         ck_assert_msg(gaps[i] <= bound, "%s, %s: losses %.3g apart", name, precision, gaps[i]);
     journey *all[] = { here, there, out, back };
@@ -186,32 +187,32 @@ START_TEST(losses_are_the_cpus)
 }
 END_TEST
 
-/* ---- the boundary, judged on the device ---- */
+/* ---- the step's verdict, computed on the device ---- */
 
 enum { BOUNDARIES = 24 };
 
-/* Of one micro-batch. */
+/* Counts for one micro-batch. */
 typedef struct {
-    uint64_t forward, backward, step; /* waits in each */
-    uint64_t pageable;                /* copies from or to pageable memory, for which the host waits on a real GPU */
-    bool ahead; /* after step there is as much to do as forward and backward gave: they are not done */
+    uint64_t forward, backward, step; /* waits of the host in each */
+    uint64_t pageable;                /* copies from or to pageable memory, for which the host waits on a GPU */
+    bool ahead;                       /* after step, the operations of forward and backward are still unfinished */
 } watched;
 
 typedef struct {
     run_spec spec;
-    bool late;                 /* nobody asks for numbers before the end */
-    cs_metrics of[BOUNDARIES]; /* the last one alone, where nobody asks  */
+    bool late;                 /* metrics are read only at the end */
+    cs_metrics of[BOUNDARIES]; /* if late, only the last one is set */
     uint32_t masters, slots;
     watched seen[BOUNDARIES];
 } boundaries;
 
 typedef uint64_t count_call(void);
 
-/* Of the emulated device: how often the host has waited, and how many operations are still to be done. */
+/* Counters of the emulated device: waits of the host, copies of pageable memory, unfinished operations. */
 static uint64_t *host_waits, *pageable_copies;
 static count_call *waiting;
 
-/* A real GPU's module counts nothing. */
+/* NULL if the module has no such counter, as that for GPUs. */
 static uint64_t *find_count(void *module, const char *name)
 {
     static uint64_t none;
@@ -227,7 +228,7 @@ static void find_counts(void)
     waiting = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
 }
 
-/* In forward and backward, and then in step. */
+/* Runs a step and counts the host's waits in forward and backward and in step. */
 static watched watch_step(cs_engine *engine, const cs_batch *batch)
 {
     uint64_t before = *host_waits, copies = *pageable_copies, left = waiting ? waiting() : 0;
@@ -257,7 +258,7 @@ static int walk_boundaries(void *argument)
     return 0;
 }
 
-/* fp16 from a scale that overflows, and rises until it does so again. */
+/* Trains in fp16 with a loss scale that overflows, and then rises until it overflows again. */
 static boundaries *walk_on(const char *device, bool late, const char *set)
 {
     boundaries *job = run_share(sizeof *job);
@@ -294,12 +295,12 @@ START_TEST(scales_and_skipped_steps_are_the_cpus)
     }
     int64_t first = there->of[BOUNDARIES / 2].skipped;
     ck_assert_int_gt(first, 1);
-    ck_assert_int_gt(there->of[BOUNDARIES - 1].skipped, first); /* it rose, and overflowed again */
+    ck_assert_int_gt(there->of[BOUNDARIES - 1].skipped, first); /* the scale rose and overflowed again */
     drop_walk(here), drop_walk(there);
 }
 END_TEST
 
-START_TEST(whether_numbers_are_asked_for_moves_no_bit)
+START_TEST(reading_metrics_changes_no_bit)
 {
     if (!near_emulated("asking"))
         return;
@@ -319,10 +320,10 @@ static void check_waits(const char *what, int number, const watched *seen, int m
                   (int)seen->backward, (int)seen->step);
 }
 
-/* Between two boundaries the host waits once, for the verdict of the step before: not in forward or backward, and not
- * where more of a step is to come. With several micro-batches a step forward waits besides for room in the feed, which
- * is of the micro-batch before the last. An optimizer that directs asks for numbers in its update. */
-START_TEST(a_step_waits_for_the_one_before_alone)
+/* In each step the host waits once, for the verdict of the previous step: not in forward or backward, and not
+ * between micro-batches of a step. With several micro-batches, forward also waits until the buffer of the
+ * micro-batch before the previous one is free. An optimizer that computes directions reads numbers in its update. */
+START_TEST(a_step_waits_only_for_the_previous_one)
 {
     enum { WARM = 4 };
     if (!near_emulated("waits") || !near_counts())
@@ -355,7 +356,7 @@ static int count_products(void *argument)
     void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
     uint64_t *all = find_count(module, "emulator_multiply_adds");
     uint64_t *unaligned = find_count(module, "emulator_unaligned_multiply_adds");
-    run_step(engine, &job->spec); /* in which the device's speed is measured, too */
+    run_step(engine, &job->spec); /* also measures the device's speed */
     uint64_t before = *all, unaligned_before = *unaligned;
     run_step(engine, &job->spec);
     job->all = *all - before;
@@ -364,7 +365,7 @@ static int count_products(void *argument)
     return 0;
 }
 
-/* cuBLASLt takes slower kernels for matrices whose rows are not aligned to 16 bytes. */
+/* cuBLASLt uses slower kernels for matrices whose rows are not aligned to 16 bytes. */
 START_TEST(an_odd_vocabulary_leaves_products_aligned)
 {
     if (!near_emulated("products") || !near_counts())
@@ -383,6 +384,5 @@ START_TEST(an_odd_vocabulary_leaves_products_aligned)
 END_TEST
 
 SUITE_MAIN_APART("devices", an_odd_vocabulary_leaves_products_aligned, scales_and_skipped_steps_are_the_cpus,
-                 whether_numbers_are_asked_for_moves_no_bit, a_step_waits_for_the_one_before_alone,
-                 stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding,
-                 losses_are_the_cpus)
+                 reading_metrics_changes_no_bit, a_step_waits_only_for_the_previous_one, stages_and_runs_alike_in_fp32,
+                 stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)

@@ -1,6 +1,6 @@
-/* test_emulator.c - the emulated GPU's own promises: streams are lazy, the host cannot touch device memory, and what is
- * wrong in a kernel ends the program with a sentence; the instrumented module finds data races and shared memory that
- * is read uninitialised. The kernels are the modules' (tests/emulator/trials*.cc). */
+/* test_emulator.c - tests of the CUDA emulator itself: streams are lazy, the host cannot access device memory, a
+ * fault in a kernel aborts with a message; the instrumented module finds data races and reads of uninitialised
+ * shared memory. The kernels are part of the modules (tests/emulator/trials*.cc). */
 #include "suite.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static bool find(const char *path, const char *name)
         printf("skipped: %s was not built\n", path);
         return false;
     }
-    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* this program has nothing of the engine */
+    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* this program does not link the engine */
     ck_assert_msg(module != NULL, "%s", dlerror());
     trials = dlsym(module, name);
     ck_assert_ptr_nonnull(trials);
@@ -39,8 +39,8 @@ static bool find_race_trials(void)
     return find(CS_BIN "/libcspeed_cuda_emulated_instrumented.so", "emulator_race_trials");
 }
 
-/* What a child that runs trial() says before it dies; "" when it does not die. */
-static const char *last_words(void (*trial)(void))
+/* Runs trial() in a child and returns its message before it aborts; "" if it does not abort. */
+static const char *fatal_message(void (*trial)(void))
 {
     static char said[4096];
     int ends[2], status;
@@ -84,7 +84,7 @@ START_TEST(streams_run_when_something_waits)
 }
 END_TEST
 
-START_TEST(what_is_captured_runs_as_a_graph)
+START_TEST(captured_work_runs_as_a_graph)
 {
     for (int i = 0; find_trials() && i < trials->graph_count; i++)
         ck_assert_msg(trials->graphs[i].holds(), "%s", trials->graphs[i].name);
@@ -95,25 +95,25 @@ static void check_wrong(void)
 {
     for (int i = 0; i < trials->wrong_count; i++) {
         const emulator_wrong *wrong = &trials->wrong[i];
-        const char *said = last_words(wrong->run);
+        const char *said = fatal_message(wrong->run);
         ck_assert_msg(said[0] && (strstr(said, wrong->says) || strstr(said, "AddressSanitizer")), "%s: said \"%s\"",
                       wrong->name, said);
     }
 }
 
-START_TEST(what_is_wrong_ends_the_program)
+START_TEST(faults_are_fatal)
 {
     if (find_trials())
         check_wrong();
 }
 END_TEST
 
-/* Each in a process of its own, which must not die: nothing is found in it. */
-START_TEST(what_is_ordered_and_set_is_not_reported)
+/* Each trial runs in a child process, which must not abort: nothing may be reported. */
+START_TEST(correct_programs_are_not_reported)
 {
     for (int i = 0; find_race_trials() && i < trials->right_count; i++) {
         held = trials->right[i].holds;
-        const char *said = last_words(hold);
+        const char *said = fatal_message(hold);
         ck_assert_msg(!said[0], "%s: said \"%s\"", trials->right[i].name, said);
     }
 }
@@ -126,6 +126,5 @@ START_TEST(races_and_uninitialised_memory_are_found)
 }
 END_TEST
 
-SUITE_MAIN_APART("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
-                 what_is_wrong_ends_the_program, what_is_ordered_and_set_is_not_reported,
-                 races_and_uninitialised_memory_are_found)
+SUITE_MAIN_APART("emulator", streams_run_when_something_waits, captured_work_runs_as_a_graph, faults_are_fatal,
+                 correct_programs_are_not_reported, races_and_uninitialised_memory_are_found)

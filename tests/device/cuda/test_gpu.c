@@ -1,5 +1,5 @@
-/* test_gpu.c - the proof on a GPU, .ci/gpu, rehearsed on the emulated CUDA module; and the tables that are made of what
- * it leaves, of steps that failed too. */
+/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, on the emulated CUDA module; and of the tables of its
+ * results, also of failed steps. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
@@ -13,7 +13,7 @@ static void expect(const char *text, const char *part)
     ck_assert_msg(strstr(text, part), "there is no \"%s\" in:\n%s", part, text);
 }
 
-/* Every step has ended with 0, or was skipped with a reason. */
+/* Checks that every step ended with exit code 0 or was skipped with a reason. */
 static int check_steps(const char *path)
 {
     char *table = shell_read(path, NULL), *rest = table, *line;
@@ -35,7 +35,7 @@ static void check_names(const char *path, const char *const *names)
     free(table);
 }
 
-START_TEST(all_of_it_is_rehearsed)
+START_TEST(all_parts_run_on_the_emulator)
 {
     static const char *const correctness[] = { "smoke-gpt2\t0",
                                                "flash\t0",
@@ -79,9 +79,9 @@ START_TEST(all_of_it_is_rehearsed)
 }
 END_TEST
 
-/* A training that fails, and a test that takes too long: neither stops what follows, and both stand in the table with
- * what they printed last. */
-START_TEST(failed_steps_are_told)
+/* A training fails and a test takes too long: neither stops later steps, and the table shows both with their last
+ * output. */
+START_TEST(failed_steps_are_reported)
 {
     if (!near_emulated("the proof on a GPU that fails"))
         return;
@@ -114,4 +114,4 @@ START_TEST(failed_steps_are_told)
 }
 END_TEST
 
-SUITE_MAIN("gpu", failed_steps_are_told, all_of_it_is_rehearsed)
+SUITE_MAIN("gpu", failed_steps_are_reported, all_parts_run_on_the_emulator)

@@ -1,5 +1,5 @@
-/* test_graph.c - graphs of the emulated CUDA device: what is replayed, what order events bring around it, and what ends
- * the program. */
+/* test_graph.c - CUDA graphs of the device, on the emulator: capture and replay, the order relative to events
+ * outside, and fatal errors. */
 #include "near.h"
 #include "suite.h"
 
@@ -18,9 +18,9 @@ enum { COUNT = 100, KEPT = 32 };
 
 static cs_device *device;
 static cs_stream *compute, *comm;
-static cs_tensor one, sum, all; /* on the device: ones; how often it was added to; the sum of all sums */
+static cs_tensor one, sum, all; /* on the device: ones; the number of additions; the sum of all sums */
 
-/* Of launches, where the module counts them. */
+/* Checks a number of launches, if the module counts them. */
 static void expect_count(uint64_t got, uint64_t want)
 {
     if (near_counts())
@@ -38,7 +38,7 @@ static bool open_emulated(const char *test)
 {
     if (!near_emulated(test))
         return false;
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
     compute = cs_device_stream(device, CS_COMPUTE);
     comm = cs_device_stream(device, CS_COMM);
@@ -58,7 +58,7 @@ static float fetch(cs_tensor row)
     return values[0];
 }
 
-/* On both streams, each of which waits for the other: the comm stream's event is the last thing there. */
+/* Works in both streams, which wait for each other; returns an event at the end of the comm stream. */
 static cs_event count_up(void)
 {
     cs_op_add(compute, sum, sum, one);
@@ -93,7 +93,7 @@ START_TEST(the_third_time_is_one_launch)
 }
 END_TEST
 
-/* On the host, by way of the stream. */
+/* Fetches the value to the host through the stream. */
 static float see(cs_stream *stream, float *pinned)
 {
     cs_stream_copy(stream, pinned, all.data, COUNT * sizeof *pinned);
@@ -101,8 +101,8 @@ static float see(cs_stream *stream, float *pinned)
     return pinned[COUNT - 1];
 }
 
-/* What is outside of it comes before and after it, on either stream. */
-START_TEST(it_has_its_place_in_both_streams)
+/* Work outside of the graph runs before or after it, in both streams. */
+START_TEST(a_graph_is_ordered_in_both_streams)
 {
     if (!open_emulated("a graph's place"))
         return;
@@ -120,8 +120,8 @@ START_TEST(it_has_its_place_in_both_streams)
 }
 END_TEST
 
-/* The host waits for what was recorded inside, and finds it done. */
-START_TEST(an_event_inside_stands_for_its_end)
+/* The host waits for an event recorded inside the graph; the work before it must be complete. */
+START_TEST(an_event_inside_waits_for_the_end_of_the_graph)
 {
     if (!open_emulated("events of a graph"))
         return;
@@ -135,7 +135,7 @@ START_TEST(an_event_inside_stands_for_its_end)
         cs_stream_wait(comm, late);
         cs_device_graph_end(device);
         cs_event_wait(time % 2 ? early : late);
-        if (time > 1) /* by itself an early one is done early */
+        if (time > 1) /* without a graph an early event completes early */
             ck_assert(pinned[COUNT / 2] == (float)time);
         cs_stream_sync(compute);
     }
@@ -144,7 +144,7 @@ START_TEST(an_event_inside_stands_for_its_end)
 }
 END_TEST
 
-START_TEST(keys_that_are_too_many_run_as_ever)
+START_TEST(too_many_keys_run_without_graphs)
 {
     if (!open_emulated("many graphs"))
         return;
@@ -161,8 +161,8 @@ START_TEST(keys_that_are_too_many_run_as_ever)
 }
 END_TEST
 
-/* Memory of the kernels that grows is another, which a graph must not keep. */
-START_TEST(it_is_captured_anew_when_workspace_grows)
+/* A workspace that grows moves; a graph must not keep its old address. */
+START_TEST(a_graph_is_captured_again_when_workspace_grows)
 {
     enum { ROWS = 512, WIDE = 64 };
     if (!open_emulated("workspace of a graph"))
@@ -195,9 +195,9 @@ START_TEST(it_is_captured_anew_when_workspace_grows)
 }
 END_TEST
 
-/* ---- what ends the program ---- */
+/* ---- fatal errors ---- */
 
-/* Each is the last of some rounds, where something else is done. */
+/* Each fault happens in the last of some rounds. */
 static void add_another(void)
 {
     cs_op_add(compute, all, all, one);
@@ -224,7 +224,7 @@ static void wait_for_event(void)
 
 static const struct {
     void (*usual)(void), (*last)(void);
-    int rounds; /* before it */
+    int rounds; /* rounds before the fault */
     const char *says;
 } faults[] = {
     { fill_otherwise, add_another, 2, "is not the same each time" },
@@ -245,8 +245,8 @@ static void commit(size_t fault)
     }
 }
 
-/* What a child says that commits it; "" where it lives. */
-static const char *last_words(size_t fault)
+/* Runs a fault in a child and returns its message; "" if it does not abort. */
+static const char *fatal_message(size_t fault)
 {
     static char said[4096];
     int ends[2], status;
@@ -272,17 +272,17 @@ static const char *last_words(size_t fault)
     return WEXITSTATUS(status) ? said : "";
 }
 
-START_TEST(what_it_cannot_do_ends_with_a_sentence)
+START_TEST(unsupported_calls_are_fatal)
 {
     if (!near_emulated("a graph's faults"))
         return;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const char *said = last_words(i);
+        const char *said = fatal_message(i);
         ck_assert_msg(strstr(said, faults[i].says) && strstr(said, "cspeed.cuda_graphs"), "fault %zu: \"%s\"", i, said);
     }
 }
 END_TEST
 
-SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams,
-                 an_event_inside_stands_for_its_end, keys_that_are_too_many_run_as_ever,
-                 it_is_captured_anew_when_workspace_grows, what_it_cannot_do_ends_with_a_sentence)
+SUITE_MAIN_APART("graph", the_third_time_is_one_launch, a_graph_is_ordered_in_both_streams,
+                 an_event_inside_waits_for_the_end_of_the_graph, too_many_keys_run_without_graphs,
+                 a_graph_is_captured_again_when_workspace_grows, unsupported_calls_are_fatal)

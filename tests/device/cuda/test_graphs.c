@@ -1,5 +1,5 @@
-/* test_graphs.c - cspeed.cuda_graphs on the emulated GPU: the same bits as without, few launches, and what cannot be
- * replayed is refused. */
+/* test_graphs.c - training with cspeed.cuda_graphs on the emulated GPU: the same bits as without graphs, few
+ * launches, and an error for what cannot be replayed. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -22,16 +22,16 @@ enum { STEPS = 6, HALF = 3, SOON = 60 /* seconds */ };
 
 typedef struct {
     run_spec spec;
-    bool documents; /* two in a sample          */
-    bool asked;     /* an output between steps  */
-    bool resumed;   /* saved and loaded halfway */
-    bool saved;     /* in the background, while the second step is captured */
+    bool documents; /* two documents in a sample */
+    bool asked;     /* metrics are read between steps */
+    bool resumed;   /* saved and resumed halfway */
+    bool saved;     /* saved in the background, while the second step is captured */
 } course;
 
 typedef struct {
     double loss[STEPS], norm[STEPS], output;
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS];
-    near_launches of_step[STEPS], of_backward; /* of rank 0; the last backward */
+    near_launches of_step[STEPS], of_backward; /* launches of rank 0; of_backward: the last backward */
 } outcome;
 
 typedef struct {
@@ -135,7 +135,7 @@ static void same(const outcome *a, const outcome *b, const char *what)
 static void compare(const course *on, const char *what)
 {
     outcome without = go(on, false);
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
     outcome with = go(on, true);
     unsetenv("CSPEED_EMULATOR_ORDER");
     same(&without, &with, what);
@@ -159,13 +159,13 @@ static void compare_all(const course *courses, size_t count, const char *where)
     }
 }
 
-/* Samples of 4, of 8, and from the fourth step on of 12 tokens. */
+/* Curriculum: samples of 4, of 8, and from the fourth step on of 12 tokens. */
 #define LONGER                                                                                                         \
     "\"curriculum_learning\": { \"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": 4, "           \
     "\"max_difficulty\": 12, \"schedule_type\": \"fixed_linear\", \"schedule_config\": { "                             \
     "\"total_curriculum_step\": 4, \"difficulty_step\": 4 } },"
 
-START_TEST(alone_the_bits_are_the_same)
+START_TEST(one_rank_has_the_same_bits)
 {
     static const course courses[] = {
         { .spec = { .world = 1, .stage = 0, .precision = "fp32", .set = { "cspeed.async_save=true" } },
@@ -187,7 +187,7 @@ START_TEST(alone_the_bits_are_the_same)
 }
 END_TEST
 
-START_TEST(over_nccl_the_bits_are_the_same)
+START_TEST(nccl_ranks_have_the_same_bits)
 {
     static const course courses[] = {
         { .spec = { .world = 2, .stage = 0, .precision = "bf16", .accumulation = 3, .dropout = 0.1 }, .asked = true },
@@ -219,9 +219,9 @@ static uint64_t graphs_of(const char *more, int world, int step)
     return with.of_step[step].graphs;
 }
 
-/* A pass that is profiled waits for each unit, comms_logger for each collective, and ranks that share a GPU for what
- * goes through the host. */
-START_TEST(what_waits_runs_as_ever)
+/* No graphs are used where the host waits: the profiler waits for each unit, comms_logger for each collective, and
+ * ranks that share a GPU for data that goes through the host. */
+START_TEST(features_that_wait_run_without_graphs)
 {
     if (!near_emulated("graphs left out") || !near_counts())
         return;
@@ -237,7 +237,7 @@ typedef struct {
     uint64_t launches, units;
 } updating;
 
-/* Launches of all units' updates, those of a step before done once more. */
+/* Counts the launches of all units' updates, by repeating the update of the previous step. */
 static int update_again(void *argument)
 {
     updating *job = argument;
@@ -252,12 +252,12 @@ static int update_again(void *argument)
     return 0;
 }
 
-/* However many tensors a unit has. */
-START_TEST(an_update_is_a_launch_a_unit_and_group)
+/* The number of launches does not depend on the number of tensors of a unit. */
+START_TEST(an_update_is_one_launch_per_unit_and_group)
 {
     static const struct {
         const char *optimizer, *groups;
-        uint64_t each, fewer; /* launches of a unit; the embedding has no biases, which is one group less */
+        uint64_t each, fewer; /* launches of a unit; the embedding has no biases, hence one group less */
     } rows[] = {
         { "AdamW", NULL, 1, 0 },
         { "SGD", NULL, 1, 0 },
@@ -281,7 +281,7 @@ START_TEST(an_update_is_a_launch_a_unit_and_group)
 }
 END_TEST
 
-/* Rank 1 is a process of rank 1's, which lives on: who ends first is the other, of whom the test hears how. */
+/* Rank 1 is a child of a process that stays alive, so that the other rank ends first and the test sees how. */
 static int lose_rank_1(void *argument)
 {
     const run_spec *spec = argument;
@@ -298,7 +298,7 @@ static int lose_rank_1(void *argument)
     return 0;
 }
 
-/* The graphs, which nobody destroys, have captured NCCL's calls: freeing its communicator would wait for them. */
+/* The graphs are never destroyed and have captured calls of NCCL; freeing the communicator would wait for them. */
 START_TEST(a_lost_rank_ends_the_other)
 {
     run_spec spec = { .world = 2,
@@ -317,5 +317,5 @@ START_TEST(a_lost_rank_ends_the_other)
 }
 END_TEST
 
-SUITE_MAIN_APART("graphs", an_update_is_a_launch_a_unit_and_group, what_waits_runs_as_ever, a_lost_rank_ends_the_other,
-                 alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)
+SUITE_MAIN_APART("graphs", an_update_is_one_launch_per_unit_and_group, features_that_wait_run_without_graphs,
+                 a_lost_rank_ends_the_other, one_rank_has_the_same_bits, nccl_ranks_have_the_same_bits)

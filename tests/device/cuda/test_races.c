@@ -1,5 +1,5 @@
-/* test_races.c - training on the instrumented emulated module, which ends the program where two operations of streams
- * touch the same bytes and nothing orders them. Stage 3 gathers ahead of time, so that both streams are busy. */
+/* test_races.c - training on the instrumented emulated module, which aborts when two unordered operations of streams
+ * access the same bytes. ZeRO stage 3 prefetches parameters, so that both streams are busy. */
 #include "near.h"
 #include "runs.h"
 #include "suite.h"
@@ -27,7 +27,7 @@ START_TEST(streams_of_a_training_are_ordered)
     }
     setenv("CSPEED_CUDA_MODULE", module, 1);
     setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
-    run_train(&spec, &result); /* fails the test where a rank ends with a finding */
+    run_train(&spec, &result); /* fails the test if a rank aborts with a reported race */
     ck_assert_double_lt(result.loss[2], 5);
 }
 END_TEST

@@ -1,6 +1,6 @@
-/* test_together.c - on the emulated GPU, all at once: fp16 whose scale overflows, rises and overflows again, batches of
- * two micro-batches, attention by the fake cuDNN, and graphs. Whether there are graphs, and whether anybody asks for a
- * step's numbers before the last, moves no bit. */
+/* test_together.c - training on the emulated GPU with a combination of features: fp16 with a loss scale that
+ * overflows, rises and overflows again; gradient accumulation over two micro-batches; attention by the fake cuDNN;
+ * CUDA graphs. Results must not depend on graphs, nor on reading a step's metrics before the end. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -22,14 +22,14 @@ enum { STEPS = 12, MICROS = 2, OPENED = 4 };
 
 typedef struct {
     run_spec spec;
-    bool resumed; /* with graphs: saved and loaded after each of the first steps, which overflow */
-    bool saved;   /* with graphs: in the background, at every third step */
-    bool asked;   /* an output at every third step */
+    bool resumed; /* with graphs: saved and resumed after each of the first steps, which overflow */
+    bool saved;   /* with graphs: saved in the background at every third step */
+    bool asked;   /* metrics are read at every third step */
 } course;
 
 typedef struct {
     uint32_t masters, slots;
-    int attentions; /* that cuDNN ran */
+    int attentions; /* number of attentions that cuDNN ran */
     int64_t updates, scheduled;
     double output;
     cs_metrics last;
@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     const course *course;
     bool graphs;
-    outcome *of; /* each rank */
+    outcome *of; /* one for each rank */
 } order;
 
 static int attentions(void)
@@ -137,7 +137,8 @@ static void same(const outcome *a, const outcome *b, const char *what)
                   m->loss_scale, n->loss_scale);
 }
 
-/* The course skipped steps, took others, and used cuDNN: else it would not show a difference. */
+/* Checks that the run skipped some steps, applied others, and used cuDNN; otherwise the comparison would prove
+ * nothing. */
 static void check_course(const outcome *of, const char *what)
 {
     ck_assert_msg(of->last.skipped > OPENED && of->last.skipped < STEPS - 2, "%s: %lld of %d steps are skipped", what,
@@ -152,7 +153,7 @@ static void compare(const course *on, const char *what)
 {
     outcome plain[RUN_RANKS], graphs[RUN_RANKS];
     go(on, false, plain);
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
     go(on, true, graphs);
     unsetenv("CSPEED_EMULATOR_ORDER");
     for (int rank = 0; rank < on->spec.world; rank++) {
@@ -197,16 +198,16 @@ static const course courses[] = {
     { .spec = { .stage = 3, .prefetch = 2, .more = PROFILED }, .saved = true },
 };
 
-START_TEST(alone_nothing_moves_a_bit)
+START_TEST(one_rank_has_the_same_bits)
 {
     compare_all("together alone", 1, courses, sizeof courses / sizeof *courses);
 }
 END_TEST
 
-START_TEST(over_nccl_nothing_moves_a_bit)
+START_TEST(nccl_ranks_have_the_same_bits)
 {
     compare_all("together over NCCL", 2, courses, sizeof courses / sizeof *courses);
 }
 END_TEST
 
-SUITE_MAIN_APART("together", alone_nothing_moves_a_bit, over_nccl_nothing_moves_a_bit)
+SUITE_MAIN_APART("together", one_rank_has_the_same_bits, nccl_ranks_have_the_same_bits)

@@ -1,10 +1,11 @@
-/* test_traffic.c - the bytes of device memory that each operation's kernels move, on the instrumented emulated module,
- * against the fewest that the operation could move: every input read once, every output written once.
+/* test_traffic.c - device memory traffic of each operation, on the instrumented emulated module, compared with the
+ * minimum: every input read once, every output written once.
  *
- * A byte is moved when a warp asks for its 32-byte sector for the first time since the warp last met (a barrier or a
- * warp-wide call); so what a cache of the GPU may serve again counts again, and the figure does not depend on any
- * cache's size. Weights and biases, which every row reads, are why a ratio is above 1 where nothing is wrong. To change
- * a kernel: run this program, which prints the table, and set `most` to what it prints, rounded up a little. */
+ * A sector of 32 bytes counts when a warp accesses it for the first time since the warp's last synchronization (a
+ * barrier or a warp-wide call). So data that a cache of the GPU may serve again counts again, and the figure does
+ * not depend on the size of a cache. Every row reads weights and biases, hence a ratio above 1 is not always a
+ * fault. After changing a kernel, run this program, which prints the table, and set `max` to the printed figure,
+ * rounded up a little. */
 #include "near.h"
 #include "suite.h"
 
@@ -22,7 +23,7 @@
 /* Rows and columns of an activation; vocabulary and rows of logits; parameters; one sequence's heads. */
 enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MOST = 10 };
 
-/* What an operation must do with a tensor. */
+/* The accesses to a tensor that an operation needs. */
 enum { NOTHING, READ, WRITE, BOTH };
 
 typedef struct {
@@ -36,11 +37,11 @@ typedef void work(cs_stream *stream, const cs_tensor *t);
 typedef struct {
     const char *name;
     work *run;
-    double max; /* bytes moved, over the fewest possible */
+    double max; /* limit of bytes moved / minimum of bytes */
     tensor tensors[MOST];
 } row;
 
-/* ---- the operations, by the tensors of their row ---- */
+/* ---- the operations, on the tensors of their row in the table ---- */
 
 static void norm(cs_stream *stream, const cs_tensor *t)
 {
@@ -104,7 +105,7 @@ static void rope(cs_stream *stream, const cs_tensor *t)
     cs_op_rope(stream, t[0], &turn, (cs_rope_rows){ C / D, N, 0 });
 }
 
-/* Of V classes; with t[3], the seed of each row, the logits become their gradient. */
+/* Cross entropy of V classes; if t[3], the gradient of each row's loss, is given, the logits become their gradient. */
 static void cross_entropy(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_cross_entropy(stream, t[0], t[1], t[2], V, t[3]);
@@ -120,7 +121,7 @@ static void embed_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
 }
 
-/* The product itself is not counted. */
+/* The traffic of the product itself is not counted. */
 static void bias_sums(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_matmul_grad_weight(stream, t[2], t[0], t[3], t[1], CS_IN_OUT);
@@ -303,7 +304,7 @@ static double measure(const row *it, cs_stream *stream)
         if (here[i].data && !it->tensors[i].rows)
             there[i] = cs_vector(there[i].data, there[i].dtype, cs_count(there[i]));
     }
-    it->run(stream, there); /* chooses algorithms, and makes workspaces */
+    it->run(stream, there); /* tunes products and allocates workspaces */
     cs_stream_sync(stream);
     clear_traffic();
     it->run(stream, there);

@@ -1,4 +1,5 @@
-/* descriptor.cc - the fake cuDNN's descriptors: which attributes they take, of which types, and which they need. */
+/* descriptor.cc - the fake cuDNN's descriptors: the attributes that they accept, their types, and which are
+ * required. */
 #include "descriptor.h"
 
 struct rule {
@@ -87,7 +88,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t given)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* What is finished is not changed any more, and parts are finished first. */
+/* A finalized descriptor cannot be changed, and descriptors that are attribute values must be finalized. */
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count, const void *values)
 {

@@ -1,4 +1,4 @@
-/* descriptor.h - what the fake cuDNN keeps behind cudnnBackendDescriptor_t. */
+/* descriptor.h - the fake cuDNN's implementation of cudnnBackendDescriptor_t. */
 #ifndef CS_EMULATOR_CUDNN_DESCRIPTOR_H
 #define CS_EMULATOR_CUDNN_DESCRIPTOR_H
 
@@ -17,8 +17,8 @@ struct descriptor {
     cudnnBackendDescriptorType_t type;
     bool finished = false;
     std::map<int, attribute> has;
-    std::shared_ptr<graph> whole; /* of a graph, and of what is made of it */
-    int engine = 0;               /* of an engine, a configuration, a plan */
+    std::shared_ptr<graph> whole; /* the operation graph, in its descriptor and in those derived from it */
+    int engine = 0;               /* index, in descriptors of engines, configurations and plans */
 
     template <typename T> T get(int name, int64_t at = 0) const
     {
@@ -36,6 +36,6 @@ struct descriptor {
     }
 };
 
-bool descriptor_is_whole(const descriptor &it); /* has all that it must have */
+bool descriptor_is_whole(const descriptor &it); /* whether all required attributes are set */
 
 #endif

@@ -1,4 +1,4 @@
-/* graph.h - an operation graph as the fake cuDNN reads it from its descriptors, and running it. */
+/* graph.h - the fake cuDNN's operation graph, read from descriptors, and its execution. */
 #ifndef CS_EMULATOR_CUDNN_H
 #define CS_EMULATOR_CUDNN_H
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 struct tensor {
-    int64_t number; /* unique */
+    int64_t number; /* unique identifier */
     cudnnDataType_t type;
     int64_t size[4], stride[4], alignment; /* alignment: of the address, in bytes */
     bool is_virtual, by_value;
@@ -23,7 +23,7 @@ struct tensor {
 
 enum kind { POINTWISE, PRODUCT, REDUCTION, RESHAPE };
 
-/* Tensors are indices of the graph's; -1: absent. Of a product a is x, c is y. */
+/* y, x, b, t are indices of the graph's tensors; -1: absent. For a product c = a b, x is a and y is c. */
 struct operation {
     kind what;
     cudnnPointwiseMode_t mode;
@@ -35,22 +35,22 @@ struct operation {
 
 struct graph {
     std::vector<tensor> tensors;
-    std::vector<operation> operations; /* in an order in which each finds its inputs */
+    std::vector<operation> operations; /* in topological order */
     int64_t workspace = 0;
 
-    int add(const tensor &given); /* its index; the same number twice is one tensor */
-    cudnnStatus_t order();        /* refuses what cannot be computed          */
-    cudnnStatus_t recognise();    /* refuses what is no attention that is run */
+    int add(const tensor &given); /* returns its index; tensors of equal number are one */
+    cudnnStatus_t order();        /* sorts the operations; an error if they cannot be computed */
+    cudnnStatus_t recognise();    /* an error if the graph is not a supported attention */
 };
 
-/* What tensors of memory are given: device memory, or a float. */
+/* The value of a tensor that is not virtual: device memory, or a float. */
 struct binding {
     void *memory;
     float value;
 };
-using bindings = std::map<int64_t, binding>; /* by number */
+using bindings = std::map<int64_t, binding>; /* by identifier */
 
-/* On device memory that is open. */
+/* Executes the graph; device memory must be accessible (emulator_open). */
 void graph_run(const graph &given, const bindings &on);
 
 #endif

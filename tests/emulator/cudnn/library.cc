@@ -1,8 +1,8 @@
-/* library.cc - a fake cuDNN: descriptors, a heuristic and plans, for attention's graphs alone.
+/* library.cc - a fake cuDNN library: descriptors, a heuristic and plans, for graphs of attention only.
  *
- * Its heuristic knows three engines: the first has other bits each time, and runs nothing; the second has no plan; the
- * third runs the graph as it stands. CSPEED_EMULATOR_CUDNN is the version that it says it is. It is opened by the
- * emulated CUDA module, and works in its streams. */
+ * Its heuristic returns three engines: the first is nondeterministic and runs nothing; the second has no plan; the
+ * third executes the graph. The environment variable CSPEED_EMULATOR_CUDNN sets the version that it reports. The
+ * emulated CUDA module loads it, and it works in the module's streams. */
 #include "descriptor.h"
 #include "emulator.h"
 
@@ -16,7 +16,7 @@ struct cudnnContext {
 
 static int runs;
 
-/* How often a plan was run. */
+/* For tests: the number of runs of plans. */
 extern "C" int emulator_cudnn_runs(void)
 {
     return runs;
@@ -136,9 +136,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* Into descriptors that the caller has made. */
+/* Writes results to descriptors that the caller has created. */
 static void fill(const descriptor &from, int64_t room, int64_t *count, void *values, int64_t max)
 {
     for (*count = 0; *count < max && *count < room; ++*count) {

@@ -1,4 +1,4 @@
-/* run.cc - runs an operation graph as plain loops: sums in fp32, virtual tensors rounded to their types. */
+/* run.cc - executes an operation graph by plain loops: sums in fp32, virtual tensors rounded to their types. */
 #include "emulator.h"
 #include "graph.h"
 
@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 #include <math.h>
 
-/* A tensor's elements, by offset: of memory, or of its own. */
+/* The elements of a tensor, by offset: in device memory, or in its own buffer. */
 struct place {
     cudnnDataType_t type;
     char *memory;
@@ -125,14 +125,14 @@ struct runner {
                     for (at[2] = from[2]; at[2] < end[2]; at[2]++)
                         for (at[3] = from[3]; at[3] < end[3]; at[3]++) {
                             float value = load(op.x, at);
-                            /* a NaN stays */
+                            /* NaN propagates */
                             all = !max ? all + value : value > all || value != value ? value : all;
                         }
             store(op.y, to, all);
         });
     }
 
-    /* The same memory with other sizes. */
+    /* A view of the same elements with other sizes and strides. */
     void reshape(const operation &op)
     {
         const auto &y = of.tensors[(size_t)op.y];

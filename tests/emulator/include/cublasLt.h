@@ -1,4 +1,4 @@
-/* cublasLt.h - of the emulator: the part of cuBLASLt that matrix products use. Names, values and meanings are its own. */
+/* cublasLt.h - emulated cuBLASLt API, as far as matrix products use it. Names, values and meanings are cuBLASLt's. */
 #ifndef CS_EMULATOR_CUBLASLT_H
 #define CS_EMULATOR_CUBLASLT_H
 

@@ -1,4 +1,4 @@
-/* cuda_bf16.h - of the emulator: bf16 as kernels use it, rounding to nearest even as base/half.h does. */
+/* cuda_bf16.h - emulated bf16 type, as far as kernels use it; rounds to nearest even, as base/half.h does. */
 #ifndef CS_EMULATOR_BF16_H
 #define CS_EMULATOR_BF16_H
 

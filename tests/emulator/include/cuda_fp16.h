@@ -1,4 +1,4 @@
-/* cuda_fp16.h - of the emulator: fp16 as kernels use it, rounding to nearest even as base/half.h does. */
+/* cuda_fp16.h - emulated fp16 type, as far as kernels use it; rounds to nearest even, as base/half.h does. */
 #ifndef CS_EMULATOR_FP16_H
 #define CS_EMULATOR_FP16_H
 

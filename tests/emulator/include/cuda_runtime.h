@@ -1,7 +1,7 @@
-/* cuda_runtime.h - of the emulator: the part of the CUDA runtime that the device, its kernels and NCCL's transport use.
+/* cuda_runtime.h - emulated CUDA runtime API, as far as the CUDA device, its kernels and the NCCL transport use it.
  *
- * Names, values and meanings are the CUDA runtime's; what is not here is not used. C sees the functions and types, C++
- * the language of kernels too (emulator_language.h). */
+ * Names, values and meanings are those of the CUDA runtime. C code sees functions and types; C++ code also sees the
+ * language extensions of kernels (emulator_language.h). */
 #ifndef CS_EMULATOR_CUDA_RUNTIME_H
 #define CS_EMULATOR_CUDA_RUNTIME_H
 

@@ -1,5 +1,4 @@
-/* cudnn_graph.h - of the emulator: the part of cuDNN's graph API that attention uses. Names, values and meanings are
- * cuDNN's. */
+/* cudnn_graph.h - emulated cuDNN graph API, as far as attention uses it. Names, values and meanings are cuDNN's. */
 #ifndef CS_EMULATOR_CUDNN_GRAPH_H
 #define CS_EMULATOR_CUDNN_GRAPH_H
 

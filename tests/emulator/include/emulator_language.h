@@ -1,7 +1,7 @@
-/* emulator_language.h - what kernels are written in: qualifiers, the thread's place, meetings of a block and of a warp,
- * atomics, intrinsics.
+/* emulator_language.h - the CUDA language extensions that kernels use: qualifiers, thread indices, synchronization of
+ * blocks and warps, atomics, intrinsics.
  *
- * A thread runs on until it must meet others; one thread of all runs at a time, so that atomics are plain. */
+ * A thread runs until it must wait for others. Only one thread runs at a time, so atomics are plain operations. */
 #ifndef CS_EMULATOR_LANGUAGE_H
 #define CS_EMULATOR_LANGUAGE_H
 
@@ -19,10 +19,10 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-/* The thread that runs. */
+/* The running thread. */
 struct emulator_thread {
     uint3 index;
-    unsigned number; /* in its block */
+    unsigned number; /* index in its block */
 };
 extern emulator_thread *emulator_self;
 extern uint3 blockIdx;
@@ -32,51 +32,52 @@ constexpr int warpSize = 32;
 
 unsigned char *cs_shared_memory(); /* the block's dynamic shared memory */
 
-/* ---- what the instrumented module sees (tests/emulator/shadow.h) ---- */
+/* ---- hooks of the instrumented module (tests/emulator/shadow.h) ---- */
 
 enum emulator_access { EMULATOR_READ, EMULATOR_WRITE, EMULATOR_ATOMIC };
 
-/* The thread that runs accesses memory. */
+/* Notes an access to memory by the running thread. */
 void emulator_saw(const void *memory, size_t bytes, emulator_access access);
 
-/* Of functions whose accesses are the emulator's own. */
+/* Attribute of functions whose memory accesses are not instrumented, because they belong to the emulator. */
 #define CS_EMULATOR_UNSEEN __attribute__((no_sanitize("thread")))
 
-/* ---- meetings ---- */
+/* ---- synchronization ---- */
 
-/* Waits for the whole block; returns the sum of what its threads brought. */
-unsigned emulator_meet_block(unsigned brought, const char *file, int line);
+/* Waits for all threads of the block; returns the sum of their arguments. */
+unsigned emulator_exchange_block(unsigned brought, const char *file, int line);
 
-/* Waits for the whole warp; returns what each lane brought, EMULATOR_SEAT bytes apart, valid until the lane's next. */
-enum { EMULATOR_SEAT = 64 };
-const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
-                                        const char *file, int line);
+/* Waits for all lanes of the warp; returns the data of the lanes, EMULATOR_SLOT bytes apart, valid until this lane's
+ * next warp-wide call. */
+enum { EMULATOR_SLOT = 64 };
+const unsigned char *emulator_exchange_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
+                                            const char *file, int line);
 
 #define CS_EMULATOR_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 inline void __syncthreads(CS_EMULATOR_HERE)
 {
-    emulator_meet_block(0, file, line);
+    emulator_exchange_block(0, file, line);
 }
 
 inline int __syncthreads_count(int predicate, CS_EMULATOR_HERE)
 {
-    return (int)emulator_meet_block(predicate != 0, file, line);
+    return (int)emulator_exchange_block(predicate != 0, file, line);
 }
 
 inline int __syncthreads_or(int predicate, CS_EMULATOR_HERE)
 {
-    return emulator_meet_block(predicate != 0, file, line) != 0;
+    return emulator_exchange_block(predicate != 0, file, line) != 0;
 }
 
 inline int __syncthreads_and(int predicate, CS_EMULATOR_HERE)
 {
-    return emulator_meet_block(predicate == 0, file, line) == 0;
+    return emulator_exchange_block(predicate == 0, file, line) == 0;
 }
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, CS_EMULATOR_HERE)
 {
-    emulator_meet_warp("__syncwarp", mask, nullptr, 0, file, line);
+    emulator_exchange_warp("__syncwarp", mask, nullptr, 0, file, line);
 }
 
 inline unsigned emulator_lane()
@@ -88,11 +89,11 @@ template <typename T>
 CS_EMULATOR_UNSEEN T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid,
                                    const char *file, int line)
 {
-    static_assert(sizeof(T) <= EMULATOR_SEAT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
-    const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
+    static_assert(sizeof(T) <= EMULATOR_SLOT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
+    const unsigned char *slots = emulator_exchange_warp(what, mask, &value, sizeof value, file, line);
     T taken = value;
     if (valid)
-        memcpy((void *)&taken, seats + (size_t)lane * EMULATOR_SEAT, sizeof taken);
+        memcpy((void *)&taken, slots + (size_t)lane * EMULATOR_SLOT, sizeof taken);
     return taken;
 }
 
@@ -126,10 +127,10 @@ template <typename T> T __shfl_down_sync(unsigned mask, T value, unsigned apart,
 CS_EMULATOR_UNSEEN inline unsigned __ballot_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
 {
     unsigned char mine = predicate != 0;
-    const unsigned char *seats = emulator_meet_warp("__ballot_sync", mask, &mine, 1, file, line);
+    const unsigned char *slots = emulator_exchange_warp("__ballot_sync", mask, &mine, 1, file, line);
     unsigned bits = 0;
     for (unsigned lane = 0; lane < 32; lane++)
-        bits |= (unsigned)seats[lane * EMULATOR_SEAT] << lane;
+        bits |= (unsigned)slots[lane * EMULATOR_SLOT] << lane;
     return bits;
 }
 
@@ -145,20 +146,20 @@ inline int __all_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
 
 template <typename T> unsigned __match_any_sync(unsigned mask, T value, CS_EMULATOR_HERE)
 {
-    const unsigned char *seats = emulator_meet_warp("__match_any_sync", mask, &value, sizeof value, file, line);
+    const unsigned char *slots = emulator_exchange_warp("__match_any_sync", mask, &value, sizeof value, file, line);
     unsigned bits = 0;
     for (unsigned lane = 0; lane < 32; lane++)
-        bits |= (unsigned)(memcmp(seats + lane * EMULATOR_SEAT, &value, sizeof value) == 0) << lane;
+        bits |= (unsigned)(memcmp(slots + lane * EMULATOR_SLOT, &value, sizeof value) == 0) << lane;
     return bits;
 }
 
 template <typename T, typename Join>
 CS_EMULATOR_UNSEEN T emulator_reduce(const char *what, unsigned mask, T value, Join join, const char *file, int line)
 {
-    const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
+    const unsigned char *slots = emulator_exchange_warp(what, mask, &value, sizeof value, file, line);
     T all = 0, one;
     for (unsigned lane = 0; lane < 32; lane++) {
-        memcpy(&one, seats + lane * EMULATOR_SEAT, sizeof one);
+        memcpy(&one, slots + lane * EMULATOR_SLOT, sizeof one);
         all = lane ? join(all, one) : one;
     }
     return all;
@@ -346,7 +347,7 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     return out;
 }
 
-/* ---- arithmetic: what ends in _rn is not fused with its neighbours ---- */
+/* ---- arithmetic: functions that end in _rn are not fused into multiply-adds ---- */
 
 template <typename T> T emulator_alone(T x)
 {

@@ -1,11 +1,11 @@
-/* emulator_launch.h - a launch takes its arguments by value and goes into its stream's queue. */
+/* emulator_launch.h - kernel launch: copies the arguments and puts the kernel into the queue of its stream. */
 #ifndef CS_EMULATOR_LAUNCH_H
 #define CS_EMULATOR_LAUNCH_H
 
 #include <functional>
 #include <tuple>
 
-/* thread() runs one thread of the kernel. */
+/* thread() executes the kernel for one thread. */
 cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel, std::function<void()> thread);
 
 template <typename... Wanted, typename... Given>

@@ -1,7 +1,7 @@
-/* tensor.cuh - of the emulator: the instructions of engine/device/cuda/tensor.cuh, which says what they are, by plain
- * loops over what the lanes of a warp bring.
+/* tensor.cuh - emulated tensor-core instructions: the functions of engine/device/cuda/tensor.cuh, which documents
+ * them, as loops over the data of a warp's lanes.
  *
- * A copy in the background is done when it must be: until its group is waited for, what it writes is NaN. */
+ * An asynchronous copy happens as late as possible: until its group is waited for, its target is NaN. */
 #ifndef CS_DEVICE_TENSOR_CUH
 #define CS_DEVICE_TENSOR_CUH
 
@@ -9,7 +9,7 @@
 
 /* ---- background.cc ---- */
 void emulator_copy_begin(void *shared, const void *global, bool there);
-void emulator_copy_close();
+void emulator_copy_commit();
 void emulator_copy_wait(size_t open);
 void emulator_check_aligned(const char *what, const void *address);
 
@@ -30,42 +30,43 @@ CS_EMULATOR_UNSEEN inline void cs_tensor_multiply(float (&c)[4], const uint32_t 
                                                   CS_EMULATOR_HERE)
 {
     emulator_factors mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
-    const unsigned char *seats = emulator_meet_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
+    const unsigned char *slots =
+        emulator_exchange_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
     unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         unsigned column = 2 * t + i % 2;
         for (unsigned k = 0; k < 16; k++) {
             emulator_factors row, other;
-            memcpy(&row, seats + (g * 4 + k % 8 / 2) * EMULATOR_SEAT, sizeof row);
-            memcpy(&other, seats + (column * 4 + k % 8 / 2) * EMULATOR_SEAT, sizeof other);
+            memcpy(&row, slots + (g * 4 + k % 8 / 2) * EMULATOR_SLOT, sizeof row);
+            memcpy(&other, slots + (column * 4 + k % 8 / 2) * EMULATOR_SLOT, sizeof other);
             c[i] += emulator_half_of<T>(row.a[i / 2 + k / 8 * 2], k % 2) * emulator_half_of<T>(other.b[k / 8], k % 2);
         }
     }
 }
 
-/* Element (row, column) of tile `tile` from the row that lane tile * 8 + row named. */
-CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row,
+/* Element (row, column) of a tile, whose row is at the address that lane tile * 8 + row passed. */
+CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *slots, unsigned tile, unsigned row,
                                                          unsigned column)
 {
     const unsigned char *from;
     uint16_t bits;
-    memcpy(&from, seats + (tile * 8 + row) * EMULATOR_SEAT, sizeof from);
+    memcpy(&from, slots + (tile * 8 + row) * EMULATOR_SLOT, sizeof from);
     memcpy(&bits, from + 2 * column, sizeof bits);
     return bits;
 }
 
-CS_EMULATOR_UNSEEN inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool turned, const char *what,
-                                                  const char *file, int line)
+CS_EMULATOR_UNSEEN inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool transposed,
+                                                  const char *what, const char *file, int line)
 {
     emulator_check_aligned(what, row);
-    const unsigned char *seats = emulator_meet_warp(what, 0xffffffffu, &row, sizeof row, file, line);
+    const unsigned char *slots = emulator_exchange_warp(what, 0xffffffffu, &row, sizeof row, file, line);
     unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
     emulator_saw(row, 16, EMULATOR_READ);
     for (unsigned tile = 0; tile < 4; tile++) {
         uint16_t low =
-            turned ? emulator_tile_element(seats, tile, 2 * t, g) : emulator_tile_element(seats, tile, g, 2 * t);
-        uint16_t high = turned ? emulator_tile_element(seats, tile, 2 * t + 1, g)
-                               : emulator_tile_element(seats, tile, g, 2 * t + 1);
+            transposed ? emulator_tile_element(slots, tile, 2 * t, g) : emulator_tile_element(slots, tile, g, 2 * t);
+        uint16_t high = transposed ? emulator_tile_element(slots, tile, 2 * t + 1, g)
+                                   : emulator_tile_element(slots, tile, g, 2 * t + 1);
         tiles[tile] = (uint32_t)high << 16 | low;
     }
 }
@@ -75,9 +76,9 @@ inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HE
     emulator_tile_load(tiles, row, false, "cs_tensor_load", file, line);
 }
 
-inline void cs_tensor_load_turned(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+inline void cs_tensor_load_transposed(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
 {
-    emulator_tile_load(tiles, row, true, "cs_tensor_load_turned", file, line);
+    emulator_tile_load(tiles, row, true, "cs_tensor_load_transposed", file, line);
 }
 
 template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
@@ -99,9 +100,9 @@ inline void cs_tensor_copy(void *shared, const void *global, bool there)
     emulator_copy_begin(shared, global, there);
 }
 
-inline void cs_tensor_close()
+inline void cs_tensor_commit()
 {
-    emulator_copy_close();
+    emulator_copy_commit();
 }
 
 template <int open> inline void cs_tensor_wait()

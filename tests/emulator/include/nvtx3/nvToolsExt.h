@@ -1,4 +1,4 @@
-/* nvToolsExt.h - of the emulator: ranges that nobody records. */
+/* nvToolsExt.h - emulated NVTX API: ranges that have no effect. */
 #ifndef CS_EMULATOR_NVTX_H
 #define CS_EMULATOR_NVTX_H
 
