@@ -240,7 +240,7 @@ const char *cs_json_note_text(const cs_json *doc, int index)
 const char *cs_json_show(const json_t *value, char *text, size_t room)
 {
     char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
-    if (value && json_is_object(value) && json_object_size(value) > 0)
+    if (json_is_object(value) && json_object_size(value) > 0)
         snprintf(text, room, "an object");
     else
         snprintf(text, room, "%s", whole ? whole : "nothing");

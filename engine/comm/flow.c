@@ -137,8 +137,8 @@ static void check_head(cs_tcp *tcp, int from)
         lose(tcp, head->call.root, "was lost");
     bool message = head->call.what == CS_BEAT_SEND;
     if (message && tcp->call.what == CS_BEAT_SEND && head->bytes != link->in.bytes[link->in.at])
-        cs_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
-                 from, (unsigned long long)head->bytes, tcp->rank, link->in.bytes[link->in.at]);
+        cs_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length", from,
+                 (unsigned long long)head->bytes, tcp->rank, link->in.bytes[link->in.at]);
     if (!cs_call_same(&head->call, &tcp->call))
         cs_call_refuse(tcp->rank, &tcp->call, from, &head->call);
     CS_ASSERT(head->bytes == link->in.bytes[link->in.at]);

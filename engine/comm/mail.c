@@ -41,8 +41,7 @@ void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from)
         size_t part = chunk_bytes(bytes, i);
         cs_bell_wait(shm, &channel->filled, number + 1, from);
         if (channel->bytes[side] != bytes)
-            cs_fatal(CS_DISAGREE,
-                     "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
+            cs_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
                      shm->first + from, (unsigned long long)channel->bytes[side], shm->first + shm->rank, bytes);
         if (part)
             cs_copy_near((char *)data + i * CS_SHM_CHUNK, channel->chunk[side], part);

@@ -8,7 +8,7 @@
 enum { LEAST_POSITIONS = 4, HALF = CS_ROPE_WIDTH / 2 };
 
 static void rotate_head(float *restrict out, const float *restrict x, const float *restrict cosine,
-                      const float *restrict sine, int64_t half)
+                        const float *restrict sine, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
         float low = x[i], high = x[i + half];
