@@ -295,8 +295,10 @@ START_TEST(faults_of_all_sources)
     cl_options options = { .env = { { "1A=2", "CS_TEST_NOT_THERE", "=x" }, 3 }, .env_files = { { "job.env" }, 1 } };
     cl_env env;
     ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_FILE);
-    static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: this quote", "--env: \"1A\" is no name",
-                                         "--env: CS_TEST_NOT_THERE alone", "--env: \"\" is no name" };
+    static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: this quote",
+                                         "--env: \"1A\" is not the name of a variable",
+                                         "--env: CS_TEST_NOT_THERE without a value",
+                                         "--env: \"\" is not the name of a variable" };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(cs_error(), parts[i]) != NULL, "%s not in %s", parts[i], cs_error());
     options.env_files.list[0] = "nowhere.env";
