@@ -18,6 +18,7 @@ std::string ring_make()
 {
     static std::atomic<int> made;
     std::string name = "/cspeed-emulator-" + std::to_string(getpid()) + "-" + std::to_string(made++);
+    shm_unlink(name.c_str()); /* a segment of this name is left from a dead process that had the same pid */
     int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (file < 0)
         return "";
