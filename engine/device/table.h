@@ -47,8 +47,8 @@ typedef struct {
     void (*close)(cs_device *device);
     void *(*alloc)(cs_device *device, size_t bytes); /* NULL when there is none left */
     void (*free)(cs_device *device, void *memory, size_t bytes);
-    void *(*alloc_pinned)(cs_device *device,
-                          size_t bytes); /* NULL row: the device uses host memory; NULL: no memory left */
+    /* Pinned host memory. The row is NULL if the device uses host memory; the function returns NULL if none is left. */
+    void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
     size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */

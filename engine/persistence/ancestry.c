@@ -127,8 +127,8 @@ static cs_status go_back(const char *dir, const char *folder, int64_t step)
     if (list[0])
         cs_log(CS_LOG_WARNING,
                "%s/latest names %s from now on, and these checkpoints are left aside: %s. They are not "
-               "pruned, and a save under the same tag replaces one; remove them when they are no longer needed, or go back to "
-               "one by its tag",
+               "pruned, and a save under the same tag replaces one; remove them when they are no longer needed, or go "
+               "back to one by its tag",
                dir, tag, list);
     return CS_OK;
 }
