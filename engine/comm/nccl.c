@@ -80,22 +80,22 @@ static const char *doing(connection *own)
     return last ? cs_call_name(last) : "the connection of the ranks";
 }
 
-/* The first thread that finds a reason to end the process does so; any other stops here. */
+/* Only the first thread that calls this, to end the process, returns from it; any other thread blocks here. */
 static void claim_ending(connection *own)
 {
     while (atomic_exchange(&own->ending, true))
         pause();
 }
 
-/* After an abort the caller must not go on with what kernels left behind. */
+/* After an abort the caller must not use the results of kernels, which are undefined. */
 static void stop_if_ending(connection *own)
 {
     if (atomic_load(&own->ending))
         claim_ending(own);
 }
 
-/* Lets kernels and calls that wait for other ranks end, as the head of this file explains. The process must end next:
- * what the kernels leave behind is no result. */
+/* Makes kernels and calls that wait for other ranks return, as the head of this file explains. The process must end
+ * next, because the results of the kernels are undefined. */
 static void abort_nccl(connection *own)
 {
     ncclComm_t nccl = atomic_load(&own->nccl);
@@ -105,8 +105,8 @@ static void abort_nccl(connection *own)
     }
 }
 
-/* The caller has claimed the ending. The other ranks are given time to see which rank was first before this one ends,
- * too. */
+/* Called after claim_ending. Before this rank ends too, it gives the other ranks time to detect which rank was lost
+ * first. */
 static _Noreturn void lose(connection *own, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
@@ -114,7 +114,7 @@ static _Noreturn void lose(connection *own, int peer, const char *what)
     cs_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
 }
 
-/* Most errors of NCCL come of another rank's end, which the host's side sees a moment later. */
+/* Most errors of NCCL are caused by the end of another rank, which the host's side detects a moment later. */
 static _Noreturn void fail(connection *own, ncclResult_t error)
 {
     bool closed = true;
@@ -204,7 +204,8 @@ static void enter(connection *own)
     atomic_store(&own->deadline, cs_clock_seconds() + own->seconds);
 }
 
-/* Returns NULL where a graph makes the call. `more` is what else tells a call from others: the type, or the peer. */
+/* Returns NULL if a CUDA graph is replayed that contains the call. `more` is a further part of the call's hash: the
+ * type, or the peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *own = comm->own;
@@ -218,7 +219,7 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     return own;
 }
 
-/* `result` is that of a call between enter and this. */
+/* `result` is that of the NCCL call that was made after enter(). */
 static void end(connection *own, ncclResult_t result)
 {
     atomic_store(&own->deadline, 0);
@@ -348,8 +349,8 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* ---- closing ---------------------------------------------------------------------------------- */
 
-/* The stream is waited for while the watch still looks for lost ranks. Returns false where NCCL does not end in time:
- * then the watch is still inside it. No kernel waits by then, so there is nothing to abort. */
+/* Waits for the stream while the watch thread still detects lost ranks. Returns false if NCCL does not end in time; the
+ * watch thread is then still inside NCCL. No kernel waits by then, so there is nothing to abort. */
 static bool finish(connection *own)
 {
     double seconds = own->seconds < FAREWELL_SECONDS ? own->seconds : FAREWELL_SECONDS;

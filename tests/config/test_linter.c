@@ -25,7 +25,7 @@ static void must_say(const char *sentence, bool whether)
     free(said);
 }
 
-/* The line of a key has this value and this origin. */
+/* Checks that the line of the key has this value and this origin. */
 static void must_list(const char *path, const char *value, const char *origin)
 {
     char *said = shell_read("out.txt", NULL), wanted[128];
@@ -172,7 +172,7 @@ START_TEST(test_curve)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr b.json --steps 8"), 0);
     must_say("           4  5e-05           \n", true);
     must_say("beta1", false);
-    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* the rate and the decay of a Trainer */
+    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* uses the Trainer's rate and decay */
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr c.json --steps 5"), 0);
     must_say("           1  5e-05           \n           2  4e-05           \n", true);
     must_say("           5  1e-05           \n", true);

@@ -103,7 +103,7 @@ START_TEST(a_row_of_types)
 }
 END_TEST
 
-/* ---- every mode trains: equal at every stage, close to fp32, with the memory of its types ---- */
+/* ---- every mode trains: it is equal at every stage, close to fp32, and uses the memory that its types need ---- */
 
 static void near_fp32(const mode *its, const run_result *result, const run_result *wide, int steps, int index)
 {

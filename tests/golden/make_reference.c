@@ -1,7 +1,7 @@
-/* make_reference.c - prints configs/reference.json from the key tables; test_config holds the two together.
+/* make_reference.c - prints configs/reference.json from the key tables; test_config checks that the two agree.
  *
- * build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl -lcrypto
- *        -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
+ *     build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl
+ *            -lcrypto -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
 #include "config/config.h"
 #include "config/sections.h"
 
