@@ -129,10 +129,10 @@ START_TEST(test_explain)
     shell_enter();
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain zero_optimization.stage"), 0);
     must_say("integer, default 0, from 0 to 3", true);
-    must_say("what is sharded", true);
+    must_say("ZeRO stage: 0 shards nothing", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain gradient_clipping"), 0);
     must_say("number, default 1.0, at least 0, Infinity too", true);
-    must_say("DeepSpeed: 1.0 since June 2026, and 0, off, in every release before. Here: 1.0;", true);
+    must_say("DeepSpeed: 1.0 since June 2026; 0 (no clipping) in earlier releases. Here: 1.0;", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain scheduler.params.warmup_num_steps"), 0);
     must_say("(WarmupLR)", true);
     must_say("(WarmupCosineLR)", true);
