@@ -61,10 +61,10 @@ static const floor_rule rules[] = {
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };
-static char used[RULES][1024]; /* the rooms that files of each rule's room include */
+static char used[RULES][1024]; /* for each rule: the rooms that files of its room include */
 
 typedef struct {
-    const char *header, *door; /* a prefix of the header's name; of the files that may include it */
+    const char *header, *door; /* prefix of the header's name; prefixes of the files that may include it */
 } door_rule;
 
 static const door_rule doors[] = {

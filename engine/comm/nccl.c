@@ -7,7 +7,7 @@
  * caller polls until that thread is done, 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal; timed
  * with a thread of that much work, not on a GPU). bench_comm prints what a call really costs. The price of
  * blocking: the creation of the communicator, and the first call of a kind, which connects the ranks, do not return
- * while a rank does not take part. Therefore the watch, a second thread, looks after the caller. It knows until when
+ * while a rank does not take part. Therefore a second thread, the watch, supervises the caller. It knows until when
  * the call in progress must return, reads NCCL's asynchronous error, and asks the host's side which ranks live. When a
  * rank is lost, or the time is over, the watch aborts NCCL and ends this process with a sentence.
  *
@@ -19,7 +19,7 @@
  * memory, which other ranks of the host may still be reading until then. A later NCCL that set the flags in
  * ncclGroupEnd alone would leave the kernels to the end of the process.
  *
- * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them as its last act, so that
+ * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them at its end, so that
  * the thread that closes can wait for them with a time limit.
  *
  * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. It cannot finalise
@@ -48,12 +48,12 @@ _Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 7), "abort relies on wha
 enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, FAREWELL_SECONDS = 10 };
 
 typedef struct {
-    cs_comm *comm;            /* the far side */
+    cs_comm *comm;            /* the device side */
     _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
     cudaStream_t stream;
     int number;              /* of the GPU */
-    double seconds;          /* that a call of NCCL may take on the host */
-    _Atomic double deadline; /* by cs_clock_seconds, of the call in progress; 0: there is none */
+    double seconds;          /* seconds that a call of NCCL may take on the host */
+    _Atomic double deadline; /* of the call in progress, on the clock of cs_clock_seconds; 0: no call */
     pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
     pthread_t watch;
     atomic_bool closing, ending;

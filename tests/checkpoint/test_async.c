@@ -201,7 +201,7 @@ START_TEST(the_program)
 }
 END_TEST
 
-/* ---- a state that is larger than what a GPU's goes through ---- */
+/* ---- a state that is larger than the pinned buffers through which a GPU's state is copied ---- */
 
 static int save_and_load(void *argument)
 {

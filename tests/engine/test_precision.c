@@ -208,7 +208,7 @@ START_TEST(half_the_bytes_travel)
     for (int unit = 0; unit < UNITS; unit++)
         all += padded_elements(unit) / WORLD; /* this rank's part, which the other rank receives */
     for (int stage = 0; stage <= 3; stage++) {
-        uint64_t times = stage == 1 ? 1 : 2; /* a reduce-scatter; an all-reduce, or one for each of two micro-batches */
+        uint64_t times = stage == 1 ? 1 : 2; /* an all-reduce, or two reduce-scatters, sends twice as much */
         uint64_t wide = bytes_of(stage, NULL);
         uint64_t half = bytes_of(stage, "communication_data_type=bf16");
         uint64_t same = bytes_of(stage, "data_types.grad_accum_dtype=bf16");

@@ -371,7 +371,7 @@ START_TEST(a_node_that_comes_while_ranks_hold_the_port)
         text[length > 0 ? length : 0] = '\0';
         ck_assert_msg(strstr(text, "this node comes when the next attempt begins; 1 s of 10"), "row %d: %s", row, text);
         ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
-        cl_lobby_listen(lobby, true); /* fails while a rank listens, and is tried again */
+        cl_lobby_listen(lobby, true); /* cannot bind the port while a rank listens on it */
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
         cl_lobby_listen(lobby, true);
