@@ -63,7 +63,7 @@ static double step_rows(const cs_engine *engine, cs_tensor losses)
     return (double)cs_rows(losses) * (double)engine->settings->accumulation;
 }
 
-/* During the dry run there is no record. */
+/* The record does not exist during the dry run. */
 void cs_judge_seed(cs_engine *engine, cs_tensor dy)
 {
     cs_judge_record *device = engine->judge.device;

@@ -87,8 +87,9 @@ enum { DOORS = sizeof doors / sizeof *doors };
 
 /* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
 static const char *const retired[] = {
-    "accord", "crew",    "crowd",     "far device", "kin",   "lesson", "mirror", "muster",
-    "nobody", "outline", "occupancy", "roster",     "shelf", "soften", "taste",
+    "accord",  "crew",   "crowd",  "distant", "everybody", "far device", "far side", "farewell",
+    "journey", "kin",    "lesson", "mirror",  "muster",    "nobody",     "outline",  "occupancy",
+    "remark",  "roster", "shelf",  "soften",  "stash",     "taste",      "travel",   "travels",
 };
 
 static int faults;

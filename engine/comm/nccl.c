@@ -45,7 +45,7 @@
 
 _Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 7), "abort relies on what ncclCommAbort does in a group");
 
-enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, FAREWELL_SECONDS = 10 };
+enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, CLOSE_SECONDS = 10 };
 
 typedef struct {
     cs_comm *comm;            /* the device side */
@@ -57,7 +57,7 @@ typedef struct {
     pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
     pthread_t watch;
     atomic_bool closing, ending;
-    _Atomic int doing; /* what cs_call_name names: the last collective; 0: the ranks are being connected */
+    _Atomic int doing; /* the last collective, by its number for cs_call_name; 0: the ranks are being connected */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -285,8 +285,8 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-/* Names a GPU among those of all machines: a machine is known by an id that it draws each time it is started, since two
- * machines have GPUs at the same address of their buses. */
+/* Writes a name of the GPU that no other GPU of any machine has. It contains the kernel's random id of this boot,
+ * because GPUs of two machines may have the same address on the bus. */
 static void seat(char text[CS_TRANSPORT_SEAT])
 {
     char machine[40] = "", bus[32] = "";
@@ -316,7 +316,7 @@ static cs_status share_id(const connection *own, ncclUniqueId *id)
     return CS_OK;
 }
 
-/* Fails by ending the process: until the ranks are connected nothing else can be done in it. */
+/* Ends the process on failure, because nothing else works until the ranks are connected. */
 static void connect(connection *own, ncclUniqueId id)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -353,7 +353,7 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
  * watch thread is then still inside NCCL. No kernel waits by then, so there is nothing to abort. */
 static bool finish(connection *own)
 {
-    double seconds = own->seconds < FAREWELL_SECONDS ? own->seconds : FAREWELL_SECONDS;
+    double seconds = own->seconds < CLOSE_SECONDS ? own->seconds : CLOSE_SECONDS;
     struct timespec end;
     cs_stream_sync(cs_device_stream(own->comm->device, CS_COMM));
     stop_if_ending(own);

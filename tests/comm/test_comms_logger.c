@@ -1,4 +1,4 @@
-/* test_comms_logger.c - statistics of collectives: what is counted, and the arithmetic and tables of DeepSpeed. */
+/* test_comms_logger.c - statistics of collectives: the recorded calls, and the arithmetic and tables of DeepSpeed. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"

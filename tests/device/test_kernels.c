@@ -411,7 +411,7 @@ START_TEST(updates_have_the_same_bits_however_cut)
 }
 END_TEST
 
-/* Each range has its own decay and slots: a range without decay changes as with an optimizer that has none, and its
+/* Each range has its own decay and slots. A range without decay changes as with an optimizer without decay, and its
  * slots are at the indices that the range gives. */
 START_TEST(a_range_has_its_own_decay_and_slots)
 {

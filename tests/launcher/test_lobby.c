@@ -433,8 +433,8 @@ static struct rlimit limit_files(int more)
     return before;
 }
 
-/* If no file descriptor is free, that of a stranger is closed for the next caller. If there is no stranger, the lobby
- * reports it, and it does not loop in the meantime. */
+/* If no file descriptor is free, the descriptor of a stranger is closed for the next caller. If there is no stranger,
+ * the lobby reports it, and waits without a busy loop. */
 START_TEST(running_out_of_descriptors_is_said)
 {
     site front;
