@@ -347,7 +347,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
     _exit(1);
 }
 
-/* A node that may join between two attempts does not give up because the ranks use their port. */
+/* A node that may join between two attempts continues to try while the ranks use their port. */
 START_TEST(a_node_that_comes_while_ranks_hold_the_port)
 {
     for (int row = 0; row < 8; row++) {

@@ -542,7 +542,7 @@ START_TEST(a_host_that_is_silent)
 }
 END_TEST
 
-/* A job that continues without an unreachable host does not loop although the connection has ended. */
+/* A job that continues without an unreachable host sleeps in poll (no busy loop), although the connection has ended. */
 START_TEST(a_host_that_cannot_be_reached)
 {
     struct rusage before, after;
