@@ -149,7 +149,7 @@ static void check_load(trip *job, cs_load_options options, bool numbers_taken, b
     }
 }
 
-START_TEST(a_load_takes_what_it_is_told_to)
+START_TEST(a_load_reads_the_requested_parts)
 {
     trip *job = saved_trip("bf16");
     check_load(job, (cs_load_options){ 0 }, true, true, true);
@@ -229,4 +229,4 @@ START_TEST(tags_that_differ)
 END_TEST
 
 SUITE_MAIN("options", sum_is_world_times_the_mean, masked_rows_weigh_alike_wherever_they_are,
-           a_load_takes_what_it_is_told_to, a_loss_scale_comes_from_fp16_alone, tags_that_differ)
+           a_load_reads_the_requested_parts, a_loss_scale_comes_from_fp16_alone, tags_that_differ)

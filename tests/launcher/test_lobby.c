@@ -523,7 +523,7 @@ END_TEST
 
 /* ---- ports and addresses ------------------------------------------------------------------------ */
 
-START_TEST(a_taken_port_is_told_with_its_owner)
+START_TEST(a_taken_port_is_reported_with_its_owner)
 {
     site front, second;
     cl_lobby *lobby, *other;
@@ -685,5 +685,5 @@ END_TEST
 SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_slow_node_is_not_crowded_out,
            a_lobby_that_does_not_listen_keeps_its_port, a_node_that_comes_while_ranks_hold_the_port,
            answers_that_are_final, running_out_of_descriptors_is_said, a_replay_is_refused,
-           a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
+           a_taken_port_is_reported_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
            a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)
