@@ -8,7 +8,8 @@
  * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
 cs_status cs_agreement_check(cs_engine *engine);
 
-/* Its two steps, for tests: the facts to compare, {"KEY.PATH": value}, which the caller owns; and their comparison. */
+/* The two steps of cs_agreement_check, for tests. _facts returns the facts to compare, {"KEY.PATH": value}, which the
+ * caller owns; _compare compares those of all ranks. */
 json_t *cs_agreement_facts(cs_engine *engine);
 cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts);
 

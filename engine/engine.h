@@ -255,8 +255,8 @@ void cs_ancestry_close(cs_engine *engine);
 cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader);
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
-/* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host memory. They
- * copy the state as it is after all operations that both streams have been given so far. */
+/* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host
+ * memory. They copy the state as it is after all operations that both streams have been given so far. */
 cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy);
 void cs_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
 size_t cs_transfer_bytes(void);                /* pinned memory, allocated at the first cs_transfer_begin */
@@ -264,7 +264,7 @@ void cs_transfer_close(cs_transfer *transfer); /* accepts NULL */
 
 /* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
 cs_status cs_pretrained_load(cs_engine *engine);
-/* The error for a folder without config.json: what the folder is, and how to use it. */
+/* Fails with the message for a folder without config.json, which says what the folder is and how to use it. */
 cs_status cs_pretrained_refuse(const char *folder);
 
 /* ---- reporting/ ---- */

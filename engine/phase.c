@@ -44,7 +44,7 @@ void cs_phase_begin(cs_engine *engine, cs_phase phase)
     cs_device_enter(engine->device, phases[phase].range);
 }
 
-/* The time since the phase began; the phase begins again now. */
+/* Returns the seconds since the phase began, and restarts the phase's clock. */
 static double lap(cs_engine *engine)
 {
     double now = cs_phase_clock(engine), seconds = now - engine->phase_started;

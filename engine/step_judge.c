@@ -63,7 +63,7 @@ static double step_rows(const cs_engine *engine, cs_tensor losses)
     return (double)cs_rows(losses) * (double)engine->settings->accumulation;
 }
 
-/* During the dry run there is no record. */
+/* The record does not exist during the dry run. */
 void cs_judge_seed(cs_engine *engine, cs_tensor dy)
 {
     cs_judge_record *device = engine->judge.device;
@@ -92,7 +92,8 @@ static cs_step_terms terms_of(const cs_engine *engine)
     };
 }
 
-/* `host` may be written: the previous step's copy from it came before its verdict, which was read. */
+/* The last step's copy from `host` to the device is complete, because the host has read that step's verdict, which was
+ * copied later. So `host` may be overwritten. */
 void cs_judge_step(cs_engine *engine)
 {
     cs_step_judge *judge = &engine->judge;

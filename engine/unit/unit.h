@@ -33,7 +33,7 @@ typedef struct {
 
 /* A parameter that another unit borrows. */
 typedef struct {
-    cs_param param; /* its name is the lender's name for it */
+    cs_param param; /* its name is the one that the lender uses */
     cs_unit *lender;
     cs_unit_entry *entry;
 } cs_unit_loan;

@@ -65,8 +65,8 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* Names the hosts node0, node1, ... and gives each this machine's slots: nodes that join by themselves must all be
- * alike. */
+/* Names the hosts node0, node1, ... and gives each the slots of this machine, because nodes that connect by themselves
+ * must all have the same slots. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char *text = NULL;

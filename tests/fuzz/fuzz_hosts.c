@@ -1,5 +1,5 @@
-/* fuzz_hosts.c - a hostfile, a list of hosts and filters of any bytes: nothing may crash, and what is accepted must
- * make sense. The first line is the filters, include and exclude apart by a tab; the rest is the hostfile. */
+/* fuzz_hosts.c - reads any bytes as a hostfile, a list of hosts and filters: nothing crashes, and an accepted result is
+ * consistent. The first line has the filters, include and exclude, separated by a tab; the rest is the hostfile. */
 #include "plan/allocation.h"
 #include "plan/hosts.h"
 

@@ -307,7 +307,7 @@ START_TEST(world_sizes_are_those_of_the_configuration)
 }
 END_TEST
 
-/* A node never comes: there are no ranks yet whose last step the retry could examine. */
+/* A node never joins: no ranks exist yet, so the retry cannot examine their last step. */
 START_TEST(a_node_that_never_comes)
 {
     char port[32];
@@ -542,7 +542,7 @@ START_TEST(a_host_that_is_silent)
 }
 END_TEST
 
-/* A job that continues without an unreachable host does not loop although the connection has ended. */
+/* A job that continues without an unreachable host sleeps in poll (no busy loop), although the connection has ended. */
 START_TEST(a_host_that_cannot_be_reached)
 {
     struct rusage before, after;

@@ -148,7 +148,8 @@ START_TEST(long_texts_take_several_shards)
 }
 END_TEST
 
-/* There are few documents, and none fits into a tenth: the ends of all of them are held out. */
+/* The documents are so few and so long that none fits into a tenth of the bytes. Instead, the end of each is held
+ * out. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
     size_t size;
