@@ -41,6 +41,15 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     return unit;
 }
 
+const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++)
+            if (strcmp(model->units[i]->entries[at]->full_name, full_name) == 0)
+                return model->units[i]->entries[at];
+    return NULL;
+}
+
 void cs_model_free(cs_model *model)
 {
     if (!model)
