@@ -104,15 +104,14 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
-        cs_fatal(CS_BAD_CONFIG,
+        cs_fatal(CS_MISUSE,
                  "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: starts are for tokens, one for each");
+        cs_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs",
-                 (long long)samples);
+        cs_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
 }
 
 /* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */
@@ -128,8 +127,8 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
 {
     cs_phase_begin(engine, CS_FORWARD);
     if (engine->config->reads)
-        cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                                 "configuration of its own and cspeed.load");
+        cs_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+                            "configuration of its own and cspeed.load");
     cs_forward_drop_prediction(engine);
     check_batch(engine, whole);
     cs_batch batch = cs_curriculum_shorten(engine, whole);

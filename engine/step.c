@@ -18,8 +18,8 @@ static double next_rate(const cs_engine *engine)
         return cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
     double rate = engine->rate(engine->scheduled, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
-        cs_fatal(CS_BAD_CONFIG, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more",
-                 rate, (long long)engine->scheduled);
+        cs_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
+                 (long long)engine->scheduled);
     return rate;
 }
 

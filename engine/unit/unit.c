@@ -64,7 +64,7 @@ static cs_unit_entry *find(cs_unit *unit, const char *name)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
-        cs_fatal(CS_BAD_CONFIG, "there is no parameter %s to borrow", full);
+        cs_fatal(CS_MISUSE, "there is no parameter %s to borrow", full);
     free(full);
     return found;
 }
