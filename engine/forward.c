@@ -34,7 +34,7 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_i
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
-    cs_judge_seed(engine, dloss);
+    cs_step_judge_seed(engine, dloss);
     cs_pass_hold(engine->pass, dloss);
     cs_pass_weigh(engine->pass, dloss);
 }
@@ -133,13 +133,13 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
     check_batch(engine, whole);
     cs_batch batch = cs_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
-        cs_judge_begin(engine);
+        cs_step_judge_begin(engine);
     derive_dropout_keys(engine, whole);
     engine->loss_rows = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_TRAINING,
                                                                       .inputs = batch.inputs,
                                                                       .targets = batch.targets,
                                                                       .starts = batch.starts });
-    cs_judge_add(engine, engine->loss_rows);
+    cs_step_judge_add(engine, engine->loss_rows);
     engine->loss_rows_counted += count_targets(engine, batch.targets);
     cs_phase_end(engine, CS_FORWARD);
 }
