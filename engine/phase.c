@@ -19,7 +19,7 @@ static const struct {
 void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb)
 {
     if (engine->phase != due)
-        cs_fatal(CS_UNSUPPORTED, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
+        cs_fatal(CS_MISUSE, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
                  phases[engine->phase].verb);
 }
 

@@ -35,7 +35,7 @@ static const floor_rule rules[] = {
     { "engine/text", " engine/base " },
     { "engine/data", " engine/base engine/text " },
     { "engine/checkpoint", " public engine/base " },
-    { "engine/interchange", " engine/base engine/checkpoint " },
+    { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },
     { "engine/config",
       " public engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },

@@ -2,7 +2,6 @@
  *
  * A segment is a memfd as large as the heap may become; only pages that are written cost memory. It has no name, is
  * sealed against changes of its size, and is freed when the last process that maps it ends. */
-#include "comm/segment.h"
 #include "comm/shm.h"
 #include "comm/wire.h"
 #include "base/range.h"

@@ -63,6 +63,8 @@ struct cs_model {
 
 void cs_unit_free(cs_unit *unit);
 
+const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
+
 /* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this
  * multiple (1: there are no gaps, as before this call). To be called before any row of the model is allocated. */
 void cs_model_lay_out(cs_model *model, int64_t multiple);

@@ -144,7 +144,7 @@ int cl_slots_find(cl_plan *plan)
     int code = find_hosts(plan);
     if (code || (!plan->options->include && !plan->options->exclude))
         return code;
-    return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
+    return cl_select_hosts(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
 /* ---- number of slots ---- */

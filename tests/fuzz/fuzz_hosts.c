@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         *exclude++ = '\0';
     if (cl_hosts_parse(&hosts, "two", two, sizeof two - 1) != 0)
         abort();
-    if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+    if (cl_select_hosts(&hosts, *include ? include : NULL, exclude) == 0)
         check(&hosts);
     cl_hosts_free(&hosts);
     if (cl_hosts_parse_list(&hosts, include) == 0)
@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cl_allocation_expand(include, ignore, NULL);
     if (newline && cl_hosts_parse(&hosts, "fuzz", newline + 1, size - first - 1) == 0) {
         check(&hosts);
-        if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+        if (cl_select_hosts(&hosts, *include ? include : NULL, exclude) == 0)
             check(&hosts);
         cl_hosts_free(&hosts);
     }

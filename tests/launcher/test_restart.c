@@ -51,10 +51,11 @@ START_TEST(not_every_end_is_tried_again)
         { "9", "any", "exit 3", 3, 2 }, /* two attempts in a row that end at once, without a step */
         { "9", "4,5", "exit 3", 3, 1 }, /* the code is not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 64", 64, 1 }, /* these six would end in the same way the next time */
+        { "9", "any", "exit 64", 64, 1 }, /* these seven would end in the same way the next time */
         { "9", "any", "exit 65", 65, 1 },
         { "9", "any", "exit 66", 66, 1 },
         { "9", "any", "exit 69", 69, 1 },
+        { "9", "any", "exit 70", 70, 1 },
         { "9", "any", "exit 76", 76, 1 },
         { "9", "any", "exit 78", 78, 1 },
         { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* an unsupported configuration */
