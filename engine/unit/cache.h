@@ -14,4 +14,10 @@ void cs_cache_close(cs_cache *cache);  /* accepts NULL */
 void cs_cache_rewind(cs_cache *cache); /* the next request returns the first tensor again */
 cs_tensor cs_cache_next(cs_cache *cache, cs_dtype dtype, int64_t columns); /* (positions, columns) */
 
+/* A text that a pass continues: its cache holds `start` positions. */
+typedef struct {
+    cs_cache *cache;
+    int64_t start;
+} cs_sequence;
+
 #endif
