@@ -154,11 +154,11 @@ typedef struct {
     cs_pass_mode mode;
     cs_tensor inputs, targets;
     bool predict;         /* compute the last unit's prediction instead of its loss */
-    int64_t start;        /* position of the first row */
     cs_tensor starts;     /* cs_batch.starts, or absent */
-    cs_cache *cache;      /* keys and values of the earlier positions; NULL: none */
     cs_tensor hits;       /* (rows, 1), or absent */
     const uint64_t *keys; /* set by cs_upload_batch */
+    /* the text that each sample continues; the prediction is then that of each sample's last row. NULL: none */
+    const cs_sequence *sequences;
 } cs_forward_input;
 /* Runs the forward of all units; returns the last unit's output, which the caller lets go (cs_pass_let_go). In training
  * the last unit stays gathered for backward. */

@@ -109,7 +109,8 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forwa
     if (!last->kind->predict)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);
-    if (input->inputs.shape[0] > engine->settings->micro_batch || input->inputs.shape[1] > longest)
+    bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
+    if (!fits && !input->sequences)
         return cs_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);

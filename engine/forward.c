@@ -21,9 +21,8 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_i
         .length = tokens ? cs_columns(input->inputs) : 1,
         .targets = input->targets,
         .keys = input->keys,
-        .start = input->start,
         .starts = input->starts,
-        .cache = input->cache,
+        .sequences = input->sequences,
         .hits = input->hits,
     };
 }
@@ -39,14 +38,22 @@ static void weigh(cs_engine *engine, int64_t rows)
     cs_pass_weigh(engine->pass, dloss);
 }
 
+/* Only the last row of a text that is continued predicts something new. A batch of texts has one row for each. */
+static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool continues)
+{
+    if (continues && cs_pass_batch(engine->pass) == 1)
+        x = cs_matrix_rows(x, cs_rows(x) - 1, 1);
+    return unit->kind->predict(unit, engine->pass, x);
+}
+
 /* The last unit returns one loss for each row, or its prediction; every other unit returns rows x width. */
-static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
+static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forward_input *input)
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
     int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
-    if (last && predict)
-        return unit->kind->predict(unit, engine->pass, x);
+    if (last && input->predict)
+        return predict(engine, unit, x, input->sequences);
     if (last && cs_pass_training(engine->pass))
         weigh(engine, rows);
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
@@ -69,7 +76,7 @@ cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *given)
     for (int i = 0; i <= last; i++) {
         cs_walk_enter(engine, i, CS_DOWN);
         int mark = cs_pass_mark(engine->pass);
-        cs_tensor y = run_unit(engine, i, x, input.predict);
+        cs_tensor y = run_unit(engine, i, x, &input);
         cs_pass_hold(engine->pass, y);
         if (recompute && i < last) {
             cs_pass_rewind(engine->pass, mark);

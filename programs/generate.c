@@ -10,6 +10,13 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+enum { BATCH = 8 }; /* the most prompts that one rank answers at the same time */
+
+static int64_t at_most(int64_t value, int64_t max)
+{
+    return value < max ? value : max;
+}
+
 /* ---- the command line ---- */
 
 typedef struct {
@@ -28,7 +35,7 @@ static const char help[] =
     "  --chat   the prompt is what the user says, written as the model's chat template has it, and what the model\n"
     "           answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is\n"
     "           the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told\n"
-    "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
+    "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, several at a time, in their order, with\n"
     "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
     "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
     "  --max_tokens N   at most so many (200)\n"
@@ -102,6 +109,7 @@ typedef struct {
     const cs_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
     cs_text turn_end;           /* the text that the template writes after an answer */
     int32_t end;                /* the token that ends an answer; -1: there is none */
+    int64_t batch;              /* number of prompts that one rank answers at the same time */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -150,6 +158,8 @@ static void open_model(model *m)
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
     set_items(config, &m->given->set);
     m->engine = open_trained(config);
+    /* a step of several texts has one row for each, and a pass has seq_len rows */
+    m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
     m->end = -1;
@@ -165,13 +175,18 @@ static void close_model(model *m)
     cs_destroy(m->engine);
 }
 
-/* ---- one text ---- */
+/* ---- texts ---- */
 
 typedef struct {
     cs_text text;
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
     const char *finish; /* the reason why the answer ended; NULL: it has not ended */
+    cs_context *context;
+    int64_t which;      /* the number of the prompt */
+    int64_t place, max; /* number of sampled tokens, and their limit */
+    int32_t last;       /* the token sampled last */
+    bool streams;       /* printed as it grows */
 } answer;
 
 /* Returns the position of the first stop string in the text after `from`, or the end of the text if there is none. */
@@ -255,33 +270,62 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
               which + 1, count, max);
 }
 
-static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
+/* Ends a text that has its most tokens; otherwise samples the next token from its row of logits. */
+static void go_on(const model *m, answer *a, cs_tensor logits)
+{
+    if (a->place < a->max) {
+        a->last = cs_sample(logits, &m->given->sampling, a->which, a->place++);
+        take_token(m, a, a->last);
+    }
+    if (a->place == a->max && !a->finish)
+        a->finish = "length";
+    if (a->streams)
+        show(m->given, a);
+}
+
+/* Reads the prompt and samples the first token. */
+static void begin(const model *m, const char *prompt, answer *a)
 {
     const cs_encoded *encoded = encode(m, prompt);
     int32_t first = first_token(m);
-    const int32_t *tokens = encoded->count ? encoded->ids : &first;
-    int64_t count = encoded->count ? encoded->count : 1, max = m->given->max_tokens;
-    int64_t positions = cs_positions(m->engine);
-    cs_context *context;
-    cs_tensor logits;
-    if (positions && max > positions - count + 1)
-        max = positions - count + 1;
+    int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
+    cs_tensor logits = { 0 };
+    a->max = m->given->max_tokens;
+    if (positions && a->max > positions - count + 1)
+        a->max = positions - count + 1;
     /* the last generated token is not fed back */
-    CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0)));
-    for (int64_t place = 0; place < max && !a->finish; place++) {
-        CS_MUST(cs_context_read(context, tokens, count, &logits));
-        first = cs_sample(logits, &m->given->sampling, which, place);
-        tokens = &first;
-        count = 1;
-        take_token(m, a, first);
-        if (streams)
-            show(m->given, a);
+    CS_MUST(cs_context_open(&a->context, m->engine, count + a->max - (a->max > 0)));
+    if (a->max > 0)
+        CS_MUST(cs_context_read(a->context, encoded->count ? encoded->ids : &first, count, &logits));
+    go_on(m, a, logits);
+}
+
+/* Completes `count` texts together: in each step, the weights are read once for all texts that have not ended. */
+static void complete(const model *m, const char *const *prompts, answer *answers, int count)
+{
+    cs_context *contexts[BATCH];
+    int32_t tokens[BATCH];
+    cs_tensor logits;
+    for (int i = 0; i < count; i++)
+        begin(m, prompts[i], &answers[i]);
+    for (;;) {
+        answer *live[BATCH];
+        int lives = 0;
+        for (int i = 0; i < count; i++)
+            if (!answers[i].finish)
+                live[lives++] = &answers[i];
+        if (lives == 0)
+            break;
+        for (int i = 0; i < lives; i++) {
+            contexts[i] = live[i]->context;
+            tokens[i] = live[i]->last;
+        }
+        CS_MUST(cs_contexts_step(contexts, lives, tokens, &logits));
+        for (int i = 0; i < lives; i++)
+            go_on(m, live[i], cs_matrix_rows(logits, i, 1));
     }
-    cs_context_close(context);
-    if (!a->finish)
-        a->finish = "length";
-    if (streams)
-        show(m->given, a);
+    for (int i = 0; i < count; i++)
+        cs_context_close(answers[i].context);
 }
 
 /* ---- one prompt: streamed ---- */
@@ -321,7 +365,7 @@ static char *write_chat(const model *m, const char *said, bool typed)
 
 static void answer_one(const model *m)
 {
-    answer a = { 0 };
+    answer a = { .streams = is_rank_zero() };
     double started = now();
     char *typed = m->given->prompt ? NULL : read_all(stdin);
     const char *prompt = typed ? typed : m->given->prompt;
@@ -332,7 +376,7 @@ static void answer_one(const model *m)
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())
-        complete(m, prompt, 0, is_rank_zero(), &a);
+        complete(m, &prompt, &a, 1);
     if (is_rank_zero()) {
         double seconds = now() - started;
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
@@ -404,29 +448,43 @@ static const char *prompt_of(const json_t *list, int64_t which)
     return json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
 }
 
-static char *answer_line(const model *m, const json_t *list, int64_t which)
+/* Returns the output lines of the prompts [from, to), malloc'ed. */
+static char *answer_lines(const model *m, const json_t *list, int64_t from, int64_t to)
 {
-    answer a = { 0 };
-    complete(m, prompt_of(list, which), which, false, &a);
-    char *line = line_of(json_array_get(list, (size_t)which), &a);
-    cs_unicode_free(&a.text);
-    return line;
+    answer answers[BATCH] = { 0 };
+    const char *prompts[BATCH];
+    cs_text lines = { 0 };
+    int count = (int)(to - from);
+    for (int i = 0; i < count; i++) {
+        answers[i].which = from + i;
+        prompts[i] = prompt_of(list, from + i);
+    }
+    complete(m, prompts, answers, count);
+    for (int i = 0; i < count; i++) {
+        char *line = line_of(json_array_get(list, (size_t)(from + i)), &answers[i]);
+        cs_unicode_append(&lines, line, strlen(line));
+        cs_unicode_free(&answers[i].text);
+        free(line);
+    }
+    cs_unicode_append(&lines, "", 1);
+    return lines.bytes;
 }
 
-/* Answers one prompt for each rank in every round, so that answers are written in order and finished ones are not lost
- * after a failure. */
+/* Each rank answers a batch of prompts in every round, so that answers are written in order and finished ones are not
+ * lost after a failure. */
 static void write_answers(const model *m, const json_t *list, FILE *output)
 {
     int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);
-    int64_t stride = m->together ? 1 : cs_world_size(m->engine), own = m->together ? 0 : rank;
-    for (int64_t from = 0; from < count; from += stride) {
-        int64_t which = from + own;
-        char *line = which < count ? answer_line(m, list, which) : NULL;
-        char *all = cs_gather(m->engine, line && own == rank ? line : "");
+    int64_t lanes = m->together ? 1 : cs_world_size(m->engine), lane = m->together ? 0 : rank;
+    int64_t share = (count + lanes - 1) / lanes, batch = at_most(share, m->batch);
+    for (int64_t round = 0; round < count; round += lanes * batch) {
+        int64_t from = at_most(round + lane * batch, count), to = at_most(from + batch, count);
+        char *lines = answer_lines(m, list, from, to);
+        char *all = cs_gather(m->engine, lane == rank ? lines : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
         free(all);
-        free(line);
+        free(lines);
     }
 }
 
