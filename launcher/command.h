@@ -16,6 +16,14 @@ typedef struct {
     int (*run)(const cl_options *options, char **arguments);
 } cl_command;
 
+/* For the table of a command whose settings are of the type `request`: its help is `text`, not the table. */
+#define CL_COMMAND_OPTION(kind, names, member, value) CS_OPTION(kind, names, request, member, value, NULL)
+
+/* The beginning of a command's cs_options_form: `command` is its name, a literal; it takes `min` to `max` positional
+ * arguments, and `needs` is the message if there are fewer. */
+#define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
+    .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
+
 /* Prints usage, text and example. main.c calls it for a command's --help, before `run`. */
 void cl_command_help(const cl_command *command);
 

@@ -275,7 +275,7 @@ static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *token
     self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
-    open_workspaces(self, settings->threads);
+    open_workspaces(self, (int)settings->threads);
     cs_status status = write_sets(self, settings, counts);
     counts->repaired = close_workspaces(self);
     return status;
