@@ -138,7 +138,7 @@ static int plan(const cl_options *options, char **arguments)
     bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
     if (behind) {
         cl_options both;
-        code = cl_launch_read(&both, options, arguments + 1);
+        code = cl_launch_read(&both, options, arguments);
         if (code == 0)
             code = cl_plan_show(&both, both.program, json);
         free(both.argv);
