@@ -18,7 +18,7 @@ static const cs_option table[] = {
     { .names = "vocab",
       .kind = CS_OPTION_REFUSED,
       .value = "byte",
-      .text = "the 256 byte values are the only vocabulary without a --tokenizer (byte)" },
+      .text = "byte (the 256 byte values, as they are) is the only vocabulary without a --tokenizer" },
     { CS_OPTION(RAW, "field", cs_packing_settings, field, "NAME",
                 "the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text)") },
     { CS_OPTION(RAW, "template", cs_packing_settings, chat, "NAME",
