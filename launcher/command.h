@@ -11,8 +11,8 @@ typedef struct {
     const char *usage;   /* "cspeed config FILE [--world_size N] [--json]"                          */
     const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
     const char *example; /* one complete command line */
-    /* `arguments` are those after the command's name, NULL-terminated; launch flags before the name are in
-     * `options`. Returns an exit code (codes.h); if it is not 0, the message is in cs_error(). */
+    /* `arguments` are those after the command's name, NULL-terminated, which it may reorder; launch flags
+     * before the name are in `options`. Returns an exit code (codes.h); if it is not 0, cs_error() has the message. */
     int (*run)(const cl_options *options, char **arguments);
 } cl_command;
 

@@ -1,9 +1,9 @@
 /* options.h - The launch flags: arguments before the command or program on the command line.
  *
- * One table in flags.c contains every flag: its names (also those of DeepSpeed and torchrun), its type, its help, or
- * why it is refused. `--foo_bar` equals `--foo-bar`, and `--x v` equals `--x=v`; there are no abbreviations, so a
- * flag added later never changes the meaning of an existing script. Reading stops at the first word that is not a
- * flag, or after `--`; the rest belongs to the program and is passed on unchanged.
+ * One table in flags.c, which cspeed/options.h reads, contains every flag: its names (also those of DeepSpeed and
+ * torchrun), its type, its help, or why it is refused. There are no abbreviations, so a flag added later never changes
+ * the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the rest
+ * belongs to the program and is passed on unchanged.
  *
  * A flag that is absent is looked up in the environment as CSPEED_<NAME>, then as PET_<NAME> if torchrun has it. */
 #ifndef CL_OPTIONS_H

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WRONG_USAGE = 64, WRONG_CONTENT = 65, MISSING = 66 };
+enum { WRONG_USAGE = CS_OPTIONS_WRONG, WRONG_CONTENT = 65, MISSING = 66 };
 
 /* ---- messages ---- */
 

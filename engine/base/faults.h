@@ -17,7 +17,8 @@ typedef struct {
     int more;        /* faults that did not fit: they are counted only */
 } cs_faults;
 
-/* Adds a fault. Line 0: only `file` precedes it; path "": it is not about a value of JSON. The text is made printable. */
+/* Adds a fault. Line 0: only `file` precedes it; path "": it is not about a value of JSON. The text is made
+ * printable. */
 void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 

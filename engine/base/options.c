@@ -45,7 +45,7 @@ static const cs_option *find_beginning(const cs_options_form *form, const char *
     for (int i = 0; i < form->count; i++)
         for (const char *place = form->options[i].names; cs_options_name(&place, own);)
             if (own[1] && strncmp(own, begin, strlen(begin)) == 0) {
-                if (found)
+                if (found && found != &form->options[i])
                     return NULL;
                 found = &form->options[i];
             }

@@ -80,9 +80,9 @@ typedef struct {
 
 #define CS_OPTIONS_TABLE(table) .options = (table), .count = (int)(sizeof(table) / sizeof *(table))
 
-/* Reads the NULL-terminated arguments (without the program's name) into `settings`, whose fields hold the defaults. Then
- * *arguments is the NULL-terminated list of the positional ones: they are moved to the front of the array; a form that
- * stops leaves the array as it is, and *arguments is the rest of it. Texts are not copied. */
+/* Reads the NULL-terminated arguments (without the program's name) into `settings`, whose fields hold the defaults.
+ * Then *arguments is the NULL-terminated list of the positional ones: they are moved to the front of the array; a form
+ * that stops leaves the array as it is, and *arguments is the rest of it. Texts are not copied. */
 int cs_options_read(const cs_options_form *form, void *settings, char ***arguments);
 
 /* For main(): reads argv and returns the positional arguments. A wrong command line ends the process with

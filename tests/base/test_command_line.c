@@ -1,4 +1,4 @@
-/* test_command_line.c - the reader of command lines: every kind of option, its spellings, positional arguments, mistakes. */
+/* test_command_line.c - the reader of command lines: kinds of options, spellings, positional arguments, mistakes. */
 #include "suite.h"
 
 #include "base/status.h"
@@ -199,7 +199,7 @@ START_TEST(abbreviations_are_of_one_option)
     brief.abbreviations = true;
     ck_assert_int_eq(read_line(&s, &brief, "--coun 3 --sw", &places), 0);
     ck_assert(s.count == 3 && s.on);
-    ck_assert_int_eq(read_line(&s, &brief, "--s", &places), CS_OPTIONS_WRONG); /* --switch_it, --share */
+    ck_assert_int_eq(read_line(&s, &brief, "--s 0.1", &places), CS_OPTIONS_WRONG); /* --switch_it, --share */
 }
 END_TEST
 
