@@ -21,72 +21,44 @@ static int64_t at_most(int64_t value, int64_t max)
 
 typedef struct {
     const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
-    flag_list set, stop;
+    cs_option_list set, stop;
     bool chat;
     int64_t max_tokens;
     cs_sampling sampling;
 } options;
 
-static const char help[] =
-    "usage: generate SOURCE [options]\n\n"
-    "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
-    "  --tag T   which checkpoint; the latest otherwise\n"
-    "  --prompt TEXT   what is to be continued; standard input otherwise\n"
-    "  --chat   the prompt is what the user says, written as the model's chat template has it, and what the model\n"
-    "           answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is\n"
-    "           the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told\n"
-    "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, several at a time, in their order, with\n"
-    "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
-    "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
-    "  --max_tokens N   at most so many (200)\n"
-    "  --temperature X   0: always the likeliest token (0.8)\n"
-    "  --top_k N   only of the N likeliest; 0: of all (0)\n"
-    "  --top_p X   only of the fewest whose probabilities sum to X (1)\n"
-    "  --seed N   of chance (1234)\n"
-    "  --stop TEXT   ends before this text; may be repeated\n"
-    "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
-    "                     tokens\n"
-    "  --device auto|cpu|cuda   where it runs (auto)\n"
-    "  --set PATH=VALUE   a key of the configuration";
+static const cs_option table[] = {
+    { CS_OPTION(RAW, "tag", options, tag, "T", "which checkpoint; the latest otherwise") },
+    { CS_OPTION(RAW, "prompt", options, prompt, "TEXT", "what is to be continued; standard input otherwise") },
+    { CS_OPTION(SWITCH, "chat", options, chat, NULL,
+                "the prompt is what the user says, written as the model's chat template has it, and what the model "
+                "answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is "
+                "the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told") },
+    { CS_OPTION(RAW, "prompts", options, prompts, "FILE",
+                "JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with \"text\", \"tokens\" and "
+                "\"finish\" (end, stop or length) added; -: standard input") },
+    { CS_OPTION(RAW, "output", options, output, "FILE",
+                "where the answers to --prompts go; standard output otherwise") },
+    { CS_OPTION(WHOLE, "max_tokens", options, max_tokens, "N", "at most so many (200)") },
+    { CS_OPTION(NUMBER, "temperature", options, sampling.temperature, "X", "0: always the likeliest token (0.8)"),
+      .max = 1e6 },
+    { CS_OPTION(WHOLE, "top_k", options, sampling.top_k, "N", "only of the N likeliest; 0: of all (0)") },
+    { CS_OPTION(NUMBER, "top_p", options, sampling.top_p, "X", "only of the fewest whose probabilities sum to X (1)"),
+      .max = 1 },
+    { CS_OPTION(WHOLE, "seed", options, sampling.seed, "N", "of chance (1234)") },
+    { CS_OPTION(LIST, "stop", options, stop, "TEXT", "ends before this text; may be repeated") },
+    { CS_OPTION(RAW, "tokenizer", options, tokenizer, "PATH",
+                "a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256 tokens") },
+    COMMON_OPTIONS,
+};
 
-static void take_number(double *number, const char *flag, const char *value, double max)
-{
-    char *end;
-    *number = strtod(value, &end);
-    if (!*value || *end || !(*number >= 0) || *number > max)
-        leave(WRONG_USAGE, "--%s: \"%s\" is not a number from 0 to %g", flag, value, max);
-}
+static const char usage[] = "usage: generate SOURCE [options]\n\n"
+                            "  SOURCE\n"
+                            "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
 
-static void take_temperature(void *to, const char *flag, const char *value)
+static void read_options(options *given, char **argv)
 {
-    take_number(to, flag, value, 1e6);
-}
-
-static void take_share(void *to, const char *flag, const char *value)
-{
-    take_number(to, flag, value, 1);
-}
-
-static void read_options(options *given, char **argument)
-{
-    const flag_row rows[] = {
-        { "tag", take_text, &given->tag },
-        { "prompt", take_text, &given->prompt },
-        { "chat", NULL, &given->chat },
-        { "prompts", take_text, &given->prompts },
-        { "output", take_text, &given->output },
-        { "max_tokens", take_whole, &given->max_tokens },
-        { "temperature", take_temperature, &given->sampling.temperature },
-        { "top_k", take_whole, &given->sampling.top_k },
-        { "top_p", take_share, &given->sampling.top_p },
-        { "seed", take_whole, &given->sampling.seed },
-        { "stop", take_item, &given->stop },
-        { "tokenizer", take_text, &given->tokenizer },
-        { "device", take_device, &given->set },
-        { "set", take_item, &given->set },
-        { NULL, NULL, NULL },
-    };
-    given->source = read_command_line(rows, help, argument);
+    given->source = read_command_line(table, sizeof table / sizeof *table, usage, given, argv);
     if (given->prompt && given->prompts)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
     if (given->chat && given->prompts)
@@ -147,8 +119,8 @@ static void open_chat(model *m, const char *template)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
     cs_chat_stop(m->shape, m->tokenizer, &m->turn_end);
     m->end = cs_tokenizer_find(m->tokenizer, m->turn_end.bytes);
-    if (m->end < 0)
-        take_item(&m->given->stop, "stop", m->turn_end.bytes);
+    if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0)
+        leave(WRONG_USAGE, "%s", cs_error());
 }
 
 static void open_model(model *m)
@@ -194,8 +166,8 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 {
     size_t first = text->size;
     for (int i = 0; i < given->stop.count; i++) {
-        size_t length = strlen(given->stop.item[i]), begin = from >= length ? from - length + 1 : 0;
-        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.item[i], length);
+        size_t length = strlen(given->stop.list[i]), begin = from >= length ? from - length + 1 : 0;
+        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.list[i], length);
         if (found && (size_t)(found - text->bytes) < first)
             first = (size_t)(found - text->bytes);
     }
@@ -207,8 +179,8 @@ static size_t held_back(const options *given, const cs_text *text)
 {
     size_t max = 0;
     for (int i = 0; i < given->stop.count; i++)
-        for (size_t size = strlen(given->stop.item[i]) - 1; size > max; size--)
-            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.item[i], size) == 0)
+        for (size_t size = strlen(given->stop.list[i]) - 1; size > max; size--)
+            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.list[i], size) == 0)
                 max = size;
     return max;
 }

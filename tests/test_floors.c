@@ -46,7 +46,7 @@ static const floor_rule rules[] = {
     { "engine",
       " public engine/base engine/config engine/checkpoint engine/data engine/models engine/monitor engine/unit "
       "engine/zero engine/input " },
-    { "launcher/plan", " top engine/base engine/config " },
+    { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },
     { "launcher/node", " top engine/base launcher/plan launcher/wire " },
@@ -55,7 +55,7 @@ static const floor_rule rules[] = {
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
-    { "launcher", " engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
+    { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
     { "programs", " public engine/base engine/data engine/text programs/train " }, /* pack and generate read texts */
     { "programs/train", " public " },
     { "examples", " public " },

@@ -277,7 +277,7 @@ static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *token
     self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
-    open_workspaces(self, settings->threads);
+    open_workspaces(self, (int)settings->threads);
     size_t made;
     cs_status status = cs_shards_folder(settings->output, &made);
     if (status == CS_OK)

@@ -66,7 +66,7 @@ static cs_status import_file(const cl_weights_request *request)
 
 static int run(const cl_options *options, char **arguments)
 {
-    cl_weights_request request = { .command = "import" };
+    cl_weights_request request = { .takes_tag = false };
     struct stat what;
     int code = cl_weights_read(&request, arguments);
     (void)options;

@@ -1,5 +1,4 @@
 /* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
@@ -10,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
+enum { MOST_STEPS = 1000000000 };
 
 typedef struct {
     const char *file, *plot;
-    const char *sets[MOST_SETS];
-    int set_count;
+    cs_option_list sets;
     int64_t steps, every;
 } request;
 
@@ -39,23 +37,16 @@ static int check(const request *r)
 
 static int read_arguments(request *r, char **at)
 {
-    int code = 0;
-    const char *value;
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE.svg") },
+        { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("lr", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
     r->every = 1;
-    while (*at && code == 0) {
-        if ((value = cl_argument_value(&at, "--steps")))
-            code = cl_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--every")))
-            code = cl_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--plot")))
-            r->plot = value;
-        else if ((value = cl_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
-            r->sets[r->set_count++] = value;
-        else if (value || **at == '-' || r->file)
-            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help", value ? value : *at);
-        else
-            r->file = *at++;
-    }
+    int code = cs_options_read(&form, r, &at);
+    r->file = *at;
     return code ? code : check(r);
 }
 
@@ -163,8 +154,8 @@ static int run(const cl_options *options, char **arguments)
     if (code)
         return code;
     cs_status status = cs_config_open(&config, r.file);
-    for (int i = 0; status == CS_OK && i < r.set_count; i++)
-        status = cs_config_set(config, r.sets[i]);
+    for (int i = 0; status == CS_OK && i < r.sets.count; i++)
+        status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK)
         status = read_schedule(config, r.steps, &schedule);
     code = status == CS_OK ? show(&r, &schedule) : cs_exit_code(status);

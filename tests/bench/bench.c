@@ -1,6 +1,6 @@
 /* bench.c - reads the command line of a benchmark by its table of options. */
 #include "bench.h"
-#include "flags.h"
+#include "cspeed/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static bool store(const bench_option *option, const char *text)
     char *end;
     if (option->word) {
         *option->word = text;
-        return cl_flags_choice(option->choices, text) >= 0;
+        return cs_options_choice(option->choices, text) >= 0;
     }
     errno = 0;
     long long at = strtoll(text, &end, 10);

@@ -171,7 +171,7 @@ START_TEST(logs_of_jobs_that_have_ended)
         { "logs nosuch", 66, "./cspeed_runs has no logs of it" },
         { "logs ./elsewhere", 66, "no log files" },
         { "logs", 64, "which JOB" },
-        { "logs a b", 64, "\"b\" is unexpected" },
+        { "logs a b", 64, "unknown argument b" },
         { "logs a --rank x", 64, "--rank" },
     };
     enter();

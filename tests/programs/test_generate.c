@@ -183,10 +183,10 @@ START_TEST(a_prompt_is_continued)
     refuse("", 64, "is needed");
     refuse("out --prompt a --prompts b", 64, "one of the two");
     refuse("out --prompt a --output b", 64, "--output is for --prompts");
-    refuse("out --top_p 2 --prompt a", 64, "\"2\" is not a number from 0 to 1");
+    refuse("out --top_p 2 --prompt a", 64, "--top_p takes a number from 0 to 1, not \"2\"");
     refuse("out --bottom_k 2", 64, "unknown flag --bottom_k");
     refuse("out --prompt", 64, "--prompt needs a value");
-    refuse("out --prompt a --seed 99999999999999999999", 64, "is not a whole number");
+    refuse("out --prompt a --seed 99999999999999999999", 64, "--seed takes a whole number");
     refuse("nowhere --prompt a", 66, "nowhere: no such folder; name the output folder of a training");
     refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
     refuse("out --tag other --prompt a", 66, "other");
