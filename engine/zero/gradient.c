@@ -15,7 +15,7 @@ static void clear(const cs_shard *shard, float *row, int64_t from, int64_t to)
 }
 
 /* Prepares a row to which nothing was added yet: sets it to zero, except parameters whose layer overwrites the gradient
- * at its first use (cs_param_grows). */
+ * at its first use (cs_param_grows), and their gaps, which that use overwrites as well (cs_param.padded). */
 static void begin_row(const cs_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -24,7 +24,7 @@ static void begin_row(const cs_shard *shard, float *row)
         if (!entry->param.growth)
             continue;
         clear(shard, row, from, entry->offset);
-        from = entry->offset + entry->count;
+        from = cs_unit_gap(entry).to;
     }
     clear(shard, row, from, shard->padded);
     cs_unit_set_fresh(shard->unit, true);
@@ -36,7 +36,7 @@ static void end_row(const cs_shard *shard)
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const cs_unit_entry *entry = shard->unit->entries[i];
         if (cs_unit_is_fresh(entry))
-            clear(shard, entry->growth.data, 0, entry->count);
+            clear(shard, entry->growth.data, 0, cs_unit_gap(entry).to - entry->offset);
     }
     cs_unit_set_fresh(shard->unit, false);
 }
