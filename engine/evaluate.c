@@ -22,7 +22,7 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     int64_t rows = 0;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
-        cs_op_fill(stream, hits, -1); /* stays where the last unit does not count hits */
+        cs_op_fill(stream, hits, -1); /* remains if the last unit does not count hits */
     cs_tensor loss = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,

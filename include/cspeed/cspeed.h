@@ -55,7 +55,8 @@ typedef enum {
     CS_IO_ERROR,    /* the system could not read or write                        1 */
     CS_UNSUPPORTED, /* a known feature that cspeed does not implement           78 */
     CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; 76 */
-    CS_NOT_FINITE   /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_NOT_FINITE,  /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_MISUSE       /* the calling program is wrong, e.g. its order of calls    70 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;

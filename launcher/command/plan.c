@@ -97,14 +97,14 @@ static int show_json(const cl_plan *plan, char **program)
     char *memory = NULL;
     int code = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
     if (code == 0)
-        cl_hostplan_print_json(plan, memory);
+        cl_plan_print_json(plan, memory);
     free(memory);
     return code;
 }
 
 static int show_text(const cl_plan *plan, char **program)
 {
-    cl_hostplan_print(plan);
+    cl_plan_print(plan);
     if (!has_memory_plan(program))
         return 0;
     putchar('\n');

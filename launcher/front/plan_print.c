@@ -202,7 +202,7 @@ static void print_flag(const char *name, const char *value, const char *origin, 
     printf("    # %s\n", origin);
 }
 
-void cl_hostplan_print(const cl_plan *plan)
+void cl_plan_print(const cl_plan *plan)
 {
     char path[PATH_MAX];
     print_head(plan);
@@ -252,7 +252,7 @@ static void print_node_json(const cl_plan_node *node, int index)
     printf("]}");
 }
 
-void cl_hostplan_print_json(const cl_plan *plan, const char *memory)
+void cl_plan_print_json(const cl_plan *plan, const char *memory)
 {
     printf("{\n  \"nodes\": [");
     for (int i = 0; i < plan->node_count; i++)

@@ -1,4 +1,4 @@
-/* select.c - Implements cl_hosts_select of hosts.h: the --include and --exclude filters.
+/* select.c - Implements cl_select_hosts of hosts.h: the --include and --exclude filters.
  *
  * A filter marks slots. The result keeps the order of the hosts, whatever the order of the filter. */
 #include "codes.h"
@@ -186,7 +186,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
     return 0;
 }
 
-int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude)
+int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude)
 {
     int count = hosts->count;
     bool **marks = calloc((size_t)count + 1, sizeof *marks);

@@ -65,8 +65,8 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* Names the hosts node0, node1, ... and gives each this machine's slots: nodes that join by themselves must all be
- * alike. */
+/* Names the hosts node0, node1, ... and gives each the slots of this machine, because nodes that connect by themselves
+ * must all have the same slots. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char *text = NULL;
@@ -144,7 +144,7 @@ int cl_slots_find(cl_plan *plan)
     int code = find_hosts(plan);
     if (code || (!plan->options->include && !plan->options->exclude))
         return code;
-    return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
+    return cl_select_hosts(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
 /* ---- number of slots ---- */

@@ -2,6 +2,7 @@
 #include "saved/weights.h"
 
 #include "argument.h"
+#include "checkpoint/files.h"
 #include "codes.h"
 
 #include <stdio.h>
@@ -60,6 +61,8 @@ int cl_weights_read(cl_weights_request *r, char **at)
         code = read_dtype(r, dtype);
     if (code == 0 && shard)
         code = read_bytes(&r->max_shard, shard);
+    if (code == 0 && cs_files_exists(r->to))
+        code = cl_codes_fail(CL_CODE_USAGE, "%s is there already: name a new folder", r->to);
     return code;
 }
 

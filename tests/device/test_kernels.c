@@ -258,8 +258,8 @@ static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_te
     cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
 }
 
-/* Seven rows: the target is the second of two largest, the first of two largest, not the largest, in a row with a
- * NaN, masked, in a row of -inf, and in the last column. */
+/* The target is, in seven rows: the second of two equal maxima, the first of two equal maxima, not the maximum, in a
+ * row with a NaN, masked, in a row of -inf, and in the last column. */
 START_TEST(hits_are_the_first_of_the_largest)
 {
     open_devices();
@@ -409,7 +409,7 @@ START_TEST(updates_have_the_same_bits_however_cut)
 }
 END_TEST
 
-/* Each range has its own decay and slots: a range without decay changes as with an optimizer that has none, and its
+/* Each range has its own decay and slots. A range without decay changes as with an optimizer without decay, and its
  * slots are at the indices that the range gives. */
 START_TEST(a_range_has_its_own_decay_and_slots)
 {

@@ -276,7 +276,7 @@ START_TEST(programs_are_found)
         const char *program;
         int code;
         const char *says;
-        const char *command; /* the command in front of it; NULL: none */
+        const char *command; /* the word before the program; NULL: none */
     } cases[] = {
         { "cs-test-tool", 0, "from path", "run" },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },

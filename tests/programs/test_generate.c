@@ -188,7 +188,7 @@ START_TEST(many_prompts_are_answered_in_their_order)
 END_TEST
 
 /* Rank 0 prints the error, whichever rank should have answered. */
-START_TEST(what_ranks_cannot_answer_is_told)
+START_TEST(errors_of_ranks_are_reported)
 {
     static const struct {
         const char *arguments, *words;
@@ -222,4 +222,4 @@ START_TEST(what_ranks_cannot_answer_is_told)
 END_TEST
 
 SUITE_MAIN("generate", only_what_may_come_is_drawn, as_often_as_it_is_likely, a_prompt_is_continued,
-           many_prompts_are_answered_in_their_order, what_ranks_cannot_answer_is_told)
+           many_prompts_are_answered_in_their_order, errors_of_ranks_are_reported)
