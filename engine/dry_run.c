@@ -94,7 +94,7 @@ cs_status cs_dry_run(cs_engine *engine)
     engine->memory.rows_held = plan.rows_held;
     engine->memory.rows_zero = plan.rows_zero;
     engine->memory.value_rows = cs_pool_bytes(engine->values);
-    engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
+    engine->memory.gradient_rows = cs_pool_bytes(engine->grads) + cs_plan_wire(&engine->zero, engine->model);
     engine->memory.copy = cs_async_save_copy(engine);
     bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
     engine->memory.pinned = gpu ? cs_transfer_bytes() : 0;

@@ -123,6 +123,8 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(cs_memory_fit_check(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
+    size_t wire = cs_plan_wire(&engine->zero, engine->model);
+    engine->zero.wire = wire ? cs_comm_alloc(engine->comm, wire) : NULL;
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
     cs_step_judge_open(engine, engine->block);
     size_t table = cs_step_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);

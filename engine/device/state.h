@@ -30,8 +30,8 @@ void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double 
 /* into[i] += from[i], computed in fp32 and rounded once; any float types. */
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 
-/* to[i] = from[i] * factor, computed in fp32 and rounded once; any float types. The two may be the same memory: a
- * row is then converted in place. */
+/* to[i] = from[i] * factor, computed in fp32 and rounded once; any float types. The two may be the same memory
+ * if their types have the same size. */
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
 /* One range of an update: elements of one parameter. The table of ranges is in device memory, so that one kernel

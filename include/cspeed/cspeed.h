@@ -349,7 +349,7 @@ typedef struct {
     cs_tensor value, grad;
     /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
      * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
-     * counted. */
+     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of it. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
