@@ -99,6 +99,10 @@ static const cs_difference list[] = {
       "a silent run looks like a dead one" },
     { "comms_logger.enabled", "the section alone enables it, also with \"enabled\": false",
       "the section alone enables it, and \"enabled\": false does not", "false is meant as it is written" },
+    { "wall_clock_breakdown", "fwd is the time of forward, bwd that of all gradients",
+      "the gradients of a language model's head are computed with its loss, and their time is a part of fwd; "
+      "flops_profiler counts the operations of forward alone",
+      "the logits exist for a few rows at a time" },
     { "csv_monitor.enabled", "every start adds a header to the files; losses come from pipelines alone",
       "a resumed run continues the files from its own step on; Train/Samples/train_loss is always written, also to "
       "tensorboard",
