@@ -364,7 +364,8 @@ cs_tensor cs_param_grow(cs_param *param);
  *   y   this unit's output: (rows, width); for the last unit the loss of each row, fp32 (rows, 1)
  *   dy, dx  the gradients of y and x. dy of the last unit is the weight of each row's loss.
  * forward must write all of y and backward all of dx, since their memory is undefined before. forward may run twice for
- * one backward (recomputation) and must compute the same both times.
+ * one backward (recomputation) and must compute the same both times; that of the last unit runs once, so in training it
+ * may add to gradients already, with the weights of cs_pass_dloss.
  *
  * cs_initialize runs the units once only to measure memory. Tensors then have an address but no memory: the operations
  * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
