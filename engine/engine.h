@@ -78,7 +78,10 @@ struct cs_engine {
     cs_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
+    cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
+    void *predictor_block; /* its memory; NULL if it is `pass` */
     cs_memory memory;
+    size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
 
     /* one micro-batch */
     cs_phase phase;      /* the phase that is due */
@@ -167,6 +170,8 @@ void cs_forward_drop_prediction(cs_engine *engine); /* ends the life of the last
 
 /* ---- backward.c ---- */
 void cs_backward_units(cs_engine *engine);
+/* Gives unit i and its lenders memory to add their gradients to, unless they have it. */
+void cs_backward_open(cs_engine *engine, int i);
 
 /* ---- step.c ---- */
 /* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints

@@ -7,9 +7,9 @@ void cs_forward_drop_prediction(cs_engine *engine)
 {
     if (!engine->prediction.data)
         return;
-    cs_pass_let_go(engine->pass, engine->prediction);
+    cs_pass_let_go(engine->predictor, engine->prediction);
     engine->prediction = (cs_tensor){ 0 };
-    cs_pass_end(engine->pass);
+    cs_pass_end(engine->predictor);
 }
 
 static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_input *input)
@@ -27,9 +27,10 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_i
     };
 }
 
-/* Makes the gradient of the loss before the last unit's forward runs, so that a unit may compute its gradients within
- * forward. All rows have the same weight here; cs_step divides by the number of rows that have a target. The loss scale
- * of this step is known since the previous step was judged. */
+/* Makes the gradient of the loss before the last unit's forward runs, so that this unit may compute its gradients
+ * within forward, for which cs_backward_open prepares their memory. All rows have the same weight here; cs_step
+ * divides by the number of rows that have a target. The loss scale of this step is known since the previous step was
+ * judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
@@ -54,8 +55,10 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forwar
     int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     if (last && input->predict)
         return predict(engine, unit, x, input->sequences);
-    if (last && cs_pass_training(engine->pass))
+    if (last && cs_pass_training(engine->pass)) {
         weigh(engine, rows);
+        cs_backward_open(engine, i);
+    }
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
                        : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
     unit->kind->forward(unit, engine->pass, x, y);

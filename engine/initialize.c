@@ -128,8 +128,12 @@ static cs_status open_shards(cs_engine *engine)
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
     cs_step_judge_open(engine, engine->block);
     size_t table = cs_step_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);
-    cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
-                            (char *)engine->block + rest, engine->memory.activations - rest };
+    cs_pass_shape shape = { engine->device,
+                            settings->precision.values,
+                            settings->precision.products,
+                            (char *)engine->block + rest,
+                            engine->memory.activations - rest,
+                            engine->chunk_bytes };
     CS_TRY(cs_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
@@ -158,6 +162,13 @@ static void say_precision(const cs_settings *settings)
                cs_precision_name(row.gives));
 }
 
+/* Decides the shapes that depend on the kind of device. */
+static void lay_out(cs_engine *engine, const char *kind)
+{
+    cs_model_lay_out(engine->model, cs_device_row_multiple(kind));
+    engine->chunk_bytes = cs_device_chunk_bytes(kind);
+}
+
 static cs_status open_lists(cs_engine *engine)
 {
     size_t units = (size_t)engine->model->count;
@@ -182,7 +193,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
     CS_TRY(cs_bf16_products_agree(engine));
-    cs_model_lay_out(engine->model, cs_device_row_multiple(cs_device_kind(engine->device)));
+    lay_out(engine, cs_device_kind(engine->device));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
@@ -227,8 +238,12 @@ void cs_destroy(cs_engine *engine)
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         cs_shard_close(engine->shards[i]);
     cs_update_close(engine->update);
+    if (engine->predictor != engine->pass)
+        cs_pass_close(engine->predictor);
     cs_pass_close(engine->pass);
     cs_step_judge_close(engine);
+    if (engine->predictor_block)
+        cs_device_free(engine->device, engine->predictor_block);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_upload_close(engine->upload);
@@ -254,7 +269,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     cs_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
-    cs_model_lay_out(engine->model, cs_device_row_multiple(kinds[engine->settings->device]));
+    lay_out(engine, kinds[engine->settings->device]);
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {

@@ -105,6 +105,10 @@ static const cs_difference list[] = {
     { "comms_logger.enabled", "the presence of the section enables it, even with \"enabled\": false",
       "the presence of the section enables it, unless it has \"enabled\": false",
       "a user who writes false wants it disabled" },
+    { "wall_clock_breakdown", "fwd is the time of forward, bwd that of all gradients",
+      "the gradients of a language model's head are computed with its loss, and their time is a part of fwd; "
+      "flops_profiler counts the operations of forward alone",
+      "the logits exist for a few rows at a time" },
     { "csv_monitor.enabled", "every start adds a header to the files; only pipelines write losses",
       "a resumed run continues the files from its first step on; Train/Samples/train_loss is always written, also to "
       "tensorboard",

@@ -94,7 +94,7 @@ struct cs_device {
     void *own;                          /* the device's */
     int threads;
     char description[160];
-    double flops;
+    double flops, gradient_flops; /* the second is a part of the first */
     double roofs[CS_F16 + 1];
 
     pthread_mutex_t lock; /* protects the fields below: the ranks' comm threads allocate too */

@@ -247,6 +247,14 @@ int64_t cs_pass_start(cs_pass *pass, int64_t sample)
     return pass->info.sequences[sample].start;
 }
 
+int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
+    int64_t most = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
+    int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
+    return chunks == 1 ? rows : cs_round_up(even, CS_PASS_CHUNK_ROWS);
+}
+
 cs_tensor cs_pass_dloss(cs_pass *pass)
 {
     return pass->dloss;

@@ -27,12 +27,16 @@ typedef struct {
     int64_t start;
 } cs_sequence;
 
+/* Rows of a chunk are a multiple of this number, which products compute at full speed. */
+enum { CS_PASS_CHUNK_ROWS = 64 };
+
 typedef struct {
     cs_device *device;
     cs_dtype dtype;    /* type of the tensors between units */
     cs_dtype products; /* type of the inputs and outputs of matrix products */
     void *block;       /* block_bytes bytes of device memory; NULL: only measure */
     size_t block_bytes;
+    size_t chunk_bytes; /* the most bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
 } cs_pass_shape;
 
 cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape);

@@ -162,6 +162,8 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
+    size_t prediction;            /* of cs_predict and of contexts, if their outputs do not fit into `activations`;
+                                   * allocated at their first call */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
@@ -337,8 +339,9 @@ typedef struct {
 } cs_init;
 
 typedef struct cs_growth cs_growth;
-/* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise. Operations add to
- * grad, which is fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
+/* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise; grad.data is
+ * valid in backward, and for the last unit also in forward of a training pass. Operations add to grad, which is
+ * fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
 typedef struct {
     const char *name;
     cs_init init;
@@ -366,7 +369,8 @@ cs_tensor cs_param_grow(cs_param *param);
  *   y   this unit's output: (rows, width); for the last unit the loss of each row, fp32 (rows, 1)
  *   dy, dx  the gradients of y and x. dy of the last unit is the weight of each row's loss.
  * forward must write all of y and backward all of dx, since their memory is undefined before. forward may run twice for
- * one backward (recomputation) and must compute the same both times.
+ * one backward (recomputation) and must compute the same both times; that of the last unit runs once, so in training it
+ * may add to gradients already, with the weights of cs_pass_dloss.
  *
  * cs_initialize runs the units once only to measure memory. Tensors then have an address but no memory: the operations
  * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
@@ -411,7 +415,12 @@ cs_dtype cs_pass_dtype(cs_pass *pass);    /* type of the tensors between units a
 cs_dtype cs_pass_products(cs_pass *pass); /* type of operands and results of matrix products: cs_pass_dtype, unless the
                                            * precision is mixed */
 int64_t cs_pass_batch(cs_pass *pass);     /* B */
-int64_t cs_pass_length(cs_pass *pass);  /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
+int64_t cs_pass_length(cs_pass *pass); /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
+/* How many rows of an intermediate matrix (rows, columns), for example of logits, should exist at a time: the rows
+ * divided evenly into as few chunks as the device's bound on memory allows (32 MB on a CPU, 1 GiB on a GPU). All
+ * chunks but the last have the same number of rows, a multiple of 64. It depends only on the shape and the kind of
+ * device. */
+int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: the last unit's dy, which its forward may use already;
                                          * absent in evaluation */
 cs_tensor cs_pass_hits(cs_pass *pass);  /* (rows, 1) f32: output for cs_op_hits if accuracy is computed, else absent */

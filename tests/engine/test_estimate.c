@@ -44,6 +44,7 @@ static void check_same(const run_spec *spec)
         ck_assert_uint_eq(told[rank].activations, run->activations);
         ck_assert_uint_eq(told[rank].copy, run->copy);
         ck_assert_int_eq(told[rank].copy > 0, spec->set[0] != NULL);
+        ck_assert_uint_eq(told[rank].prediction, run->prediction);
         ck_assert_uint_eq(told[rank].workspace, 0);
     }
 }
