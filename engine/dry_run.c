@@ -64,7 +64,8 @@ static cs_status measure(cs_engine *engine)
     walk_curriculum(engine);
     size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
     size_t peak = cs_pass_peak(engine->pass);
-    engine->memory.activations = cs_judge_bytes() + cs_ranges_bytes(engine->model) + (peak > scratch ? peak : scratch);
+    engine->memory.activations =
+        cs_step_judge_bytes() + cs_ranges_bytes(engine->model) + (peak > scratch ? peak : scratch);
     return CS_OK;
 }
 
@@ -93,8 +94,8 @@ cs_status cs_dry_run(cs_engine *engine)
     engine->memory.rows_held = plan.rows_held;
     engine->memory.rows_zero = plan.rows_zero;
     engine->memory.value_rows = cs_pool_bytes(engine->values);
-    engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
-    engine->memory.copy = cs_saving_copy(engine);
+    engine->memory.gradient_rows = cs_pool_bytes(engine->grads) + cs_plan_wire(&engine->zero, engine->model);
+    engine->memory.copy = cs_async_save_copy(engine);
     bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
     engine->memory.pinned = gpu ? cs_transfer_bytes() : 0;
     return status;

@@ -22,7 +22,7 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     int64_t rows = 0;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
-        cs_op_fill(stream, hits, -1); /* stays where the last unit does not count hits */
+        cs_op_fill(stream, hits, -1); /* remains if the last unit does not count hits */
     cs_tensor loss = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
@@ -109,7 +109,8 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forwa
     if (!last->kind->predict)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);
-    if (input->inputs.shape[0] > engine->settings->micro_batch || input->inputs.shape[1] > longest)
+    bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
+    if (!fits && !input->sequences)
         return cs_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);

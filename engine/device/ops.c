@@ -125,9 +125,13 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
     CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
-    run_product(stream,
-                &(cs_product){
-                    .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh });
+    cs_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };
+    if (dbias.data && stream->device->table->product_sums) {
+        count_product(stream, &product);
+        RUN(stream, product_sums, &product, dbias, !in_out);
+        return;
+    }
+    run_product(stream, &product);
     if (dbias.data)
         RUN(stream, column_sums, dbias, dy);
 }

@@ -55,7 +55,8 @@ typedef enum {
     CS_IO_ERROR,    /* the system could not read or write                        1 */
     CS_UNSUPPORTED, /* a known feature that cspeed does not implement           78 */
     CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; 76 */
-    CS_NOT_FINITE   /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_NOT_FINITE,  /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_MISUSE       /* the calling program is wrong, e.g. its order of calls    70 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
@@ -78,6 +79,7 @@ int64_t cs_columns(cs_tensor tensor);              /* the last dimension; 1 for 
 int64_t cs_rows(cs_tensor tensor);                 /* the product of all other dimensions                  */
 float cs_element(cs_tensor tensor, int64_t index); /* element `index` in row-major order; host memory only */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
+cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows); /* a view of some rows */
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
 /* One micro-batch of this rank; B is the micro-batch size and T the number of tokens of a sample.
@@ -249,10 +251,13 @@ cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output
 typedef struct cs_context cs_context;
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
 void cs_context_close(cs_context *context); /* accepts NULL; call it before cs_destroy */
-/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the last piece,
- * (rows, vocabulary); their last row predicts the next token. They are valid until the next call with this engine.
- * Collective at stage 3. */
+/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the next token,
+ * (1, vocabulary). They are valid until the next call with this engine. Collective at stage 3. */
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
+/* Appends one token to each of `count` different contexts of one engine: tokens[i] to contexts[i]. Row i of *logits
+ * (count, vocabulary) is for the next token of contexts[i]. The weights are read once for all of them, so this is
+ * faster than one call for each. count is at most the rows of a micro-batch, B T. Collective at stage 3. */
+cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int32_t *tokens, cs_tensor *logits);
 int64_t cs_context_count(const cs_context *context); /* tokens read so far */
 void cs_context_clear(cs_context *context);          /* forgets all tokens, so that another text can begin */
 
@@ -344,7 +349,7 @@ typedef struct {
     cs_tensor value, grad;
     /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
      * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
-     * counted. */
+     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of it. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
@@ -407,7 +412,6 @@ cs_dtype cs_pass_products(cs_pass *pass); /* type of operands and results of mat
                                            * precision is mixed */
 int64_t cs_pass_batch(cs_pass *pass);     /* B */
 int64_t cs_pass_length(cs_pass *pass);  /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
-int64_t cs_pass_start(cs_pass *pass);   /* the position of t = 0: above 0 only where a cs_context continues a text */
 cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: the last unit's dy, which its forward may use already;
                                          * absent in evaluation */
 cs_tensor cs_pass_hits(cs_pass *pass);  /* (rows, 1) f32: output for cs_op_hits if accuracy is computed, else absent */
@@ -417,9 +421,12 @@ bool cs_pass_training(cs_pass *pass);
 bool cs_pass_measuring(cs_pass *pass); /* tensors have no memory, see cs_kind */
 /* (B) the random key of each sample, computed from the seed and the number of the sample. */
 const uint64_t *cs_pass_keys(cs_pass *pass);
-/* While a cs_context reads: the next tensor (positions, columns) of its cache, in the order of forward's calls. Rows
- * [0, start) hold what earlier passes wrote. In every other pass it is absent. */
-cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
+/* Text generation: true if each sample continues a text (cs_context), of which cs_pass_start positions were read before.
+ * cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the order of forward's calls;
+ * its rows [0, start) hold what earlier passes wrote. */
+bool cs_pass_continues(cs_pass *pass);
+int64_t cs_pass_start(cs_pass *pass, int64_t sample);
+cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns);
 
 /* ---- 3. Errors -------------------------------------------------------------------------------- */
 

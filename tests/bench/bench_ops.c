@@ -1,8 +1,9 @@
-/* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, the
- * latter with fp32 copies and, where the CPU has them, with native products, against the roof this run measures: the
- * matrix roof for products and attention, the rate of a copy for the rest. A far device is
- * given as many of an operation in a row as last some milliseconds, and is waited for once. With CSPEED_CUDNN=none in
- * the environment a GPU's attention is the engine's own kernels', not cuDNN's.
+/* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
+ * bf16 with native products where the CPU has them. The rate is compared with the roof that this run measures: the rate
+ * of matrix products for products and attention (of which only what the causal mask shows is counted), the rate of a
+ * copy for all others. On a GPU an operation is queued as often as fills some milliseconds, and the host waits once at
+ * the end. With CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of
+ * cuDNN.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"
@@ -36,7 +37,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* What the operations work on; made once a type. */
+/* The tensors that the operations use, allocated once for each type. */
 static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, loss, dloss;
     cs_tensor head_lse;
@@ -50,11 +51,11 @@ static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
     size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
     cs_tensor x = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
     if (type <= CS_F16)
-        cs_op_fill(stream, x, 0.01f); /* untouched memory would read as one page of zeros */
+        cs_op_fill(stream, x, 0.01f); /* memory that was never written would be read from one shared page of zeros */
     return x;
 }
 
-/* Copies host memory of the caller's to new memory of the device. */
+/* Copies the caller's host memory to new memory of the device. */
 static void *bring(const void *from, size_t bytes)
 {
     void *there = cs_device_alloc(device, bytes);
@@ -63,7 +64,7 @@ static void *bring(const void *from, size_t bytes)
     return there;
 }
 
-/* What operations read beside tensors. */
+/* Arguments of operations other than tensors. */
 static void make_small(void)
 {
     uint64_t numbers[64];
@@ -80,7 +81,7 @@ static void make_small(void)
     free(begins);
 }
 
-/* Normal numbers; large ones of one operation must not slow the next. */
+/* Normally distributed numbers; large results of one operation must not make the next one slow. */
 static void refill(cs_tensor x)
 {
     float *values = cs_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
@@ -346,7 +347,7 @@ static void run_init(void)
 typedef struct {
     const char *name;
     void (*run)(void);
-    double bytes; /* moved at least; 0: judged by its flops */
+    double bytes; /* the minimum that is moved; 0: compared by flops */
 } bench;
 
 static double time_of(void (*run)(void), int times)

@@ -48,7 +48,7 @@ static void check_same(const run_spec *spec)
     }
 }
 
-START_TEST(what_is_told_is_what_is_held)
+START_TEST(estimated_memory_is_allocated_memory)
 {
     for (int stage = 0; stage <= 3; stage++)
         for (int world = 1; world <= 3; world += stage % 2 + 1)
@@ -168,5 +168,5 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", what_is_told_is_what_is_held, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
            the_launcher_shows_it)

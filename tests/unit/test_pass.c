@@ -129,7 +129,7 @@ static size_t random_walk(cs_pass *pass, bool real)
     return cs_pass_peak(pass);
 }
 
-START_TEST(measuring_foretells_the_peak)
+START_TEST(measuring_predicts_the_peak)
 {
     cs_pass *measure = open_pass(NULL, 0);
     size_t peak = random_walk(measure, false);
@@ -146,7 +146,7 @@ int main(void)
 {
     const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order,
                                    evaluation_keeps_nothing, rewinding_forgets_what_was_kept_since,
-                                   tensors_of_others_may_be_kept, measuring_foretells_the_peak };
+                                   tensors_of_others_may_be_kept, measuring_predicts_the_peak };
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     int failed = suite_run("pass", tests, (int)(sizeof tests / sizeof *tests));
     cs_device_close(device);
