@@ -4,13 +4,13 @@
 #include "command.h"
 #include "config/config.h"
 #include "config/resolve.h"
-#include "show/graph.h"
+#include "cspeed/plot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
+enum { MOST_SETS = 64, MOST_STEPS = 1000000000, MOST_POINTS = 1200 };
 
 typedef struct {
     const char *file, *plot;
@@ -92,21 +92,24 @@ static void print_table(const request *r, const cs_schedule_settings *schedule)
     }
 }
 
-static double rate_at(const void *schedule, int64_t step)
+static int draw(const request *r, const cs_schedule_settings *schedule)
 {
-    return cs_schedule_rate(schedule, step - 1);
+    cs_plot_point points[MOST_POINTS];
+    cs_plot_curve curve = { .name = "lr", .points = points };
+    int64_t stride = (r->steps - 1) / MOST_POINTS + 1;
+    for (int64_t step = 1; step <= r->steps; step += stride)
+        points[curve.count++] = (cs_plot_point){ (double)step, cs_schedule_rate(schedule, step - 1) };
+    FILE *file = fopen(r->plot, "w");
+    if (!file)
+        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    cs_plot_svg(file, &(cs_plot){ "learning rate", &curve, 1 }, 1);
+    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
 
 static int show(const request *r, const cs_schedule_settings *schedule)
 {
     print_table(r, schedule);
-    if (!r->plot)
-        return 0;
-    FILE *file = fopen(r->plot, "w");
-    if (!file)
-        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
-    cl_graph_write(file, "learning rate", rate_at, schedule, r->steps);
-    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    return r->plot ? draw(r, schedule) : 0;
 }
 
 static int run(const cl_options *options, char **arguments)
