@@ -43,6 +43,7 @@ static const floor_rule rules[] = {
     { "engine/persistence", " top engine/base engine/checkpoint engine/interchange " },
     { "engine/reporting", " top engine/base " },
     { "engine/inference", " top public engine/base " },
+    { "engine/plot", " public engine/base " },
     { "engine",
       " public engine/base engine/config engine/checkpoint engine/data engine/models engine/monitor engine/unit "
       "engine/zero engine/input " },

@@ -3,13 +3,13 @@
 #include "command.h"
 #include "config/config.h"
 #include "config/resolve.h"
+#include "cspeed/plot.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEPS = 1000000000 };
+enum { MOST_STEPS = 1000000000, MOST_POINTS = 1200 };
 
 typedef struct {
     const char *file, *plot;
@@ -83,65 +83,24 @@ static void print_table(const request *r, const cs_schedule_settings *schedule)
     }
 }
 
-/* ---- the picture ---- */
-
-enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, MOST_POINTS = 1200 };
-
-static double across(int64_t x, int64_t last)
+static int draw(const request *r, const cs_schedule_settings *schedule)
 {
-    return LEFT + (WIDTH - LEFT - RIGHT) * (last > 1 ? (double)(x - 1) / (double)(last - 1) : 0);
+    cs_plot_point points[MOST_POINTS];
+    cs_plot_curve curve = { .name = "lr", .points = points };
+    int64_t stride = (r->steps - 1) / MOST_POINTS + 1;
+    for (int64_t step = 1; step <= r->steps; step += stride)
+        points[curve.count++] = (cs_plot_point){ (double)step, cs_schedule_rate(schedule, step - 1) };
+    FILE *file = fopen(r->plot, "w");
+    if (!file)
+        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    cs_plot_svg(file, &(cs_plot){ "learning rate", &curve, 1 }, 1);
+    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
-
-static double down(double y, double top)
-{
-    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (top > 0 ? y / top : 0);
-}
-
-static void draw_frame(FILE *file, int64_t last, double top)
-{
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-            "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-            "<text x=\"%d\" y=\"24\">learning rate</text>\n"
-            "<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"black\"/>\n",
-            WIDTH, HEIGHT, LEFT, LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
-    for (int i = 0; i <= 4; i++)
-        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 8,
-                down(top * i / 4, top) + 4, top * i / 4);
-    for (int i = 0; i <= 4; i++) {
-        int64_t step = 1 + (last - 1) * i / 4;
-        fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%lld</text>\n", across(step, last),
-                HEIGHT - BOTTOM + 20, (long long)step);
-    }
-}
-
-/* Draws the rate of steps 1 to `last` as SVG, at no more than MOST_POINTS points, between axes whose ends are
- * labelled. */
-static void draw(FILE *file, const cs_schedule_settings *schedule, int64_t last)
-{
-    int64_t stride = last / MOST_POINTS + 1;
-    double top = 0;
-    for (int64_t step = 1; step <= last; step += stride)
-        top = fmax(top, cs_schedule_rate(schedule, step - 1));
-    draw_frame(file, last, top);
-    fprintf(file, "<polyline fill=\"none\" stroke=\"#1f5fa8\" stroke-width=\"2\" points=\"");
-    for (int64_t step = 1; step <= last; step += stride)
-        fprintf(file, "%.2f,%.2f ", across(step, last), down(cs_schedule_rate(schedule, step - 1), top));
-    fprintf(file, "\"/>\n</svg>\n");
-}
-
-/* ---- the command ---- */
 
 static int show(const request *r, const cs_schedule_settings *schedule)
 {
     print_table(r, schedule);
-    if (!r->plot)
-        return 0;
-    FILE *file = fopen(r->plot, "w");
-    if (!file)
-        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
-    draw(file, schedule, r->steps);
-    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    return r->plot ? draw(r, schedule) : 0;
 }
 
 static int run(const cl_options *options, char **arguments)

@@ -257,7 +257,8 @@ session session_open(int count, char **argument)
     resume(&run);
     check_export(&run);
     check_room(&run);
-    run.metrics = metrics_file_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
+    run.metrics_path = metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics"));
+    run.metrics = metrics_file_open(run.metrics_path, run.first);
     run.started = run.marked = now();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
@@ -295,10 +296,12 @@ void session_close(session *run)
     cs_log_summary(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);
+    ending_print(run);
     if (run->metrics)
         fclose(run->metrics);
     cs_data_close(run->valid);
     cs_data_close(run->train);
     cs_destroy(run->engine);
+    free(run->metrics_path);
     free(run->output);
 }

@@ -54,7 +54,8 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
 void progress_end(progress *bar);
 
 /* metrics_file.c: a NULL file means that no metrics are written */
-FILE *metrics_file_open(const char *output, const char *name, int64_t step);
+char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */
+FILE *metrics_file_open(char *path, int64_t step);             /* NULL for a NULL path */
 void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss);
 
 /* sample_text.c */
@@ -83,6 +84,7 @@ typedef struct {
     cs_data *train, *valid; /* valid NULL: no validation */
     command_line options;
     FILE *metrics;
+    char *metrics_path;
     progress progress;
     char *output;
     const char *source;       /* the folder of the checkpoint from which this run resumed; NULL: none */
@@ -98,5 +100,8 @@ typedef struct {
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
+
+/* ending.c: prints where the run is and what can be done with it; on a terminal it also draws the loss. */
+void ending_print(const session *run);
 
 #endif

@@ -207,8 +207,17 @@ START_TEST(finished_fresh_and_alone)
     train(2, "--steps 3");
     ck_assert(says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
     ck_assert(!says("continuing at step"));
-    /* the command can be typed as it is printed */
+    /* the commands can be typed as they are printed; only a terminal gets a curve */
+    ck_assert(says("the run is in out, at step 4; the same command with --steps 8 continues it"));
+    ck_assert(
+        says("`" CS_BIN "/cspeed plot out` draws its curves; `" CS_BIN "/cspeed export out out_exported` writes"));
     ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours"));
+    ck_assert(!says("\n           1 "));
+    expect(0, shell_run(CS_BIN "/cspeed plot out && " CS_BIN "/cspeed export out out_exported && " CS_BIN
+                               "/generate out --prompt TEXT"));
+    expect(0, shell_run("CSPEED_TERMINAL=1 COLUMNS=60 LC_ALL=C %s/train --config config.json --steps 4", CS_BIN));
+    ck_assert(says("    * loss "));
+    ck_assert(says("\n          +-------------------------------------------------\n           1"));
     ck_assert_int_eq(lines_of("out/metrics.jsonl"), 4);
     train(2, "--steps 2 --fresh");
     ck_assert(says("out.1"));
