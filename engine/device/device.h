@@ -34,7 +34,7 @@ void cs_device_close(cs_device *device); /* accepts NULL */
 
 const char *cs_device_kind(const cs_device *device);
 const char *
-cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
+cs_device_describe(const cs_device *device); /* "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
 int cs_device_threads(const cs_device *device);
 /* A matrix whose rows are the columns of a product should be padded with zero rows to a multiple of this number: 128
  * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
