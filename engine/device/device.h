@@ -12,6 +12,7 @@
 #define CS_DEVICE_DEVICE_H
 
 #include "base/status.h"
+#include "device/isa.h"
 
 typedef struct cs_device cs_device;
 
@@ -81,6 +82,13 @@ bool cs_device_has_native(cs_device *device); /* the matrix library has optimize
 double cs_device_native_gain(cs_device *device);
 /* Returns false and changes nothing if the matrix library has no bf16 products for this CPU. */
 bool cs_device_set_native(cs_device *device, bool native);
+
+/* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
+cs_isa cs_device_isa(const cs_device *device);
+/* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,
+ * because oneDNN changes its set only once in a process and only before its first use. Otherwise, and if the CPU lacks
+ * the set, this fails with CS_UNSUPPORTED. */
+cs_status cs_device_lower_isa(cs_device *device, cs_isa isa);
 
 typedef struct {
     uint64_t sequence;

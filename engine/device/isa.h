@@ -7,7 +7,7 @@
 #ifndef CS_DEVICE_ISA_H
 #define CS_DEVICE_ISA_H
 
-#include "device/device.h"
+#include "base/status.h"
 
 /* CS_ISA_NONE: the device is not a CPU, or the CPU has no set for which there are kernels. */
 typedef enum {
@@ -33,12 +33,5 @@ void cs_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" *
  * with CS_UNSUPPORTED if none is available or the wanted one is not, with CS_BAD_CONFIG if there is no such set. The
  * message lists the available ones. */
 cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted);
-
-/* The set that the device's kernels use. */
-cs_isa cs_device_isa(const cs_device *device);
-/* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,
- * because oneDNN changes its set only once in a process and only before its first use; otherwise this fails with
- * CS_UNSUPPORTED. */
-cs_status cs_device_lower_isa(cs_device *device, cs_isa isa);
 
 #endif

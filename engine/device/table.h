@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "device/isa.h"
+#include "device/device.h"
 #include "cspeed/ops.h"
 #include "device/state.h"
 
