@@ -1,5 +1,6 @@
 /* test_isa_train.c - sets of CPU instructions from the command line: ranks with different sets use the lowest one, and
  * a wrong CSPEED_CPU_ISA ends with exit code 78. */
+#include "near.h"
 #include "suite.h"
 #include "shell.h"
 
@@ -113,8 +114,27 @@ START_TEST(the_report_says_the_sets)
 }
 END_TEST
 
+/* An emulated CPU without AVX2: the program must say so before any instruction that the CPU lacks. Sanitizers do not run
+ * in the emulator. */
+START_TEST(an_old_cpu_is_refused)
+{
+    prepare();
+    if (shell_run("command -v qemu-x86_64") != 0 || near_most(1, 0) == 0) {
+        printf("isa_train: skipped, there is no qemu-x86_64 for a CPU without AVX2, or sanitizers are on\n");
+        shell_leave();
+        return;
+    }
+    ck_assert_int_eq(shell_run("qemu-x86_64 -cpu core2duo %s/train --config config.json", CS_BIN), 78);
+    char *printed = shell_read("out.txt", NULL);
+    check_has(printed, "not supported: this CPU lacks one of AVX2, FMA, BMI1 and BMI2");
+    free(printed);
+    shell_leave();
+}
+END_TEST
+
 #if defined(__x86_64__)
-SUITE_MAIN("isa_train", ranks_use_the_lowest_set, a_wrong_set_is_refused, the_report_says_the_sets)
+SUITE_MAIN("isa_train", ranks_use_the_lowest_set, a_wrong_set_is_refused, the_report_says_the_sets,
+           an_old_cpu_is_refused)
 #else
 int main(void)
 {
