@@ -154,8 +154,10 @@ cs_status cs_device_lower_isa(cs_device *device, cs_isa isa)
 {
     char list[CS_ISA_LIST];
     unsigned available = cs_isa_available();
+    if (isa == device->isa)
+        return CS_OK;
     cs_isa_list(available, list);
-    if (!device->table->lower || !(available >> isa & 1))
+    if (!device->table->lower || isa > device->isa || !(available >> isa & 1))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s on this device; this CPU has: %s", cs_isa_name(isa), list);
     CS_TRY(device->table->lower(device, isa));
     device->table = cs_isa_kernels(isa);
