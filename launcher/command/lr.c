@@ -1,21 +1,19 @@
 /* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
 #include "config/resolve.h"
-#include "show/graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
+enum { MOST_STEPS = 1000000000 };
 
 typedef struct {
     const char *file, *plot;
-    const char *sets[MOST_SETS];
-    int set_count;
+    cs_option_list sets;
     int64_t steps, every;
 } request;
 
@@ -39,23 +37,16 @@ static int check(const request *r)
 
 static int read_arguments(request *r, char **at)
 {
-    int code = 0;
-    const char *value;
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE.svg") },
+        { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("lr", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
     r->every = 1;
-    while (*at && code == 0) {
-        if ((value = cl_argument_value(&at, "--steps")))
-            code = cl_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--every")))
-            code = cl_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--plot")))
-            r->plot = value;
-        else if ((value = cl_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
-            r->sets[r->set_count++] = value;
-        else if (value || **at == '-' || r->file)
-            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help", value ? value : *at);
-        else
-            r->file = *at++;
-    }
+    int code = cs_options_read(&form, r, &at);
+    r->file = *at;
     return code ? code : check(r);
 }
 
@@ -92,10 +83,54 @@ static void print_table(const request *r, const cs_schedule_settings *schedule)
     }
 }
 
-static double rate_at(const void *schedule, int64_t step)
+/* ---- the picture ---- */
+
+enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, MOST_POINTS = 1200 };
+
+static double across(int64_t x, int64_t last)
 {
-    return cs_schedule_rate(schedule, step - 1);
+    return LEFT + (WIDTH - LEFT - RIGHT) * (last > 1 ? (double)(x - 1) / (double)(last - 1) : 0);
 }
+
+static double down(double y, double top)
+{
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (top > 0 ? y / top : 0);
+}
+
+static void draw_frame(FILE *file, int64_t last, double top)
+{
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+            "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+            "<text x=\"%d\" y=\"24\">learning rate</text>\n"
+            "<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"black\"/>\n",
+            WIDTH, HEIGHT, LEFT, LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
+    for (int i = 0; i <= 4; i++)
+        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 8,
+                down(top * i / 4, top) + 4, top * i / 4);
+    for (int i = 0; i <= 4; i++) {
+        int64_t step = 1 + (last - 1) * i / 4;
+        fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%lld</text>\n", across(step, last),
+                HEIGHT - BOTTOM + 20, (long long)step);
+    }
+}
+
+/* Draws the rate of steps 1 to `last` as SVG, at no more than MOST_POINTS points, between axes whose ends are
+ * labelled. */
+static void draw(FILE *file, const cs_schedule_settings *schedule, int64_t last)
+{
+    int64_t stride = last / MOST_POINTS + 1;
+    double top = 0;
+    for (int64_t step = 1; step <= last; step += stride)
+        top = fmax(top, cs_schedule_rate(schedule, step - 1));
+    draw_frame(file, last, top);
+    fprintf(file, "<polyline fill=\"none\" stroke=\"#1f5fa8\" stroke-width=\"2\" points=\"");
+    for (int64_t step = 1; step <= last; step += stride)
+        fprintf(file, "%.2f,%.2f ", across(step, last), down(cs_schedule_rate(schedule, step - 1), top));
+    fprintf(file, "\"/>\n</svg>\n");
+}
+
+/* ---- the command ---- */
 
 static int show(const request *r, const cs_schedule_settings *schedule)
 {
@@ -105,7 +140,7 @@ static int show(const request *r, const cs_schedule_settings *schedule)
     FILE *file = fopen(r->plot, "w");
     if (!file)
         return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
-    cl_graph_write(file, "learning rate", rate_at, schedule, r->steps);
+    draw(file, schedule, r->steps);
     return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
 
@@ -119,8 +154,8 @@ static int run(const cl_options *options, char **arguments)
     if (code)
         return code;
     cs_status status = cs_config_open(&config, r.file);
-    for (int i = 0; status == CS_OK && i < r.set_count; i++)
-        status = cs_config_set(config, r.sets[i]);
+    for (int i = 0; status == CS_OK && i < r.sets.count; i++)
+        status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK)
         status = read_schedule(config, r.steps, &schedule);
     code = status == CS_OK ? show(&r, &schedule) : cs_exit_code(status);

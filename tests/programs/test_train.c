@@ -412,7 +412,7 @@ START_TEST(names_stay_names)
 }
 END_TEST
 
-START_TEST(metrics_go_where_they_are_told)
+START_TEST(metrics_are_written_to_the_given_file)
 {
     prepare();
     write_config("bf16", "", 1);
@@ -618,7 +618,7 @@ SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_sta
            another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone,
            a_restart_does_not_start_over_again, another_model_of_the_same_shapes, checkpoints_that_will_not_fit,
            a_restart_does_not_go_back_again, fresh_behind_a_link, back_to_a_tag, a_failure_says_how_to_go_on,
-           names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
+           names_stay_names, metrics_are_written_to_the_given_file, steps_fit_the_time_also_after_a_resume,
            bf16_products_are_the_same_on_all_ranks, progress_fits_the_terminal,
            wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
            config_help_prints_the_table, own_model_trains_sharded)

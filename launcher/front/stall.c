@@ -1,13 +1,14 @@
-/* stall_report.c - the stall report: which rank holds up the others. */
-#include "front/stall_report.h"
+/* stall.c - stall detection for --stall_timeout, and the report of which rank holds up the others. */
+#include "front/stall.h"
 
 #include "front/rank_position.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
 
-int64_t cl_stall_report_age(const cl_front *front, int64_t now)
+int64_t cl_stall_age(const cl_front *front, int64_t now)
 {
     int64_t min = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
@@ -56,7 +57,7 @@ static bool is_more_suspect(const cl_front *front, int a, int b)
     return step_of(one) < step_of(other);
 }
 
-int cl_stall_report_suspect(const cl_front *front)
+int cl_stall_suspect(const cl_front *front)
 {
     int count = front->worker_count, suspect = 0;
     bool differ = false;
@@ -89,12 +90,12 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
     fputc('\n', out);
 }
 
-char *cl_stall_report_text(const cl_front *front, int64_t now)
+char *cl_stall_text(const cl_front *front, int64_t now)
 {
     char *text = NULL;
     size_t length;
-    int suspect = cl_stall_report_suspect(front);
-    int64_t age = cl_stall_report_age(front, now);
+    int suspect = cl_stall_suspect(front);
+    int64_t age = cl_stall_age(front, now);
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
@@ -110,4 +111,41 @@ char *cl_stall_report_text(const cl_front *front, int64_t now)
     }
     fclose(out);
     return text;
+}
+
+/* ---- the time-out ---- */
+
+static void ask_for_stack(cl_front *front, int rank)
+{
+    cl_link_send(&front->nodes[front->workers[rank].node].link, CL_LINK_STACK, (uint32_t)rank, NULL, 0);
+}
+
+static void report_stall(cl_front *front, int64_t now)
+{
+    int suspect = cl_stall_suspect(front);
+    char *text = cl_stall_text(front, now);
+    cl_output_say(&front->output, "%s", text);
+    free(text);
+    for (int rank = 0; rank < front->worker_count; rank++)
+        if (rank == suspect || (suspect < 0 && rank == 0) || front->options->stall_action == CL_STALL_DUMP)
+            ask_for_stack(front, rank);
+}
+
+void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now)
+{
+    int64_t limit = (int64_t)(front->options->stall_timeout * (double)SECOND);
+    int64_t age = limit > 0 && front->phase == CL_RUNNING ? cl_stall_age(front, now) : 0;
+    if (age < limit || age == 0 || age == INT64_MAX) {
+        *timer = (cl_stall_timer){ 0 };
+        return;
+    }
+    if (!timer->said) {
+        report_stall(front, now);
+        timer->said = true;
+        timer->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
+    }
+    if (timer->kill_at && now >= timer->kill_at) {
+        front->stalled = true;
+        cl_front_stop(front, now);
+    }
 }
