@@ -215,6 +215,9 @@ void cs_graphs_end(cs_engine *engine);
 cs_status cs_dry_run(cs_engine *engine);
 /* memory_fit.c: CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than that */
 cs_status cs_memory_fit_check(const cs_engine *engine);
+/* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions of them all. Collective; before any
+ * operation of the device. */
+cs_status cs_cpu_isa_agree(cs_engine *engine);
 /* bf16_products.c: makes all ranks multiply bf16 matrices in the same way. Collective. */
 cs_status cs_bf16_products_agree(cs_engine *engine);
 

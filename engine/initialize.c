@@ -192,6 +192,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
+    CS_TRY(cs_cpu_isa_agree(engine));
     CS_TRY(cs_bf16_products_agree(engine));
     lay_out(engine, cs_device_kind(engine->device));
     CS_TRY(open_lists(engine));

@@ -8,7 +8,6 @@
 #include "base/beat.h"
 #include "base/must.h"
 
-#include <immintrin.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -17,6 +16,16 @@
 #include <unistd.h>
 
 enum { SLEEP_NANOSECONDS = 100 * 1000 * 1000 };
+
+/* Tells the core that this thread spins. */
+static inline void pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 void cs_bell_ring(cs_bell *bell, uint32_t value)
 {
@@ -80,7 +89,7 @@ static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, 
 static void wait_long(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
 {
     for (int i = 0; i < shm->spins; i++) {
-        _mm_pause();
+        pause_core();
         if (shows(bell, value))
             return;
     }

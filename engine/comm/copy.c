@@ -1,9 +1,11 @@
-/* copy.c - memcpy between the memories of ranks, with non-temporal stores for large copies. */
+/* copy.c - memcpy between the memories of ranks, on x86-64 with non-temporal stores for large copies. */
 #include "comm/copy.h"
 
+#include <string.h>
+
+#if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>
-#include <string.h>
 
 enum { STREAM_LEAST = 4 << 20, LINE = 64 };
 
@@ -45,3 +47,14 @@ void cs_copy_far(void *to, const void *from, size_t bytes)
     stream_lines((char *)to + first, (const char *)from + first, lines);
     memcpy((char *)to + end, (const char *)from + end, bytes - end);
 }
+#else
+void cs_copy_near(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void cs_copy_far(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif

@@ -1,8 +1,8 @@
 /* fold.c - the reduction kernels: sum, minimum and maximum over the ranks' vectors in tree order, eight floats at a
  * time.
  *
- * A kernel consists of four macros: a vector type, and how it is loaded, stored and combined. Each kernel is compiled
- * twice, for baseline x86-64 and for AVX2. The last, shorter vector is padded and uses the same instructions. */
+ * A kernel consists of four macros: a vector type, and how it is loaded, stored and combined. On x86-64 each kernel is
+ * compiled twice, for any CPU and for AVX2. The last, shorter vector is padded and uses the same instructions. */
 #include "comm/fold.h"
 
 #include <string.h>
@@ -18,6 +18,14 @@ typedef uint16_t u16 __attribute__((vector_size(16)));
 enum { STACK_DEPTH = 32 }; /* log2 of the maximum number of ranks, plus 1 */
 
 #define INLINE static inline __attribute__((always_inline))
+
+#if defined(__x86_64__)
+#define FOR_AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 __builtin_cpu_supports("avx2")
+#else
+#define FOR_AVX2
+#define HAS_AVX2 false
+#endif
 
 /* Vectors are passed by pointer; by value, the calling convention would depend on the instruction set. */
 INLINE void pick(u32 *value, const i32 *mask, const u32 *yes, const u32 *no)
@@ -151,8 +159,7 @@ INLINE void store_f16(void *to, const f32 *value)
     {                                                                                                                  \
         NAME##_any(out, outs, in, ranks, bytes);                                                                       \
     }                                                                                                                  \
-    __attribute__((target("avx2"))) static void NAME##_avx2(void *const *out, int outs, const void *const *in,         \
-                                                            int ranks, size_t bytes)                                   \
+    FOR_AVX2 static void NAME##_avx2(void *const *out, int outs, const void *const *in, int ranks, size_t bytes)       \
     {                                                                                                                  \
         NAME##_any(out, outs, in, ranks, bytes);                                                                       \
     }
@@ -192,6 +199,6 @@ static const kernel plain[][3] = ROWS(plain), avx2[][3] = ROWS(avx2);
 void cs_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
              cs_dtype dtype, cs_reduce_op op)
 {
-    const kernel(*table)[3] = __builtin_cpu_supports("avx2") ? avx2 : plain;
+    const kernel(*table)[3] = HAS_AVX2 ? avx2 : plain;
     table[dtype][op](outputs, output_count, inputs, ranks, (size_t)count * cs_dtype_bytes(dtype));
 }

@@ -8,20 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_status find(const cs_device_table **table, const char *kind)
+/* Finds the table of a kind of device; for the CPU, the set of instructions too, which has a table of its own. */
+static cs_status find(const cs_device_table **table, cs_isa *isa, const char *kind)
 {
-    static const cs_device_table *const known[] = { &cs_device_cpu, &cs_device_dry };
     const cs_module *module = NULL;
+    *isa = CS_ISA_NONE;
     if (strcmp(kind, "cuda") == 0) {
         CS_TRY(cs_module_open(&module));
         *table = module->device;
         return CS_OK;
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(kind, known[i]->kind) == 0) {
-            *table = known[i];
-            return CS_OK;
-        }
+    if (strcmp(kind, "cpu") == 0) {
+        CS_TRY(cs_isa_choose(isa, cs_isa_available(), getenv("CSPEED_CPU_ISA")));
+        *table = cs_isa_kernels(*isa);
+        return CS_OK;
+    }
+    if (strcmp(kind, "dry") == 0) {
+        *table = &cs_device_dry;
+        return CS_OK;
     }
     return cs_fail(CS_NO_DEVICE, "device \"%s\": unknown; use \"cpu\", \"cuda\" or \"auto\"", kind);
 }
@@ -29,11 +33,13 @@ static cs_status find(const cs_device_table **table, const char *kind)
 static cs_status open_kind(cs_device **device, const cs_device_settings *settings, const char *kind)
 {
     const cs_device_table *table = NULL;
-    CS_TRY(find(&table, kind));
+    cs_isa isa;
+    CS_TRY(find(&table, &isa, kind));
     cs_device *new = calloc(1, sizeof *new);
     if (!new)
         return cs_fail(CS_NO_MEMORY, "no memory for a device");
     new->table = table;
+    new->isa = isa;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
     for (int role = 0; role < CS_STREAM_ROLES; role++)

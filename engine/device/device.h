@@ -12,6 +12,7 @@
 #define CS_DEVICE_DEVICE_H
 
 #include "base/status.h"
+#include "device/isa.h"
 
 typedef struct cs_device cs_device;
 
@@ -34,7 +35,7 @@ void cs_device_close(cs_device *device); /* accepts NULL */
 
 const char *cs_device_kind(const cs_device *device);
 const char *
-cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
+cs_device_describe(const cs_device *device); /* "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
 int cs_device_threads(const cs_device *device);
 /* A matrix whose rows are the columns of a product should be padded with zero rows to a multiple of this number: 128
  * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
@@ -85,6 +86,13 @@ bool cs_device_has_native(cs_device *device); /* the matrix library has optimize
 double cs_device_native_gain(cs_device *device);
 /* Returns false and changes nothing if the matrix library has no bf16 products for this CPU. */
 bool cs_device_set_native(cs_device *device, bool native);
+
+/* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
+cs_isa cs_device_isa(const cs_device *device);
+/* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,
+ * because oneDNN changes its set only once in a process and only before its first use. Otherwise, and if the CPU lacks
+ * the set, this fails with CS_UNSUPPORTED. */
+cs_status cs_device_lower_isa(cs_device *device, cs_isa isa);
 
 typedef struct {
     uint64_t sequence;

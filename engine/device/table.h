@@ -58,6 +58,8 @@ typedef struct {
     bool (*has_native)(cs_device *device);
     double (*native_gain)(cs_device *device);
     bool (*set_native)(cs_device *device, bool native);
+    /* Limits the libraries to the instructions of a lower set, and notes it in device->isa; NULL: not a CPU. */
+    cs_status (*lower)(cs_device *device, cs_isa isa);
 
     void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
     void (*leave)(cs_device *device);
@@ -74,7 +76,9 @@ typedef struct {
 #include "device/ops_list.h"
 } cs_device_table;
 
+/* cs_device_cpu has another name for each set of instructions; CMakeLists.txt defines it. */
 extern const cs_device_table cs_device_cpu, cs_device_dry;
+const cs_device_table *cs_isa_kernels(cs_isa isa); /* isa.c: the table of the CPU for this set */
 
 struct cs_stream {
     cs_device *device;
@@ -93,6 +97,7 @@ struct cs_device {
     cs_stream streams[CS_STREAM_ROLES]; /* by role */
     void *own;                          /* the device's */
     int threads;
+    cs_isa isa;
     char description[160];
     double flops, gradient_flops; /* the second is a part of the first */
     double roofs[CS_F16 + 1];

@@ -79,6 +79,21 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
+/* The sets are those of CSPEED_CPU_ISA. */
+static void add_isa(cl_facts *facts)
+{
+    char list[CS_ISA_LIST];
+    cs_isa isa;
+    const char *wanted = getenv("CSPEED_CPU_ISA");
+    cs_isa_list(cs_isa_available(), list);
+    cl_facts_add(facts, "kernels for", "%s", *list ? list : "no set of instructions of this CPU");
+    if (cs_isa_choose(&isa, cs_isa_available(), wanted) != CS_OK)
+        cl_facts_add(facts, "kernels used", "none: %s", cs_error());
+    else
+        cl_facts_add(facts, "kernels used", "%s, %s", cs_isa_name(isa),
+                     wanted && *wanted ? "which CSPEED_CPU_ISA names" : "the highest set; CSPEED_CPU_ISA lowers it");
+}
+
 /* The measurement is that of cspeed.bf16_products "auto". */
 static void add_products(cl_facts *facts)
 {
@@ -107,6 +122,7 @@ void cl_hardware_cpu(cl_facts *facts)
     bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
     cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not known");
     add_flags(facts);
+    add_isa(facts);
     add_products(facts);
 }
 

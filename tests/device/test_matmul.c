@@ -6,7 +6,7 @@
 
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
-#include "device/device.h"
+#include "device/isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static bool multiplies(cs_dtype dtype, const char *test)
     static const char *reported;
     bool there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
     if (!there && reported != test)
-        printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test, cs_matmul_isa());
+        printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test,
+               cs_isa_name(cs_device_isa(device)));
     reported = test;
     return there;
 }

@@ -33,8 +33,8 @@ if(CSPEED_SANITIZE) # with sanitizers -O3 compiles for minutes, and the code is 
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   list(APPEND emulator_options -O3)
 endif()
-if(CSPEED_NATIVE)
-  list(APPEND emulator_options -march=native)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # fused multiply-adds and conversions of fp16 in hardware
+  list(APPEND emulator_options -mavx2 -mfma -mf16c)
 endif()
 if(NOT CSPEED_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND emulator_options -fsanitize=alignment -fno-sanitize-recover=alignment)

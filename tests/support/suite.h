@@ -8,11 +8,28 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/isa.h"
+
+enum { SUITE_SKIPPED = 77 }; /* the exit code of a program that skips all its tests */
+
+/* Returns true and prints why if CSPEED_CPU_ISA names a set of instructions that this CPU lacks. */
+static inline bool suite_skips(const char *name)
+{
+    cs_isa isa;
+    bool skips = cs_isa_choose(&isa, cs_isa_available(), getenv("CSPEED_CPU_ISA")) == CS_UNSUPPORTED;
+    if (skips)
+        printf("%s: skipped, %s\n", name, cs_error());
+    return skips;
+}
+
 static inline int suite_run_in(bool apart, const char *name, const TTest *const *tests, int count)
 {
+    if (suite_skips(name))
+        return SUITE_SKIPPED;
     Suite *suite = suite_create(name);
     TCase *cases = tcase_create(name);
     for (int i = 0; i < count; i++)

@@ -26,7 +26,7 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
 static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
-             device->threads > 1 ? "s" : "", cs_matmul_isa(),
+             device->threads > 1 ? "s" : "", cs_isa_name(device->isa),
              cs_cpu_native(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
                                    : "bf16 and fp16 are stored, fp32 computed");
 }
@@ -46,6 +46,8 @@ static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
     int ranks = settings->local_ranks > 1 ? settings->local_ranks : 1;
     device->threads = wanted_threads(settings, cores);
     cs_matmul_quiet();
+    if (device->isa < cs_isa_highest(cs_isa_available()))
+        CS_TRY(cs_matmul_limit(device->isa));
     CS_TRY(cs_matmul_open(&cpu->matmul, device));
     if (cores / ranks > 1) /* opened before the team, so that the worker may run on any of the cores */
         CS_TRY(cs_worker_open(&cpu->worker));
@@ -128,6 +130,16 @@ void cs_cpu_drop_workspaces(cs_device *device)
         cpu->memory[use] = NULL;
         cpu->bytes[use] = 0;
     }
+}
+
+/* ---- instructions ---- */
+
+static cs_status cpu_lower(cs_device *device, cs_isa isa)
+{
+    CS_TRY(cs_matmul_limit(isa));
+    device->isa = isa;
+    describe(device);
+    return CS_OK;
 }
 
 /* ---- native bf16 products ---- */
@@ -238,6 +250,7 @@ const cs_device_table cs_device_cpu = {
     .has_native = cs_cpu_has_native,
     .native_gain = cs_cpu_native_gain,
     .set_native = cs_cpu_set_native,
+    .lower = cpu_lower,
     .call = cpu_call,
     .record = cpu_record,
     .wait = cpu_wait,

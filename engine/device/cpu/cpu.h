@@ -49,7 +49,8 @@ typedef struct {
 cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device);
 void cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
 void cs_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
-const char *cs_matmul_isa(void);
+/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN uses higher ones already. */
+cs_status cs_matmul_limit(cs_isa isa);
 /* Whether products of this type use oneDNN's primitives, without fp32 copies. False when it is opened. */
 bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype);
 void cs_matmul_set_native(cs_matmul *matmul, bool native); /* for bf16 */

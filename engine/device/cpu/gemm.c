@@ -23,7 +23,11 @@ typedef struct {
 
 bool cs_gemm_fits(void)
 {
-    return __BIGGEST_ALIGNMENT__ == 4 * LANES;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    return true;
+#else
+    return false;
+#endif
 }
 
 size_t cs_gemm_scratch(void)

@@ -4,7 +4,7 @@
 
 #include "device/cpu/cpu.h"
 
-/* Whether this build has the vector instructions (AVX2) that the product is written for. */
+/* Whether the set of instructions for which this file is compiled is the one (AVX2) that the product is written for. */
 bool cs_gemm_fits(void);
 size_t cs_gemm_scratch(void); /* bytes for each thread */
 /* c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */

@@ -124,18 +124,20 @@ void cs_matmul_quiet(void)
         set.call(1);
 }
 
-static bool has(dnnl_cpu_isa_t isa)
+/* oneDNN takes a limit once in a process, and only before it first asks for the instructions of the CPU. */
+cs_status cs_matmul_limit(cs_isa isa)
 {
-    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
-}
-
-const char *cs_matmul_isa(void)
-{
-    return has(dnnl_cpu_isa_avx512_core_amx)    ? "AMX"
-           : has(dnnl_cpu_isa_avx512_core_bf16) ? "AVX-512 BF16"
-           : has(dnnl_cpu_isa_avx512_core)      ? "AVX-512"
-           : has(dnnl_cpu_isa_avx2)             ? "AVX2"
-                                                : "no AVX2";
+    static const dnnl_cpu_isa_t limits[CS_ISA_COUNT] = { [CS_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                                         [CS_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+                                                         [CS_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                                                         [CS_ISA_AMX] = dnnl_cpu_isa_avx512_core_amx };
+    if (dnnl_set_max_cpu_isa(limits[isa]) == dnnl_success ||
+        ((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)limits[isa]) == 0)
+        return CS_OK;
+    return cs_fail(CS_UNSUPPORTED,
+                   "not supported: oneDNN uses more than %s already, and changes that only once in a process; set "
+                   "CSPEED_CPU_ISA=%s for every rank",
+                   cs_isa_name(isa), cs_isa_name(isa));
 }
 
 cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)

@@ -1,0 +1,165 @@
+/* isa.c - the sets of CPU instructions, and the table of the CPU device for each.
+ *
+ * This file is compiled for any CPU of the architecture. It must run before any kernel does. */
+#include "device/isa.h"
+#include "device/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    const cs_device_table *kernels; /* NULL: a set of another architecture */
+    bool (*is_there)(void);         /* whether the CPU has what this set adds to the one before it */
+} isa_row;
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* The features are those of the compiler's options for this set in CMakeLists.txt. */
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512_bf16(void)
+{
+    return __builtin_cpu_supports("avx512bf16");
+}
+
+/* AMX also needs an operating system that saves the tiles of a thread: bits 17 and 18 of XCR0. */
+static bool has_amx(void)
+{
+    unsigned a, b, c, d, low, high;
+    const unsigned wanted = 1u << 22 | 1u << 24; /* AMX-BF16, AMX-TILE */
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted)
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3;
+}
+
+extern const cs_device_table cs_device_cpu_avx2, cs_device_cpu_avx512;
+static const isa_row rows[CS_ISA_COUNT] = {
+    [CS_ISA_NONE] = { "none", NULL, NULL },
+    [CS_ISA_AVX2] = { "avx2", &cs_device_cpu_avx2, has_avx2 },
+    [CS_ISA_AVX512] = { "avx512", &cs_device_cpu_avx512, has_avx512 },
+    [CS_ISA_AVX512_BF16] = { "avx512_bf16", &cs_device_cpu_avx512, has_avx512_bf16 },
+    [CS_ISA_AMX] = { "amx", &cs_device_cpu_avx512, has_amx },
+    [CS_ISA_ASIMD] = { "asimd", NULL, NULL },
+};
+static const char lowest[] = "AVX2, FMA, BMI1 and BMI2";
+#elif defined(__aarch64__)
+static bool has_asimd(void)
+{
+    return true; /* every 64-bit ARM CPU that runs Linux has it */
+}
+
+extern const cs_device_table cs_device_cpu_asimd;
+static const isa_row rows[CS_ISA_COUNT] = {
+    [CS_ISA_NONE] = { "none", NULL, NULL },     [CS_ISA_AVX2] = { "avx2", NULL, NULL },
+    [CS_ISA_AVX512] = { "avx512", NULL, NULL }, [CS_ISA_AVX512_BF16] = { "avx512_bf16", NULL, NULL },
+    [CS_ISA_AMX] = { "amx", NULL, NULL },       [CS_ISA_ASIMD] = { "asimd", &cs_device_cpu_asimd, has_asimd },
+};
+static const char lowest[] = "ASIMD";
+#else
+#error "cspeed has kernels for x86-64 and aarch64"
+#endif
+
+const char *cs_isa_name(cs_isa isa)
+{
+    return rows[isa].name;
+}
+
+unsigned cs_isa_available(void)
+{
+    unsigned available = 0;
+    for (int i = 0; i < CS_ISA_COUNT; i++) {
+        if (!rows[i].kernels)
+            continue;
+        if (!rows[i].is_there())
+            break;
+        available |= 1u << i;
+    }
+    return available;
+}
+
+cs_isa cs_isa_highest(unsigned available)
+{
+    int highest = CS_ISA_COUNT - 1;
+    while (highest > CS_ISA_NONE && !(available >> highest & 1))
+        highest--;
+    return (cs_isa)highest;
+}
+
+void cs_isa_list(unsigned available, char list[CS_ISA_LIST])
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (int i = 0; i < CS_ISA_COUNT; i++)
+        if (available >> i & 1)
+            used += (size_t)snprintf(list + used, CS_ISA_LIST - used, "%s%s", used ? " " : "", rows[i].name);
+}
+
+static bool is_name(const char *word)
+{
+    for (int i = CS_ISA_NONE + 1; i < CS_ISA_COUNT; i++)
+        if (strcmp(word, rows[i].name) == 0)
+            return true;
+    return false;
+}
+
+cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted)
+{
+    char list[CS_ISA_LIST];
+    cs_isa_list(available, list);
+    *isa = cs_isa_highest(available);
+    if (*isa == CS_ISA_NONE)
+        return cs_fail(CS_UNSUPPORTED,
+                       "not supported: this CPU lacks one of %s, which the kernels of cspeed need; use a newer one "
+                       "(in a virtual machine: one whose CPU is that of the host)",
+                       lowest);
+    if (!wanted || !*wanted)
+        return CS_OK;
+    for (int i = 0; i < CS_ISA_COUNT; i++) {
+        if ((available >> i & 1) && strcmp(wanted, rows[i].name) == 0) {
+            *isa = (cs_isa)i;
+            return CS_OK;
+        }
+    }
+    if (is_name(wanted))
+        return cs_fail(CS_UNSUPPORTED, "not supported: CSPEED_CPU_ISA=%s, because this CPU has only: %s", wanted, list);
+    return cs_fail(CS_BAD_CONFIG, "CSPEED_CPU_ISA=%s: no set of CPU instructions has this name; this CPU has: %s",
+                   wanted, list);
+}
+
+const cs_device_table *cs_isa_kernels(cs_isa isa)
+{
+    return rows[isa].kernels;
+}
+
+cs_isa cs_device_isa(const cs_device *device)
+{
+    return device->isa;
+}
+
+cs_status cs_device_lower_isa(cs_device *device, cs_isa isa)
+{
+    char list[CS_ISA_LIST];
+    unsigned available = cs_isa_available();
+    if (isa == device->isa)
+        return CS_OK;
+    cs_isa_list(available, list);
+    if (!device->table->lower || isa > device->isa || !(available >> isa & 1))
+        return cs_fail(CS_UNSUPPORTED, "not supported: %s on this device; this CPU has: %s", cs_isa_name(isa), list);
+    CS_TRY(device->table->lower(device, isa));
+    device->table = cs_isa_kernels(isa);
+    return CS_OK;
+}

@@ -1,0 +1,37 @@
+/* isa.h - the sets of CPU instructions: which ones this CPU has, and which one its kernels use.
+ *
+ * The kernels of the CPU device are compiled once for each set that changes their code (CMakeLists.txt); the other sets
+ * differ in what oneDNN uses. The set is chosen when the device is opened: it is the highest one that the CPU has, or
+ * the one that the environment variable CSPEED_CPU_ISA names. Sets of one architecture are ordered: a CPU that has one
+ * has the lower ones too. */
+#ifndef CS_DEVICE_ISA_H
+#define CS_DEVICE_ISA_H
+
+#include "base/status.h"
+
+/* CS_ISA_NONE: the device is not a CPU, or the CPU has no set for which there are kernels. */
+typedef enum {
+    CS_ISA_NONE,
+    CS_ISA_AVX2,
+    CS_ISA_AVX512,
+    CS_ISA_AVX512_BF16,
+    CS_ISA_AMX,
+    CS_ISA_ASIMD, /* aarch64 */
+    CS_ISA_COUNT
+} cs_isa;
+
+const char *cs_isa_name(cs_isa isa); /* as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx", "asimd" */
+
+/* The sets that this CPU and its operating system have: bit i is set if they have set i. */
+unsigned cs_isa_available(void);
+cs_isa cs_isa_highest(unsigned available);
+
+enum { CS_ISA_LIST = 64 };
+void cs_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" */
+
+/* Chooses among the available sets: the highest one if `wanted` is NULL or empty, otherwise the one of that name. Fails
+ * with CS_UNSUPPORTED if none is available or the wanted one is not, with CS_BAD_CONFIG if there is no such set. The
+ * message lists the available ones. */
+cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted);
+
+#endif
