@@ -79,7 +79,7 @@ void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
  * cs_rng_philox(cs_rng_mix(keys[b], place), e / 8), the low half for even e and the high half for odd e. The element is
  * kept if these bits are at least rate * 65536, rounded. */
 typedef struct {
-    float rate;           /* the probability that an element becomes 0; 0: no dropout */
+    float rate;           /* the probability that an element becomes 0, below 1; 0: no dropout */
     uint64_t place;       /* which dropout of the model: cs_residual_place */
     const uint64_t *keys; /* (B): cs_pass_keys */
     int64_t batch;        /* B; a tensor is divided into B equal ranges, one for each sample */
