@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "checkpoint/background.h"
 #include "config/config.h"
+#include "device/products.h"
 #include "models/models.h"
 #include "monitor/monitor.h"
 #include "unit/pass.h"
@@ -78,6 +79,10 @@ struct cs_engine {
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
     cs_memory memory;
+    struct {
+        cs_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
+        unsigned common;      /* the methods that every rank offers: bit 1 << cs_method */
+    } products;
 
     /* one micro-batch */
     cs_phase phase;      /* the phase that is due */
@@ -209,8 +214,12 @@ void cs_graphs_end(cs_engine *engine);
 cs_status cs_dry_run(cs_engine *engine);
 /* memory_fit.c: CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than that */
 cs_status cs_memory_fit_check(const cs_engine *engine);
-/* bf16_products.c: makes all ranks multiply bf16 matrices in the same way. Collective. */
-cs_status cs_bf16_products_agree(cs_engine *engine);
+/* products.c: makes all ranks multiply matrices by the same methods; needs cs_dry_run's list. Collective. */
+cs_status cs_products_agree(cs_engine *engine);
+/* The methods as text, for a checkpoint's provenance; NULL: the device has no choice. The caller owns it. */
+json_t *cs_products_record(const cs_engine *engine);
+/* Goes on with the methods that the provenance records, or says why they are others. */
+void cs_products_resume(cs_engine *engine, json_t *provenance);
 
 /* ---- input/ ---- */
 /* upload.c: copies a micro-batch to a device with its own memory, and an output back */

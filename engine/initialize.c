@@ -122,6 +122,7 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
     CS_TRY(cs_memory_fit_check(engine));
+    CS_TRY(cs_products_agree(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
@@ -180,7 +181,6 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
-    CS_TRY(cs_bf16_products_agree(engine));
     cs_model_lay_out(engine->model, cs_device_row_multiple(cs_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));

@@ -401,7 +401,7 @@ static void show(const bench *one)
     double flops = cs_device_flops(device) - before, time = best_of(one->run);
     if (one->bytes == 0)
         printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
-               flops / time * 1e-9, 100 * flops / time / cs_device_roof(device, dtype));
+               flops / time * 1e-9, 100 * flops / time / cs_device_raise_roof(device, dtype, flops / time));
     else
         printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
                100 * one->bytes / time / copy_rate);

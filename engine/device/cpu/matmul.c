@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,6 @@ enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
 
 struct cs_matmul {
     cs_device *device;
-    bool native_bf16;
     dnnl_engine_t engine;
     dnnl_stream_t *streams; /* one for each thread */
     int count;              /* number of entries */
@@ -138,6 +138,12 @@ const char *cs_matmul_isa(void)
                                                 : "no AVX2";
 }
 
+void cs_matmul_version(char text[32])
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, 32, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}
+
 cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
 {
     cs_matmul *new = *matmul = calloc(1, sizeof *new);
@@ -174,16 +180,6 @@ void cs_matmul_close(cs_matmul *matmul)
         dnnl_engine_destroy(matmul->engine);
     free(matmul->streams);
     free(matmul);
-}
-
-bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype)
-{
-    return dtype == CS_BF16 && matmul->native_bf16;
-}
-
-void cs_matmul_set_native(cs_matmul *matmul, bool native)
-{
-    matmul->native_bf16 = native;
 }
 
 /* ---- fp32 ---- */
