@@ -46,16 +46,17 @@ static void say(const cs_product_list *list, const cs_product_choice *choice, co
 
 /* ---- the choice of rank 0 ---- */
 
-/* What a measurement depends on, as one line. */
+/* What a measurement depends on, as one line. How often each class is used is left out, so that runs that differ in
+ * recomputation or evaluation alone use the same choice. */
 static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const cs_product_list *list, unsigned methods)
 {
     int used = snprintf(key, CS_PRODUCTS_KEY, "cspeed %s, %s, methods %x:", CS_VERSION, cs_device_products_on(device),
                         methods);
     for (int i = 0; i < list->count && used < CS_PRODUCTS_KEY; i++) {
         const cs_product_use *use = &list->use[i];
-        used += snprintf(key + used, (size_t)(CS_PRODUCTS_KEY - used), " %d%d%d%d%d%d %lldx%lldx%lld %.3g",
+        used += snprintf(key + used, (size_t)(CS_PRODUCTS_KEY - used), " %d%d%d%d%d%d %lldx%lldx%lld",
                          use->of.transpose_a, use->of.transpose_b, use->dtype, use->to, use->add, use->bias,
-                         (long long)use->tokens, (long long)use->of.rows, (long long)use->of.columns, use->flops);
+                         (long long)use->tokens, (long long)use->of.rows, (long long)use->of.columns);
     }
 }
 

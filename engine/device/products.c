@@ -81,13 +81,6 @@ static void set(cs_product_choice *choice, const cs_product_class *of, cs_method
     choice->count += at == choice->count;
 }
 
-void cs_products_keep(cs_product_choice *choice, const cs_product_choice *kept)
-{
-    choice->others = kept->others;
-    for (int i = 0; i < kept->count; i++)
-        set(choice, &kept->entry[i].of, kept->entry[i].method);
-}
-
 unsigned cs_products_methods(const cs_product_choice *choice)
 {
     unsigned methods = 1u << choice->others;

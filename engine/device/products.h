@@ -65,8 +65,6 @@ void cs_products_print(char text[CS_PRODUCTS_TEXT], const cs_product_choice *cho
 /* Returns false, with *choice undefined, unless the text is one that cs_products_print writes. */
 bool cs_products_read(cs_product_choice *choice, const char *text);
 cs_method cs_products_method(const cs_product_choice *choice, const cs_product_class *of);
-/* The entries of `kept` replace or extend those of *choice. */
-void cs_products_keep(cs_product_choice *choice, const cs_product_choice *kept);
 unsigned cs_products_methods(const cs_product_choice *choice); /* the methods it uses: bit 1 << method */
 
 /* A measurement of speeds by cs_device_try_products. The caller sets the first three fields. */

@@ -150,6 +150,11 @@ cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
     if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
         return cs_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
     new->device = device;
+    if (dnnl_version()->major != DNNL_VERSION_MAJOR)
+        return cs_fail(CS_NO_DEVICE,
+                       "this program was built for oneDNN %d and has loaded oneDNN %d.%d: set "
+                       "LD_LIBRARY_PATH, or build it again",
+                       DNNL_VERSION_MAJOR, dnnl_version()->major, dnnl_version()->minor);
     if (dnnl_engine_create(&new->engine, dnnl_cpu, 0) != dnnl_success)
         return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
     for (int thread = 0; thread < device->threads; thread++)

@@ -16,11 +16,13 @@ enum {
     MOST_N = 256,
     MOST_K = 384,
     SQUARE = 384,
-    TINY = 64,
+
     MOST_ROUNDS = 8,
     WRAP = 2048,
     FILLING = 0x3c
 };
+
+static const double close_to = 1.1, far_behind = 0.6; /* ratios of speeds */
 
 typedef struct {
     cs_device *device;
@@ -110,17 +112,23 @@ static double flops_of(const cs_panel *panel)
     return 2.0 * (double)panel->m * (double)panel->n * (double)panel->k;
 }
 
-/* Measures one class until `end`, with at least two rounds after that which warms up. A method that is far behind after
- * one round has lost. */
+static bool unsure(double fixed, double best)
+{
+    return fixed < best / close_to && fixed > far_behind * best;
+}
+
+/* Measures one class until `end`, with at least two rounds after that which warms up; with more if another method seems
+ * somewhat faster than FIXED's, because other work on the machine may have made it seem so. A method that is far behind
+ * after two rounds has lost. */
 static void measure_class(measurement *all, int index, double end)
 {
     cs_product_trial *trial = all->trial;
     const cs_product_use *use = &trial->list->use[index];
     cs_panel panel = part_of(all->device, use);
-    double *speed = trial->speed[index], best = 0;
-    for (int round = 0; round < 3 || (round < MOST_ROUNDS && cpu_seconds() < end); round++)
+    double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
+    for (int round = 0; round < 3 || (round < MOST_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
         for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
-            if (!(trial->methods & 1u << method) || (round > 1 && speed[method] < 0.7 * best))
+            if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
                 continue;
             double rate = flops_of(&panel) / multiply(all, use, panel, (cs_method)method);
             speed[method] = round > 0 ? fmax(speed[method], rate) : 0;
@@ -130,23 +138,24 @@ static void measure_class(measurement *all, int index, double end)
 }
 
 /* Multiplies square matrices `rounds` times; returns the best FLOP/s. */
-static double square(const measurement *all, int64_t side, cs_method method, int rounds)
+static double square(const measurement *all, cs_method method, int rounds)
 {
     cs_dtype dtype = all->trial->list->use[0].dtype;
     cs_product_use use = { .dtype = dtype, .to = dtype };
-    cs_panel panel = { false, false, side, side, side, side, side, side, 0 };
+    cs_panel panel = { false, false, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, 0 };
     double best = 0;
     for (int round = 0; round < rounds; round++)
         best = fmax(best, flops_of(&panel) / multiply(all, &use, panel, method));
     return best;
 }
 
-/* The library compiles its kernels at the first product, which every run has to wait for. */
+/* The library compiles its kernels at the first product, which every run has to wait for, and the first milliseconds of
+ * wide arithmetic are slow. */
 static void warm_up(const measurement *all)
 {
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         if (all->trial->methods & 1u << method)
-            square(all, TINY, (cs_method)method, 1);
+            square(all, (cs_method)method, 2);
 }
 
 static void measure_roof(const measurement *all)
@@ -156,7 +165,7 @@ static void measure_roof(const measurement *all)
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         if (speed[method] > speed[fastest])
             fastest = (cs_method)method;
-    all->trial->roof = fmax(all->trial->roof, square(all, SQUARE, fastest, 3));
+    all->trial->roof = fmax(all->trial->roof, square(all, fastest, 3));
 }
 
 static cs_tensor memory_of(cs_device *device, int64_t elements)
@@ -193,8 +202,20 @@ static void prepare(measurement *all)
     all->c = memory_of(all->device, c);
 }
 
+static bool like_is_measured(const cs_product_trial *trial, const cs_product_class *of)
+{
+    for (int i = 0; i < trial->list->count; i++) {
+        const cs_product_class *other = &trial->list->use[i].of;
+        if (trial->speed[i][trial->fixed[i]] > 0 && other->transpose_a == of->transpose_a &&
+            other->transpose_b == of->transpose_b)
+            return true;
+    }
+    return false;
+}
+
 /* Runs in a separate thread, so that the device's other threads take no part. At least half of the time is for the
- * classes. Each gets its share of what is left; a class for which less is left than the previous one took is not measured. */
+ * classes, and each gets its share of what is left. When less is left than the previous class took, only classes follow
+ * whose transposes have not been measured yet. */
 static void *measure(void *argument)
 {
     measurement *all = argument;
@@ -209,8 +230,8 @@ static void *measure(void *argument)
     for (int i = 0; i < trial->list->count; i++) {
         int index = all->order[i];
         double now = cpu_seconds();
-        if (now + took > limit)
-            break;
+        if (now + took > limit && like_is_measured(trial, &trial->list->use[index].of))
+            continue;
         measure_class(all, index, now + (limit - now) * trial->list->use[index].flops / work);
         work -= trial->list->use[index].flops;
         took = cpu_seconds() - now;
