@@ -3,7 +3,7 @@
  * Without it a difference could stay unnoticed for a long time: at stage 0 the ranks' replicas would drift apart
  * without any message. The resolved values of the configuration are compared key by key, so comments, order and
  * spelling in the file do not matter. Ranks first exchange digests, and the values only if the digests differ. */
-#include "agreement.h"
+#include "engine.h"
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/must.h"

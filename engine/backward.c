@@ -16,7 +16,7 @@ static void open_later(cs_shard *shard)
     cs_gradient_open(shard, CS_LATER_MICRO_BATCH);
 }
 
-static void open_gradients(cs_engine *engine, int i)
+void cs_backward_open(cs_engine *engine, int i)
 {
     cs_walk_each(engine, i, micro_of(engine) == CS_FIRST_MICRO_BATCH ? open_first : open_later);
     cs_unit_refresh_loans(engine->model->units[i]);
@@ -48,7 +48,7 @@ void cs_backward_units(cs_engine *engine)
     cs_graphs_backward(engine);
     for (int i = last; i >= 0; i--) {
         cs_unit *unit = cs_walk_enter(engine, i, CS_UP);
-        open_gradients(engine, i);
+        cs_backward_open(engine, i);
         if (i < last && engine->settings->recompute == CS_RECOMPUTE_UNIT)
             recompute(engine, i);
         cs_tensor dx = { 0 };

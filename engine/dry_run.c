@@ -46,8 +46,27 @@ static void walk(cs_engine *engine)
     if (!engine->config->reads)
         train(engine, inputs, targets);
     evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
-    if (model->units[model->count - 1]->kind->predict)
-        evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
+}
+
+/* Returns the bytes of a pass that predicts a whole batch; 0: the model has no prediction. */
+static size_t walk_prediction(cs_engine *engine)
+{
+    const cs_model *model = engine->model;
+    int64_t batch = engine->settings->micro_batch;
+    cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
+    if (!model->units[model->count - 1]->kind->predict)
+        return 0;
+    evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
+    return cs_pass_peak(engine->pass);
+}
+
+static cs_status open_pass(cs_engine *engine)
+{
+    cs_precision types = engine->zero.precision;
+    cs_pass_shape shape = { engine->device, types.values, types.products, NULL, 0, engine->chunk_bytes };
+    cs_pass_close(engine->pass);
+    engine->pass = NULL;
+    return cs_pass_open(&engine->pass, &shape);
 }
 
 static void list_products(cs_engine *engine)
@@ -65,8 +84,7 @@ static cs_status measure(cs_engine *engine)
     CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm = NULL;
-    cs_precision types = engine->zero.precision;
-    CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, types.values, types.products, NULL, 0 }));
+    CS_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->count; i++)
         CS_TRY(
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
@@ -74,8 +92,11 @@ static cs_status measure(cs_engine *engine)
     list_products(engine);
     walk_curriculum(engine);
     size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
-    size_t peak = cs_pass_peak(engine->pass);
-    engine->memory.activations = cs_judge_bytes() + cs_ranges_bytes(engine->model) + (peak > scratch ? peak : scratch);
+    size_t peak = cs_pass_peak(engine->pass) > scratch ? cs_pass_peak(engine->pass) : scratch;
+    engine->memory.activations = cs_step_judge_bytes() + cs_ranges_bytes(engine->model) + peak;
+    CS_TRY(open_pass(engine));
+    size_t prediction = walk_prediction(engine);
+    engine->memory.prediction = prediction > peak ? prediction : 0;
     return CS_OK;
 }
 
@@ -104,8 +125,8 @@ cs_status cs_dry_run(cs_engine *engine)
     engine->memory.rows_held = plan.rows_held;
     engine->memory.rows_zero = plan.rows_zero;
     engine->memory.value_rows = cs_pool_bytes(engine->values);
-    engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
-    engine->memory.copy = cs_saving_copy(engine);
+    engine->memory.gradient_rows = cs_pool_bytes(engine->grads) + cs_plan_wire(&engine->zero, engine->model);
+    engine->memory.copy = cs_async_save_copy(engine);
     bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
     engine->memory.pinned = gpu ? cs_transfer_bytes() : 0;
     return status;

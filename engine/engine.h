@@ -31,7 +31,7 @@ typedef struct {
     char *in_progress; /* "TAG in DIR" of the save in progress; NULL: its step was not finite */
     char *good;        /* "TAG in DIR" of the last checkpoint that was saved completely or loaded; NULL: none */
     bool resumes;      /* the save in progress goes to resume_dir */
-} cs_saving;
+} cs_async_save;
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
@@ -53,9 +53,10 @@ typedef struct {
 typedef struct {
     cs_step_sums sums;
     cs_verdict verdict;
-} cs_judge_record;
+} cs_step_judge_record;
 typedef struct {
-    cs_judge_record *device, *host; /* in device memory, and a copy that the host reads; the same pointer on a CPU */
+    cs_step_judge_record *device; /* in device memory */
+    cs_step_judge_record *host;   /* a copy that the host reads; the same pointer on a CPU */
     cs_step_terms terms;
     cs_event copied; /* done when *host equals *device */
     bool pending;    /* no one has read the verdict yet */
@@ -78,7 +79,10 @@ struct cs_engine {
     cs_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
+    cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
+    void *predictor_block; /* its memory; NULL if it is `pass` */
     cs_memory memory;
+    size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
     struct {
         cs_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
         unsigned common;      /* the methods that every rank offers: bit 1 << cs_method */
@@ -115,7 +119,7 @@ struct cs_engine {
     cs_metrics metrics;
     int64_t windows; /* of the training data, once it is open */
     uint64_t mark;   /* cs_windows_mark of the training data */
-    cs_saving saving;
+    cs_async_save saving;
     cs_finite finite;
     cs_ancestry ancestry;
     cs_transfer *transfer; /* NULL: not used yet, or the device reads host memory */
@@ -158,11 +162,11 @@ typedef struct {
     cs_pass_mode mode;
     cs_tensor inputs, targets;
     bool predict;         /* compute the last unit's prediction instead of its loss */
-    int64_t start;        /* position of the first row */
     cs_tensor starts;     /* cs_batch.starts, or absent */
-    cs_cache *cache;      /* keys and values of the earlier positions; NULL: none */
     cs_tensor hits;       /* (rows, 1), or absent */
     const uint64_t *keys; /* set by cs_upload_batch */
+    /* the text that each sample continues; the prediction is then that of each sample's last row. NULL: none */
+    const cs_sequence *sequences;
 } cs_forward_input;
 /* Runs the forward of all units; returns the last unit's output, which the caller lets go (cs_pass_let_go). In training
  * the last unit stays gathered for backward. */
@@ -171,6 +175,8 @@ void cs_forward_drop_prediction(cs_engine *engine); /* ends the life of the last
 
 /* ---- backward.c ---- */
 void cs_backward_units(cs_engine *engine);
+/* Gives unit i and its lenders memory to add their gradients to, unless they have it. */
+void cs_backward_open(cs_engine *engine, int i);
 
 /* ---- step.c ---- */
 /* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints
@@ -179,16 +185,16 @@ void cs_backward_units(cs_engine *engine);
 bool cs_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t cs_judge_bytes(void); /* bytes of device memory for cs_judge_open */
-void cs_judge_open(cs_engine *engine, void *memory);
-void cs_judge_close(cs_engine *engine);
-void cs_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
-void cs_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
-void cs_judge_add(cs_engine *engine, cs_tensor losses);
-void cs_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
-void cs_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
-const cs_gate *cs_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
-const cs_verdict *cs_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
+size_t cs_step_judge_bytes(void); /* bytes of device memory for cs_step_judge_open */
+void cs_step_judge_open(cs_engine *engine, void *memory);
+void cs_step_judge_close(cs_engine *engine);
+void cs_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
+void cs_step_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
+void cs_step_judge_add(cs_engine *engine, cs_tensor losses);
+void cs_step_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
+void cs_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
+const cs_gate *cs_step_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
+const cs_verdict *cs_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
 void cs_finite_count(cs_engine *engine, const cs_verdict *verdict); /* of step metrics.step */
@@ -221,6 +227,16 @@ json_t *cs_products_record(const cs_engine *engine);
 /* Goes on with the methods that the provenance records, or says why they are others. */
 void cs_products_resume(cs_engine *engine, json_t *provenance);
 
+/* ---- agreement.c: comparison of all ranks before training starts ---- */
+/* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that
+ * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
+cs_status cs_agreement_check(cs_engine *engine);
+
+/* The two steps of cs_agreement_check, for tests. _facts returns the facts to compare, {"KEY.PATH": value}, which the
+ * caller owns; _compare compares those of all ranks. */
+json_t *cs_agreement_facts(cs_engine *engine);
+cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts);
+
 /* ---- input/ ---- */
 /* upload.c: copies a micro-batch to a device with its own memory, and an output back */
 cs_status cs_upload_open(cs_engine *engine);
@@ -241,19 +257,19 @@ int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: numbe
 
 /* ---- persistence/ ---- */
 /* async_save.c: saves checkpoints, in the foreground or in the background */
-cs_status cs_saving_open(cs_engine *engine);
-void cs_saving_close(cs_engine *engine);
+cs_status cs_async_save_open(cs_engine *engine);
+void cs_async_save_close(cs_engine *engine);
 /* begun: the time at which training stopped for this save. */
-cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
+cs_status cs_async_save_start(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
 /* Waits for the save in progress; returns its status, or an earlier failure that no verb has returned. Collective. */
-cs_status cs_saving_finish(cs_engine *engine);
-size_t cs_saving_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
-void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
-void cs_saving_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
-int64_t cs_saving_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
-/* Continues the save in progress once all ranks' parts are written. `ready`: cs_saving_ready summed over ranks.
+cs_status cs_async_save_finish(cs_engine *engine);
+size_t cs_async_save_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
+void cs_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
+void cs_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
+int64_t cs_async_save_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
+/* Continues the save in progress once all ranks' parts are written. `ready`: cs_async_save_ready summed over ranks.
  * Collective. */
-void cs_saving_continue(cs_engine *engine, int64_t ready);
+void cs_async_save_continue(cs_engine *engine, int64_t ready);
 
 /* ancestry.c: which checkpoints the state descends from. Call _offer before a save, _saved and _loaded after. */
 void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only);
@@ -264,8 +280,8 @@ void cs_ancestry_close(cs_engine *engine);
 cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader);
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
-/* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host memory. They
- * copy the state as it is after all operations that both streams have been given so far. */
+/* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host
+ * memory. They copy the state as it is after all operations that both streams have been given so far. */
 cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy);
 void cs_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
 size_t cs_transfer_bytes(void);                /* pinned memory, allocated at the first cs_transfer_begin */
@@ -273,7 +289,7 @@ void cs_transfer_close(cs_transfer *transfer); /* accepts NULL */
 
 /* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
 cs_status cs_pretrained_load(cs_engine *engine);
-/* The error for a folder without config.json: what the folder is, and how to use it. */
+/* Fails with the message for a folder without config.json, which says what the folder is and how to use it. */
 cs_status cs_pretrained_refuse(const char *folder);
 
 /* ---- reporting/ ---- */

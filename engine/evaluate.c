@@ -22,7 +22,7 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     int64_t rows = 0;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
-        cs_op_fill(stream, hits, -1); /* stays where the last unit does not count hits */
+        cs_op_fill(stream, hits, -1); /* remains if the last unit does not count hits */
     cs_tensor loss = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
@@ -99,6 +99,35 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     return CS_OK;
 }
 
+/* Sets engine->predictor. A loss needs only chunks of the last unit's output, and a prediction all of it: where that is
+ * larger than the memory of a step, predictions have memory of their own. */
+static cs_status open_predictor(cs_engine *engine)
+{
+    const cs_settings *settings = engine->settings;
+    size_t bytes = engine->memory.prediction;
+    if (engine->predictor)
+        return CS_OK;
+    if (bytes == 0) {
+        engine->predictor = engine->pass;
+        return CS_OK;
+    }
+    engine->predictor_block = cs_device_alloc(engine->device, bytes);
+    cs_pass_shape shape = {
+        engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
+        bytes,          engine->chunk_bytes
+    };
+    return cs_pass_open(&engine->predictor, &shape);
+}
+
+static cs_tensor predict(cs_engine *engine, const cs_forward_input *input)
+{
+    cs_pass *pass = engine->pass;
+    engine->pass = engine->predictor;
+    cs_tensor output = cs_forward_units(engine, input);
+    engine->pass = pass;
+    return output;
+}
+
 /* The output stays valid until the next call of a verb. */
 cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forward_input *input, cs_tensor *output)
 {
@@ -109,11 +138,13 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forwa
     if (!last->kind->predict)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);
-    if (input->inputs.shape[0] > engine->settings->micro_batch || input->inputs.shape[1] > longest)
+    bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
+    if (!fits && !input->sequences)
         return cs_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
-    engine->prediction = cs_forward_units(engine, input);
+    CS_TRY(open_predictor(engine));
+    engine->prediction = predict(engine, input);
     *output = engine->prediction;
     return cs_upload_fetch_output(engine, output);
 }

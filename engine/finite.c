@@ -141,7 +141,7 @@ static void report(cs_engine *engine)
 /* Ends every rank with exit code 1, after which the launcher does not restart. Completes a save in progress first. */
 static void end_run(cs_engine *engine, const char *why)
 {
-    if (cs_saving_finish(engine) != CS_OK)
+    if (cs_async_save_finish(engine) != CS_OK)
         cs_log(CS_LOG_WARNING, "%s", cs_error());
     cs_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
             engine->saving.good ? "its last good checkpoint is " : "it has saved no good checkpoint",

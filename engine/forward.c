@@ -7,9 +7,9 @@ void cs_forward_drop_prediction(cs_engine *engine)
 {
     if (!engine->prediction.data)
         return;
-    cs_pass_let_go(engine->pass, engine->prediction);
+    cs_pass_let_go(engine->predictor, engine->prediction);
     engine->prediction = (cs_tensor){ 0 };
-    cs_pass_end(engine->pass);
+    cs_pass_end(engine->predictor);
 }
 
 static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_input *input)
@@ -21,34 +21,44 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_i
         .length = tokens ? cs_columns(input->inputs) : 1,
         .targets = input->targets,
         .keys = input->keys,
-        .start = input->start,
         .starts = input->starts,
-        .cache = input->cache,
+        .sequences = input->sequences,
         .hits = input->hits,
     };
 }
 
-/* Makes the gradient of the loss before the last unit's forward runs, so that a unit may compute its gradients within
- * forward. All rows have the same weight here; cs_step divides by the number of rows that have a target. The loss scale
- * of this step is known since the previous step was judged. */
+/* Makes the gradient of the loss before the last unit's forward runs, so that this unit may compute its gradients
+ * within forward, for which cs_backward_open prepares their memory. All rows have the same weight here; cs_step
+ * divides by the number of rows that have a target. The loss scale of this step is known since the previous step was
+ * judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
-    cs_judge_seed(engine, dloss);
+    cs_step_judge_seed(engine, dloss);
     cs_pass_hold(engine->pass, dloss);
     cs_pass_weigh(engine->pass, dloss);
 }
 
+/* Only the last row of a text that is continued predicts something new. A batch of texts has one row for each. */
+static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool continues)
+{
+    if (continues && cs_pass_batch(engine->pass) == 1)
+        x = cs_matrix_rows(x, cs_rows(x) - 1, 1);
+    return unit->kind->predict(unit, engine->pass, x);
+}
+
 /* The last unit returns one loss for each row, or its prediction; every other unit returns rows x width. */
-static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
+static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forward_input *input)
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
     int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
-    if (last && predict)
-        return unit->kind->predict(unit, engine->pass, x);
-    if (last && cs_pass_training(engine->pass))
+    if (last && input->predict)
+        return predict(engine, unit, x, input->sequences);
+    if (last && cs_pass_training(engine->pass)) {
         weigh(engine, rows);
+        cs_backward_open(engine, i);
+    }
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
                        : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
     unit->kind->forward(unit, engine->pass, x, y);
@@ -69,7 +79,7 @@ cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *given)
     for (int i = 0; i <= last; i++) {
         cs_walk_enter(engine, i, CS_DOWN);
         int mark = cs_pass_mark(engine->pass);
-        cs_tensor y = run_unit(engine, i, x, input.predict);
+        cs_tensor y = run_unit(engine, i, x, &input);
         cs_pass_hold(engine->pass, y);
         if (recompute && i < last) {
             cs_pass_rewind(engine->pass, mark);
@@ -104,15 +114,14 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
-        cs_fatal(CS_BAD_CONFIG,
+        cs_fatal(CS_MISUSE,
                  "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: starts are for tokens, one for each");
+        cs_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs",
-                 (long long)samples);
+        cs_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
 }
 
 /* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */
@@ -128,19 +137,19 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
 {
     cs_phase_begin(engine, CS_FORWARD);
     if (engine->config->reads)
-        cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                                 "configuration of its own and cspeed.load");
+        cs_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+                            "configuration of its own and cspeed.load");
     cs_forward_drop_prediction(engine);
     check_batch(engine, whole);
     cs_batch batch = cs_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
-        cs_judge_begin(engine);
+        cs_step_judge_begin(engine);
     derive_dropout_keys(engine, whole);
     engine->loss_rows = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_TRAINING,
                                                                       .inputs = batch.inputs,
                                                                       .targets = batch.targets,
                                                                       .starts = batch.starts });
-    cs_judge_add(engine, engine->loss_rows);
+    cs_step_judge_add(engine, engine->loss_rows);
     engine->loss_rows_counted += count_targets(engine, batch.targets);
     cs_phase_end(engine, CS_FORWARD);
 }

@@ -1,9 +1,10 @@
 /* graphs.c - forward and backward of a micro-batch as two CUDA graphs, if cspeed.cuda_graphs is set.
  *
- * The launches of forward depend only on the shape of the batch: before it all rows of the pools are free, the pass is
- * empty, and data that changes between batches (tokens, dropout keys) is in device memory at an address that depends on
- * the shape. The launches of backward depend on that forward and on whether it is the first of the step, which
- * overwrites the sums; the loss scale is in device memory too. Evaluation does not use graphs. */
+ * The launches of forward depend only on the shape of the batch and on whether it is the first of the step, whose
+ * gradients overwrite the sums (those of the last unit already in forward): before it all rows of the pools are
+ * free, the pass is empty, and data that changes between batches (tokens, dropout keys) is in device memory at an
+ * address that depends on the shape. The launches of backward depend on that forward alone; the loss scale is in
+ * device memory too. Evaluation does not use graphs. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -37,7 +38,7 @@ void cs_graphs_forward(cs_engine *engine, const cs_forward_input *input)
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
     if (!engine->graphs || input->mode != CS_PASS_TRAINING)
         return;
-    engine->graph_key = cs_rng_mix(shape, input->starts.data != NULL);
+    engine->graph_key = cs_rng_mix(cs_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
     if (!cs_profile_is_due(engine))
         cs_device_graph_begin(engine->device, engine->graph_key);
 }
@@ -45,7 +46,7 @@ void cs_graphs_forward(cs_engine *engine, const cs_forward_input *input)
 void cs_graphs_backward(cs_engine *engine)
 {
     if (engine->graphs)
-        cs_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1 + (engine->micro == 0)));
+        cs_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
 }
 
 void cs_graphs_end(cs_engine *engine)

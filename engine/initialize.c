@@ -1,5 +1,4 @@
 /* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
-#include "agreement.h"
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
@@ -125,11 +124,17 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(cs_products_agree(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
+    size_t wire = cs_plan_wire(&engine->zero, engine->model);
+    engine->zero.wire = wire ? cs_comm_alloc(engine->comm, wire) : NULL;
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    cs_judge_open(engine, engine->block);
-    size_t table = cs_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);
-    cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
-                            (char *)engine->block + rest, engine->memory.activations - rest };
+    cs_step_judge_open(engine, engine->block);
+    size_t table = cs_step_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);
+    cs_pass_shape shape = { engine->device,
+                            settings->precision.values,
+                            settings->precision.products,
+                            (char *)engine->block + rest,
+                            engine->memory.activations - rest,
+                            engine->chunk_bytes };
     CS_TRY(cs_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
@@ -158,6 +163,13 @@ static void say_precision(const cs_settings *settings)
                cs_precision_name(row.gives));
 }
 
+/* Decides the shapes that depend on the kind of device. */
+static void lay_out(cs_engine *engine, const char *kind)
+{
+    cs_model_lay_out(engine->model, cs_device_row_multiple(kind));
+    engine->chunk_bytes = cs_device_chunk_bytes(kind);
+}
+
 static cs_status open_lists(cs_engine *engine)
 {
     size_t units = (size_t)engine->model->count;
@@ -181,12 +193,12 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
-    cs_model_lay_out(engine->model, cs_device_row_multiple(cs_device_kind(engine->device)));
+    lay_out(engine, cs_device_kind(engine->device));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
-    CS_TRY(cs_saving_open(engine));
+    CS_TRY(cs_async_save_open(engine));
     CS_TRY(cs_report_open(engine));
     cs_graphs_open(engine);
     engine->started = cs_clock_seconds();
@@ -220,14 +232,18 @@ void cs_destroy(cs_engine *engine)
         cs_walk_settle(engine); /* a program may close the engine in the middle of a step */
     cs_step_settle(engine);
     cs_finite_close(engine);
-    cs_saving_close(engine);
+    cs_async_save_close(engine);
     cs_report_close(engine);
     cs_curriculum_close(engine);
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         cs_shard_close(engine->shards[i]);
     cs_update_close(engine->update);
+    if (engine->predictor != engine->pass)
+        cs_pass_close(engine->predictor);
     cs_pass_close(engine->pass);
-    cs_judge_close(engine);
+    cs_step_judge_close(engine);
+    if (engine->predictor_block)
+        cs_device_free(engine->device, engine->predictor_block);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_upload_close(engine->upload);
@@ -253,7 +269,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     cs_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
-    cs_model_lay_out(engine->model, cs_device_row_multiple(kinds[engine->settings->device]));
+    lay_out(engine, kinds[engine->settings->device]);
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
@@ -265,7 +281,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         rank->masters = plan.masters;
         rank->slots = plan.slots;
         rank->padding = plan.padding;
-        rank->copy = cs_saving_copy(engine);
+        rank->copy = cs_async_save_copy(engine);
     }
     return CS_OK;
 }

@@ -19,7 +19,7 @@ static const struct {
 void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb)
 {
     if (engine->phase != due)
-        cs_fatal(CS_UNSUPPORTED, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
+        cs_fatal(CS_MISUSE, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
                  phases[engine->phase].verb);
 }
 
@@ -44,7 +44,7 @@ void cs_phase_begin(cs_engine *engine, cs_phase phase)
     cs_device_enter(engine->device, phases[phase].range);
 }
 
-/* The time since the phase began; the phase begins again now. */
+/* Returns the seconds since the phase began, and restarts the phase's clock. */
 static double lap(cs_engine *engine)
 {
     double now = cs_phase_clock(engine), seconds = now - engine->phase_started;

@@ -137,9 +137,8 @@ static int reap(child *children, int ranks, int *running)
 
 static cs_status blame(const child *guilty, int rank)
 {
-    static const cs_status known[] = {
-        CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE, CS_NO_PEER, CS_DISAGREE
-    };
+    static const cs_status known[] = { CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE,
+                                       CS_NO_PEER,    CS_DISAGREE, CS_MISUSE };
     if (WIFSIGNALED(guilty->status))
         return cs_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
                        strsignal(WTERMSIG(guilty->status)));

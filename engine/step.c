@@ -18,14 +18,14 @@ static double next_rate(const cs_engine *engine)
         return cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
     double rate = engine->rate(engine->scheduled, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
-        cs_fatal(CS_BAD_CONFIG, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more",
-                 rate, (long long)engine->scheduled);
+        cs_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
+                 (long long)engine->scheduled);
     return rate;
 }
 
 static cs_update_terms next_update(cs_engine *engine)
 {
-    cs_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_judge_gate(engine) };
+    cs_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_step_judge_gate(engine) };
     terms.cycles = !engine->rate && cs_schedule_momentum(&engine->settings->schedule, engine->scheduled,
                                                          &terms.betas[0], &terms.betas[1]);
     return terms;
@@ -33,7 +33,7 @@ static cs_update_terms next_update(cs_engine *engine)
 
 static void update(cs_engine *engine, const cs_update_terms *terms)
 {
-    cs_saving_hold(engine);
+    cs_async_save_hold(engine);
     double begun = cs_clock_seconds();
     cs_update_begin(engine->update, terms);
     double moving = cs_clock_seconds() - begun;
@@ -79,7 +79,7 @@ static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 bool cs_step_settle(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    const cs_verdict *verdict = cs_judge_read(engine);
+    const cs_verdict *verdict = cs_step_judge_read(engine);
     if (!verdict)
         return false;
     bool moved = verdict->gate.open;
@@ -100,7 +100,7 @@ static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
     engine->parts_saved = 0;
-    cs_saving_continue(engine, ready);
+    cs_async_save_continue(engine, ready);
 }
 
 /* ---- the step ---- */
@@ -119,7 +119,7 @@ static void judge_and_update(cs_engine *engine)
 {
     double started = cs_clock_seconds();
     cs_update_terms terms = next_update(engine);
-    cs_judge_step(engine);
+    cs_step_judge_step(engine);
     engine->seconds.gradients += cs_phase_clock(engine) - started;
     cs_metrics *metrics = &engine->metrics;
     metrics->learning_rate = terms.rate;
@@ -143,7 +143,7 @@ bool cs_step(cs_engine *engine)
         finish_gradients(engine);
         cs_step_settle(engine);
         cs_finite_report(engine);
-        continue_saving(engine); /* before cs_judge_step counts the ranks that have written their part */
+        continue_saving(engine); /* before cs_step_judge_step counts the ranks that have written their part */
         judge_and_update(engine);
         continue_saving(engine);
     }

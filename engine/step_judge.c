@@ -9,9 +9,9 @@
 #include "base/must.h"
 #include "base/range.h"
 
-size_t cs_judge_bytes(void)
+size_t cs_step_judge_bytes(void)
 {
-    return (size_t)cs_round_up(sizeof(cs_judge_record), 64);
+    return (size_t)cs_round_up(sizeof(cs_step_judge_record), 64);
 }
 
 static cs_stream *compute(const cs_engine *engine)
@@ -19,23 +19,23 @@ static cs_stream *compute(const cs_engine *engine)
     return cs_device_stream(engine->device, CS_COMPUTE);
 }
 
-void cs_judge_open(cs_engine *engine, void *memory)
+void cs_step_judge_open(cs_engine *engine, void *memory)
 {
     cs_step_judge *judge = &engine->judge;
     judge->device = memory;
     judge->host = memory;
     if (cs_device_has_own_memory(engine->device))
-        judge->host = cs_device_alloc_pinned(engine->device, sizeof(cs_judge_record));
-    cs_judge_place(engine);
+        judge->host = cs_device_alloc_pinned(engine->device, sizeof(cs_step_judge_record));
+    cs_step_judge_place(engine);
 }
 
-void cs_judge_close(cs_engine *engine)
+void cs_step_judge_close(cs_engine *engine)
 {
     if (engine->judge.host != engine->judge.device)
         cs_device_free(engine->device, engine->judge.host);
 }
 
-void cs_judge_place(cs_engine *engine)
+void cs_step_judge_place(cs_engine *engine)
 {
     cs_step_judge *judge = &engine->judge;
     judge->host->verdict.scaler = engine->scaler;
@@ -45,13 +45,13 @@ void cs_judge_place(cs_engine *engine)
 
 /* ---- in a step: nothing here waits for the device ---- */
 
-void cs_judge_begin(cs_engine *engine)
+void cs_step_judge_begin(cs_engine *engine)
 {
     cs_op_fill(compute(engine), cs_vector(engine->judge.device, CS_F32, sizeof(cs_step_sums) / sizeof(float)), 0);
     engine->loss_rows_counted = 0;
 }
 
-void cs_judge_add(cs_engine *engine, cs_tensor losses)
+void cs_step_judge_add(cs_engine *engine, cs_tensor losses)
 {
     cs_state_sum(compute(engine), &engine->judge.device->sums.loss, losses.data, cs_count(losses));
 }
@@ -63,17 +63,17 @@ static double step_rows(const cs_engine *engine, cs_tensor losses)
     return (double)cs_rows(losses) * (double)engine->settings->accumulation;
 }
 
-/* During the dry run there is no record. */
-void cs_judge_seed(cs_engine *engine, cs_tensor dy)
+/* The record does not exist during the dry run. */
+void cs_step_judge_seed(cs_engine *engine, cs_tensor dy)
 {
-    cs_judge_record *device = engine->judge.device;
+    cs_step_judge_record *device = engine->judge.device;
     cs_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
 static void add_up_and_judge(void *argument)
 {
     cs_engine *engine = argument;
-    cs_judge_record *device = engine->judge.device;
+    cs_step_judge_record *device = engine->judge.device;
     cs_comm_all_reduce(engine->comm, &device->sums, sizeof device->sums / sizeof(int64_t), CS_I64, CS_SUM);
     cs_state_judge(cs_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
@@ -92,17 +92,18 @@ static cs_step_terms terms_of(const cs_engine *engine)
     };
 }
 
-/* `host` may be written: the previous step's copy from it came before its verdict, which was read. */
-void cs_judge_step(cs_engine *engine)
+/* The last step's copy from `host` to the device is complete, because the host has read that step's verdict, which was
+ * copied later. So `host` may be overwritten. */
+void cs_step_judge_step(cs_engine *engine)
 {
     cs_step_judge *judge = &engine->judge;
-    cs_judge_record *device = judge->device, *host = judge->host;
+    cs_step_judge_record *device = judge->device, *host = judge->host;
     cs_stream *comm = cs_device_stream(engine->device, CS_COMM);
     CS_ASSERT(!judge->pending);
     _Static_assert(sizeof device->sums % sizeof(int64_t) == 0, "sums are integers");
     judge->terms = terms_of(engine);
     host->sums.rows = engine->loss_rows_counted;
-    host->sums.saved = cs_saving_ready(engine);
+    host->sums.saved = cs_async_save_ready(engine);
     cs_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 2 * sizeof(int64_t));
     for (int i = 0; i < engine->model->count; i++)
         cs_gradient_squares(engine->shards[i], &device->sums.squares, 1 / engine->scaler.scale);
@@ -114,14 +115,14 @@ void cs_judge_step(cs_engine *engine)
     judge->pending = true;
 }
 
-const cs_gate *cs_judge_gate(const cs_engine *engine)
+const cs_gate *cs_step_judge_gate(const cs_engine *engine)
 {
     return &engine->judge.device->verdict.gate;
 }
 
 /* ---- reading ---- */
 
-const cs_verdict *cs_judge_read(cs_engine *engine)
+const cs_verdict *cs_step_judge_read(cs_engine *engine)
 {
     cs_step_judge *judge = &engine->judge;
     if (!judge->pending)

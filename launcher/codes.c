@@ -20,7 +20,7 @@ static const struct {
     { 65, 1, "a file's content is wrong" },
     { 66, 1, "a named file is missing" },
     { 69, 1, "what it needs is not available" },
-    { 70, 0, "an internal error" },
+    { 70, 1, "the program is wrong: it called cspeed in a way that is not allowed" },
     { 71, 0, "the system refused something" },
     { 73, 0, "a file could not be created" },
     { 74, 0, "input or output failed" },

@@ -11,10 +11,18 @@ typedef struct {
     const char *usage;   /* "cspeed config FILE [--world_size N] [--json]"                          */
     const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
     const char *example; /* one complete command line */
-    /* `arguments` are those after the command's name, NULL-terminated; launch flags before the name are in
-     * `options`. Returns an exit code (codes.h); if it is not 0, the message is in cs_error(). */
+    /* `arguments` are those after the command's name, NULL-terminated, which it may reorder; launch flags
+     * before the name are in `options`. Returns an exit code (codes.h); if it is not 0, cs_error() has the message. */
     int (*run)(const cl_options *options, char **arguments);
 } cl_command;
+
+/* For the table of a command whose settings are of the type `request`: its help is `text`, not the table. */
+#define CL_COMMAND_OPTION(kind, names, member, value) CS_OPTION(kind, names, request, member, value, NULL)
+
+/* The beginning of a command's cs_options_form: `command` is its name, a literal; it takes `min` to `max` positional
+ * arguments, and `needs` is the message if there are fewer. */
+#define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
+    .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
 /* Prints usage, text and example. main.c calls it for a command's --help, before `run`. */
 void cl_command_help(const cl_command *command);

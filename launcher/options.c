@@ -3,11 +3,8 @@
 
 #include "base/status.h"
 #include "codes.h"
-#include "flags.h"
-#include "spellings.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,122 +15,65 @@ enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* one for each row of the table; "": default */
 static const char *values[MOST_FLAGS];         /* as given by the user */
 
-/* Records the origin of a flag and of the flags that it sets. */
-static void note_origin(const cl_flag *flag, const char *origin)
+/* The flags of torchrun, which reads PET_NAME. */
+static const char torchrun[] =
+    "nnodes nproc_per_node standalone master_addr master_port rdzv_id node_rank max_restarts "
+    "shutdown_timeout log_dir rdzv_endpoint rdzv_conf numa_binding redirects tee rdzv_backend role "
+    "signals_to_handle no_python monitor_interval start_method module run_path local_ranks_filter "
+    "duplicate_stdout_filters duplicate_stderr_filters event_log_handler logs_specs virtual_local_rank "
+    "local_addr";
+
+/* Flags without a variable; those that may be repeated have none either. */
+static const char bare[] = "dry_run help version";
+
+static bool is_listed(const char *list, const char *name)
 {
-    char name[CL_FLAGS_NAME];
-    bool twin;
-    snprintf(origins[flag - cl_flags_table], ORIGIN_BYTES, "%s", origin);
-    for (const char *place = flag->sets ? flag->sets : ""; cl_flags_name(&place, name, &twin);)
-        snprintf(origins[cl_flags_find(name) - cl_flags_table], ORIGIN_BYTES, "%s", origin);
+    return cs_options_find(&(cs_option){ .names = list }, 1, name) != NULL;
+}
+
+static const cs_option *find(const char *name)
+{
+    return cs_options_find(cl_flags, cl_flags_count, name);
+}
+
+/* Records the origin and value of a flag, and the origin of the flags that it sets. */
+static int note_given(void *options, const cs_option *flag, const char *origin, const char *value)
+{
+    char name[CS_OPTION_BYTES];
+    (void)options;
+    snprintf(origins[flag - cl_flags], ORIGIN_BYTES, "%s", origin);
+    values[flag - cl_flags] = value;
+    for (const char *place = flag->sets ? flag->sets : ""; cs_options_name(&place, name);)
+        snprintf(origins[find(name) - cl_flags], ORIGIN_BYTES, "%s", origin);
+    return 0;
 }
 
 const char *cl_options_origin(const char *name)
 {
-    const cl_flag *flag = cl_flags_find(name);
-    const char *origin = flag ? origins[flag - cl_flags_table] : "";
+    const cs_option *flag = find(name);
+    const char *origin = flag ? origins[flag - cl_flags] : "";
     return *origin ? origin : "default";
 }
 
 void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument)
 {
-    char name[CL_FLAGS_NAME], flag[CL_FLAGS_NAME + 2];
-    bool twin;
+    char name[CS_OPTION_BYTES], flag[CS_OPTION_BYTES + 2];
     for (int i = 0; i < cl_flags_count; i++) {
-        const char *place = cl_flags_table[i].names;
-        if (!*origins[i] || !cl_flags_name(&place, name, &twin))
+        const char *place = cl_flags[i].names;
+        if (!*origins[i] || !cs_options_name(&place, name))
             continue;
         snprintf(flag, sizeof flag, "--%s", name);
         each(flag, values[i], origins[i], argument);
     }
 }
 
-static int refuse_unknown(const char *word, const char *wanted)
+void cl_options_each(void (*each)(const char *name, const cs_option *flag, void *argument), void *argument)
 {
-    static char names[2 * MOST_FLAGS][CL_FLAGS_NAME];
-    const char *list[2 * MOST_FLAGS + 1];
-    int count = 0;
-    bool twin;
+    char name[CS_OPTION_BYTES];
     for (int i = 0; i < cl_flags_count; i++)
-        for (const char *place = cl_flags_table[i].names; cl_flags_name(&place, names[count], &twin);)
-            if (names[count][1]) {
-                list[count] = names[count];
-                count++;
-            }
-    list[count] = NULL;
-    const char *nearest = cs_nearest(wanted, list);
-    if (!nearest)
-        return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; `cspeed help flags` lists them all", word);
-    return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; the nearest is --%s", word, nearest);
-}
-
-/* ---- storing one value ---- */
-
-static int refuse(const cl_flag *flag, const char *word, const char *value)
-{
-    if (value && (*value == '\0' || cl_flags_choice(flag->value, value) >= 0))
-        return 0;
-    return cl_codes_fail(CL_CODE_USAGE, "not supported: %s%s%s, because %s", word, value ? " " : "", value ? value : "",
-                         flag->text);
-}
-
-static int add_to_list(cl_repeated *field, const char *word, const char *value)
-{
-    if (field->count == CL_OPTION_REPEATS)
-        return cl_codes_fail(CL_CODE_USAGE, "%s may be given at most %d times; use a file instead", word,
-                             CL_OPTION_REPEATS);
-    field->list[field->count++] = value;
-    return 0;
-}
-
-/* Stores the value of a flag whose field is a pointer to the text. */
-static int store_word(const cl_flag *flag, const char *word, const char *value, const char **field)
-{
-    int code = flag->kind == CL_FLAG_CHECKED ? flag->check(word, value) : 0;
-    if (code)
-        return code;
-    if (flag->kind == CL_FLAG_TEXT && !*value)
-        return cl_codes_fail(CL_CODE_USAGE, "%s has an empty value", word);
-    if (flag->kind == CL_FLAG_MAYBE && !*value)
-        value = NULL;
-    if (flag->kind != CL_FLAG_CHECKED || strcmp(value, "-1") != 0)
-        *field = value || flag->kind == CL_FLAG_MAYBE ? value : "";
-    return 0;
-}
-
-/* Stores a value in its field. `value` is NULL for a switch. */
-static int store(cl_options *options, const cl_flag *flag, const char *word, const char *value)
-{
-    void *field = (char *)options + flag->offset;
-    switch (flag->kind) {
-    case CL_FLAG_SWITCH:
-        return *(bool *)field = true, 0;
-    case CL_FLAG_COUNT:
-        return strcmp(value, "-1") == 0 ? 0 : cl_spellings_whole(word, value, 0, 1000000, field);
-    case CL_FLAG_PORT:
-        return cl_spellings_whole(word, value, 0, 65535, field);
-    case CL_FLAG_SECONDS:
-        return cl_spellings_seconds(word, value, field);
-    case CL_FLAG_CHOICE:
-        if ((*(int *)field = cl_flags_choice(flag->value, value)) < 0)
-            return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", word, flag->value, value);
-        return 0;
-    case CL_FLAG_SIGNAL:
-        if ((*(int *)field = cl_codes_signal_number(value)) == 0)
-            return cl_codes_fail(CL_CODE_USAGE, "%s takes a signal such as TERM, INT or 15, not \"%s\"", word, value);
-        return 0;
-    case CL_FLAG_LIST:
-        return add_to_list(field, word, value);
-    case CL_FLAG_CALL:
-        return flag->call(options, word, value);
-    case CL_FLAG_INERT:
-        return 0;
-    case CL_FLAG_REFUSED:
-        return refuse(flag, word, value);
-    default:
-        return store_word(flag, word, value, field);
-    }
+        for (const char *place = cl_flags[i].names; cs_options_name(&place, name);)
+            each(name, &cl_flags[i], argument);
 }
 
 /* ---- the environment ---- */
@@ -141,12 +81,12 @@ static int store(cl_options *options, const cl_flag *flag, const char *word, con
 /* Returns 1 for yes, 0 for no, -1 for anything else. */
 static int parse_bool(const char *value)
 {
-    if (cl_flags_choice("1|true|yes|on", value) >= 0)
+    if (cs_options_choice("1|true|yes|on", value) >= 0)
         return 1;
-    return cl_flags_choice("0|false|no|off", value) >= 0 ? 0 : -1;
+    return cs_options_choice("0|false|no|off", value) >= 0 ? 0 : -1;
 }
 
-static int store_twin(cl_options *options, const cl_flag *flag, const char *variable, const char *value)
+static int store_variable(cl_options *options, const cs_option *flag, const char *variable, const char *value)
 {
     if (!flag->value) {
         int yes = parse_bool(value);
@@ -156,9 +96,8 @@ static int store_twin(cl_options *options, const cl_flag *flag, const char *vari
             return 0;
         value = NULL;
     }
-    note_origin(flag, variable);
-    values[flag - cl_flags_table] = value;
-    return store(options, flag, variable, value);
+    note_given(options, flag, variable, value);
+    return cs_options_store(flag, options, variable, value);
 }
 
 /* Returns the variable PREFIX + NAME if it is set and not empty. A rank's job id does not apply to a job that the
@@ -174,77 +113,28 @@ static const char *look_up(const char *prefix, const char *name, char variable[O
     return value && *value ? value : NULL;
 }
 
-static int read_twin(cl_options *options, const cl_flag *flag, const char *prefix, bool torchrun)
+static int read_variable(cl_options *options, const cs_option *flag, const char *prefix)
 {
-    char name[CL_FLAGS_NAME], variable[ORIGIN_BYTES];
-    bool twin;
-    for (const char *place = flag->bare ? "" : flag->names; cl_flags_name(&place, name, &twin);) {
-        const char *value = name[1] && (twin || !torchrun) ? look_up(prefix, name, variable) : NULL;
+    char name[CS_OPTION_BYTES], variable[ORIGIN_BYTES];
+    for (const char *place = flag->names; cs_options_name(&place, name);) {
+        bool known = strcmp(prefix, "PET_") == 0 ? is_listed(torchrun, name) : !is_listed(bare, name);
+        const char *value = name[1] && known ? look_up(prefix, name, variable) : NULL;
         if (value)
-            return store_twin(options, flag, variable, value);
+            return store_variable(options, flag, variable, value);
     }
     return 0;
 }
 
-static int read_environment(cl_options *options, const char *prefix, bool torchrun)
+static int read_environment(cl_options *options, const char *prefix)
 {
     int code = 0;
     for (int i = 0; code == 0 && i < cl_flags_count; i++)
-        code = read_twin(options, &cl_flags_table[i], prefix, torchrun);
+        if (cl_flags[i].kind != CS_OPTION_LIST)
+            code = read_variable(options, &cl_flags[i], prefix);
     return code;
 }
 
 /* ---- the command line ---- */
-
-/* Applies one flag. `*rest` points to the next argument and is advanced if that is taken as the value. */
-static int read_flag(cl_options *options, const cl_flag *flag, const char *word, const char *value, char ***rest)
-{
-    if (!flag->value && value)
-        return cl_codes_fail(CL_CODE_USAGE, "%s takes no value, but got \"%s\"", word, value);
-    if (cl_flags_takes_value(flag) && !value) {
-        if (!**rest)
-            return cl_codes_fail(CL_CODE_USAGE, "%s needs a value", word);
-        value = *(*rest)++;
-    }
-    note_origin(flag, word);
-    values[flag - cl_flags_table] = value;
-    return store(options, flag, word, value);
-}
-
-/* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into word "-q", name "q" and no
- * value. */
-static const char *split(const char *text, char word[CL_FLAGS_NAME], char name[CL_FLAGS_NAME])
-{
-    int dashes = text[1] == '-' ? 2 : 1;
-    const char *equals = dashes == 2 ? strchr(text, '=') : NULL;
-    int length = equals ? (int)(equals - text) : (int)strlen(text);
-    snprintf(word, CL_FLAGS_NAME, "%.*s", length, text);
-    snprintf(name, CL_FLAGS_NAME, "%s", strlen(word) > (size_t)dashes ? word + dashes : "");
-    for (char *c = name; *c; c++)
-        if (*c == '-' && dashes == 2)
-            *c = '_';
-    return equals ? equals + 1 : NULL;
-}
-
-static int read_line(cl_options *options, char **argv)
-{
-    char **rest = argv + 1;
-    while (*rest && (*rest)[0] == '-' && (*rest)[1]) {
-        const char *text = *rest++;
-        if (strcmp(text, "--") == 0)
-            break;
-        char word[CL_FLAGS_NAME], name[CL_FLAGS_NAME];
-        const char *value = split(text, word, name);
-        const cl_flag *flag = cl_flags_find(name);
-        if (!flag || (text[1] != '-') != (name[1] == '\0'))
-            return refuse_unknown(word, name);
-        int code = read_flag(options, flag, word, value, &rest);
-        if (code)
-            return code;
-    }
-    options->program = rest;
-    return 0;
-}
 
 /* Checks combinations of flags. */
 static int check_combinations(cl_options *options)
@@ -276,6 +166,14 @@ static int check_combinations(cl_options *options)
 
 int cl_options_read(cl_options *options, char **argv)
 {
+    const cs_options_form form = {
+        .what = "launch flag",
+        .hint = "`cspeed help flags` lists them all",
+        .options = cl_flags,
+        .count = cl_flags_count,
+        .stops = true,
+        .given = note_given,
+    };
     memset(origins, 0, sizeof origins);
     *options = (cl_options){
         .argv = argv,
@@ -292,10 +190,11 @@ int cl_options_read(cl_options *options, char **argv)
         .forward = "USR1,USR2",
         .color = "auto",
     };
-    int code = read_environment(options, "PET_", true); /* a later source overrides */
+    int code = read_environment(options, "PET_"); /* a later source overrides */
     if (code == 0)
-        code = read_environment(options, "CSPEED_", false);
+        code = read_environment(options, "CSPEED_");
+    options->program = argv + 1;
     if (code == 0)
-        code = read_line(options, argv);
+        code = cs_options_read(&form, options, &options->program);
     return code ? code : check_combinations(options);
 }

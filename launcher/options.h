@@ -1,29 +1,21 @@
 /* options.h - The launch flags: arguments before the command or program on the command line.
  *
- * One table in flags.c contains every flag: its names (also those of DeepSpeed and torchrun), its type, its help, or
- * why it is refused. `--foo_bar` equals `--foo-bar`, and `--x v` equals `--x=v`; there are no abbreviations, so a
- * flag added later never changes the meaning of an existing script. Reading stops at the first word that is not a
- * flag, or after `--`; the rest belongs to the program and is passed on unchanged.
+ * One table in flags.c, which cspeed/options.h reads, contains every flag: its names (also those of DeepSpeed and
+ * torchrun), its type, its help, or why it is refused. There are no abbreviations, so a flag added later never changes
+ * the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the rest
+ * belongs to the program and is passed on unchanged.
  *
  * A flag that is absent is looked up in the environment as CSPEED_<NAME>, then as PET_<NAME> if torchrun has it. */
 #ifndef CL_OPTIONS_H
 #define CL_OPTIONS_H
 
-#include <stdbool.h>
+#include "cspeed/options.h"
 
 typedef enum { CL_BIND_AUTO, CL_BIND_NONE, CL_BIND_CORE, CL_BIND_NUMA, CL_BIND_SOCKET, CL_BIND_L3 } cl_bind;
 typedef enum { CL_BY_AUTO, CL_BY_LOCAL, CL_BY_SSH, CL_BY_OPENMPI, CL_BY_MPICH, CL_BY_SLURM } cl_launch_by;
 typedef enum { CL_HOST_KEY_ACCEPT_NEW, CL_HOST_KEY_STRICT, CL_HOST_KEY_OFF } cl_host_key;
 typedef enum { CL_STALL_WARN, CL_STALL_DUMP, CL_STALL_KILL } cl_stall_action;
 typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_preflight;
-
-enum { CL_OPTION_REPEATS = 64 };
-
-/* The values of a flag that may be given several times, in order. */
-typedef struct {
-    const char *list[CL_OPTION_REPEATS];
-    int count;
-} cl_repeated;
 
 /* All pointers point into argv or the environment. NULL and 0 mean "not given" unless a comment says otherwise. */
 typedef struct {
@@ -52,10 +44,10 @@ typedef struct {
     int host_key;  /* a cl_host_key  */
     int preflight; /* a cl_preflight */
     const char *workdir, *venv_script;
-    cl_repeated stage;
+    cs_option_list stage;
 
     /* environment */
-    cl_repeated env, env_files;
+    cs_option_list env, env_files;
     bool no_env_defaults, env_expand;
 
     /* binding */
@@ -91,10 +83,12 @@ typedef struct {
     char **program; /* the command or program and its arguments, in argv; the first may be NULL */
 } cl_options;
 
+/* In the order of the help. `sets` of a row names the flags that it sets too, separated by spaces. */
+extern const cs_option cl_flags[];
+extern const int cl_flags_count;
+
 /* Sets `options` from argv and the environment. Returns 0, or CL_CODE_USAGE with a message in cs_error(). */
 int cl_options_read(cl_options *options, char **argv);
-
-void cl_options_help(void); /* prints every flag, grouped, to stdout */
 
 /* Returns the source of a flag's value: "--name", "CSPEED_NAME", "PET_NAME" or "default". */
 const char *cl_options_origin(const char *name);
@@ -103,9 +97,7 @@ const char *cl_options_origin(const char *name);
 void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument);
 
-/* Calls each(name, takes_value, value, text, argument) for every flag, with its help; for completion and the man
- * page. */
-void cl_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
-                     void *argument);
+/* Calls each(name, flag, argument) for every name of every flag; for completion and the man page. */
+void cl_options_each(void (*each)(const char *name, const cs_option *flag, void *argument), void *argument);
 
 #endif

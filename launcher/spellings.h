@@ -5,33 +5,37 @@
 
 #include "options.h"
 
-/* Each function returns 0, or CL_CODE_USAGE with a message that begins with `flag`. */
-int cl_spellings_nodes(const char *flag, const char *value);   /* N, MIN:MAX, -1          */
-int cl_spellings_ranks(const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
-int cl_spellings_node(const char *flag, const char *value);    /* N, auto, -1             */
-int cl_spellings_signals(const char *flag, const char *value); /* USR1,USR2; none         */
-int cl_spellings_codes(const char *flag, const char *value);   /* any; 1,75,137           */
-int cl_spellings_size(const char *flag, const char *value);    /* 100M                    */
-int cl_spellings_console(const char *flag, const char *value); /* a mode, or ranks */
-int cl_spellings_color(const char *flag, const char *value);
-int cl_spellings_job(const char *flag, const char *value);   /* characters allowed in a job id */
-int cl_spellings_range(const char *flag, const char *value); /* 0,2-4: ascending */
+/* Each function stores the checked value in `field` and returns 0, or CL_CODE_USAGE with a message that begins with
+ * `flag`. -1, where it is accepted, is DeepSpeed's default: the field stays as it is. The fields are const char *. */
+int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N, MIN:MAX, -1          */
+int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
+int cl_spellings_node(void *field, const char *flag, const char *value);    /* N, auto, -1             */
+int cl_spellings_signals(void *field, const char *flag, const char *value); /* USR1,USR2; none         */
+int cl_spellings_codes(void *field, const char *flag, const char *value);   /* any; 1,75,137           */
+int cl_spellings_size(void *field, const char *flag, const char *value);    /* 100M                    */
+int cl_spellings_console(void *field, const char *flag, const char *value); /* a mode, or ranks */
+int cl_spellings_color(void *field, const char *flag, const char *value);
+int cl_spellings_job(void *field, const char *flag, const char *value);   /* characters allowed in a job id */
+int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4: ascending */
+int cl_spellings_maybe(void *field, const char *flag, const char *value); /* "" is NULL, as in DeepSpeed and torchrun */
 
-/* The following functions check a value and set the fields of `options` that it stands for: the flags --launcher,
+/* The same for other fields. */
+int cl_spellings_count(void *field, const char *flag, const char *value);   /* int: 0 or more, -1 */
+int cl_spellings_port(void *field, const char *flag, const char *value);    /* int */
+int cl_spellings_signal(void *field, const char *flag, const char *value);  /* int */
+int cl_spellings_seconds(void *field, const char *flag, const char *value); /* double: 90, 15m, 2h, 1d */
+
+/* The following functions check a value and set the fields of the cl_options that it stands for: the flags --launcher,
  * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint and
  * --rdzv_conf. */
-int cl_spellings_launcher(cl_options *options, const char *flag, const char *value);
-int cl_spellings_bind(cl_options *options, const char *flag, const char *value);
-int cl_spellings_numa(cl_options *options, const char *flag, const char *value);
-int cl_spellings_format(cl_options *options, const char *flag, const char *value);
-int cl_spellings_level(cl_options *options, const char *flag, const char *value);
-int cl_spellings_rank_log(cl_options *options, const char *flag, const char *value);
-int cl_spellings_redirects(cl_options *options, const char *flag, const char *value);
-int cl_spellings_endpoint(cl_options *options, const char *flag, const char *value);
-int cl_spellings_conf(cl_options *options, const char *flag, const char *value);
-
-/* Parse a whole number in [from, to], and a time such as 90, 15m, 2h or 1d in seconds; options.c uses them too. */
-int cl_spellings_whole(const char *flag, const char *value, long from, long to, int *field);
-int cl_spellings_seconds(const char *flag, const char *value, double *field);
+int cl_spellings_launcher(void *options, const char *flag, const char *value);
+int cl_spellings_bind(void *options, const char *flag, const char *value);
+int cl_spellings_numa(void *options, const char *flag, const char *value);
+int cl_spellings_format(void *options, const char *flag, const char *value);
+int cl_spellings_level(void *options, const char *flag, const char *value);
+int cl_spellings_rank_log(void *options, const char *flag, const char *value);
+int cl_spellings_redirects(void *options, const char *flag, const char *value);
+int cl_spellings_endpoint(void *options, const char *flag, const char *value);
+int cl_spellings_conf(void *options, const char *flag, const char *value);
 
 #endif

@@ -11,38 +11,30 @@
 
 typedef struct {
     const char *source, *tag, *data, *micro_batch, *seq_len;
-    flag_list set;
+    cs_option_list set;
     int64_t batches;
     bool json;
 } options;
 
-static const char help[] =
-    "usage: eval SOURCE [options]\n\n"
-    "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
-    "  --tag T   which checkpoint; the latest otherwise\n"
-    "  --data PATH   a folder made by pack (its valid.bin, else its train shards), token shards, or texts;\n"
-    "                otherwise what the training validated on\n"
-    "  --batches N   only the first N micro-batches; 0: all (0)\n"
-    "  --micro_batch N   windows at a time; otherwise as in training\n"
-    "  --seq_len N   tokens of a window; otherwise as in training\n"
-    "  --json   one object on standard output\n"
-    "  --device auto|cpu|cuda   where it runs (auto)\n"
-    "  --set PATH=VALUE   a key of the configuration";
+static const cs_option table[] = {
+    { CS_OPTION(RAW, "tag", options, tag, "T", "which checkpoint; the latest otherwise") },
+    { CS_OPTION(RAW, "data", options, data, "PATH",
+                "a folder made by pack (its valid.bin, else its train shards), token shards, or texts; otherwise what "
+                "the training validated on") },
+    { CS_OPTION(WHOLE, "batches", options, batches, "N", "only the first N micro-batches; 0: all (0)") },
+    { CS_OPTION(RAW, "micro_batch", options, micro_batch, "N", "windows at a time; otherwise as in training") },
+    { CS_OPTION(RAW, "seq_len", options, seq_len, "N", "tokens of a window; otherwise as in training") },
+    { CS_OPTION(SWITCH, "json", options, json, NULL, "one object on standard output") },
+    COMMON_OPTIONS,
+};
 
-static void read_options(options *given, char **argument)
+static const char usage[] = "usage: eval SOURCE [options]\n\n"
+                            "  SOURCE\n"
+                            "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
+
+static void read_options(options *given, char **argv)
 {
-    const flag_row rows[] = {
-        { "tag", take_text, &given->tag },
-        { "data", take_text, &given->data },
-        { "batches", take_whole, &given->batches },
-        { "micro_batch", take_text, &given->micro_batch },
-        { "seq_len", take_text, &given->seq_len },
-        { "json", NULL, &given->json },
-        { "device", take_device, &given->set },
-        { "set", take_item, &given->set },
-        { NULL, NULL, NULL },
-    };
-    given->source = read_command_line(rows, help, argument);
+    given->source = read_command_line(table, sizeof table / sizeof *table, usage, given, argv);
 }
 
 /* ---- the model and the data ---- */

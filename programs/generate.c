@@ -10,76 +10,55 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+enum { BATCH = 8 }; /* the most prompts that one rank answers at the same time */
+
+static int64_t at_most(int64_t value, int64_t max)
+{
+    return value < max ? value : max;
+}
+
 /* ---- the command line ---- */
 
 typedef struct {
     const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
-    flag_list set, stop;
+    cs_option_list set, stop;
     bool chat;
     int64_t max_tokens;
     cs_sampling sampling;
 } options;
 
-static const char help[] =
-    "usage: generate SOURCE [options]\n\n"
-    "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
-    "  --tag T   which checkpoint; the latest otherwise\n"
-    "  --prompt TEXT   what is to be continued; standard input otherwise\n"
-    "  --chat   the prompt is what the user says, written as the model's chat template has it, and what the model\n"
-    "           answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is\n"
-    "           the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told\n"
-    "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
-    "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
-    "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
-    "  --max_tokens N   at most so many (200)\n"
-    "  --temperature X   0: always the likeliest token (0.8)\n"
-    "  --top_k N   only of the N likeliest; 0: of all (0)\n"
-    "  --top_p X   only of the fewest whose probabilities sum to X (1)\n"
-    "  --seed N   of chance (1234)\n"
-    "  --stop TEXT   ends before this text; may be repeated\n"
-    "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
-    "                     tokens\n"
-    "  --device auto|cpu|cuda   where it runs (auto)\n"
-    "  --set PATH=VALUE   a key of the configuration";
+static const cs_option table[] = {
+    { CS_OPTION(RAW, "tag", options, tag, "T", "which checkpoint; the latest otherwise") },
+    { CS_OPTION(RAW, "prompt", options, prompt, "TEXT", "what is to be continued; standard input otherwise") },
+    { CS_OPTION(SWITCH, "chat", options, chat, NULL,
+                "the prompt is what the user says, written as the model's chat template has it, and what the model "
+                "answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is "
+                "the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told") },
+    { CS_OPTION(RAW, "prompts", options, prompts, "FILE",
+                "JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with \"text\", \"tokens\" and "
+                "\"finish\" (end, stop or length) added; -: standard input") },
+    { CS_OPTION(RAW, "output", options, output, "FILE",
+                "where the answers to --prompts go; standard output otherwise") },
+    { CS_OPTION(WHOLE, "max_tokens", options, max_tokens, "N", "at most so many (200)") },
+    { CS_OPTION(NUMBER, "temperature", options, sampling.temperature, "X", "0: always the likeliest token (0.8)"),
+      .max = 1e6 },
+    { CS_OPTION(WHOLE, "top_k", options, sampling.top_k, "N", "only of the N likeliest; 0: of all (0)") },
+    { CS_OPTION(NUMBER, "top_p", options, sampling.top_p, "X", "only of the fewest whose probabilities sum to X (1)"),
+      .max = 1 },
+    { CS_OPTION(WHOLE, "seed", options, sampling.seed, "N", "of chance (1234)") },
+    { CS_OPTION(LIST, "stop", options, stop, "TEXT", "ends before this text; may be repeated") },
+    { CS_OPTION(RAW, "tokenizer", options, tokenizer, "PATH",
+                "a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256 tokens") },
+    COMMON_OPTIONS,
+};
 
-static void take_number(double *number, const char *flag, const char *value, double max)
-{
-    char *end;
-    *number = strtod(value, &end);
-    if (!*value || *end || !(*number >= 0) || *number > max)
-        leave(WRONG_USAGE, "--%s: \"%s\" is not a number from 0 to %g", flag, value, max);
-}
+static const char usage[] = "usage: generate SOURCE [options]\n\n"
+                            "  SOURCE\n"
+                            "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
 
-static void take_temperature(void *to, const char *flag, const char *value)
+static void read_options(options *given, char **argv)
 {
-    take_number(to, flag, value, 1e6);
-}
-
-static void take_share(void *to, const char *flag, const char *value)
-{
-    take_number(to, flag, value, 1);
-}
-
-static void read_options(options *given, char **argument)
-{
-    const flag_row rows[] = {
-        { "tag", take_text, &given->tag },
-        { "prompt", take_text, &given->prompt },
-        { "chat", NULL, &given->chat },
-        { "prompts", take_text, &given->prompts },
-        { "output", take_text, &given->output },
-        { "max_tokens", take_whole, &given->max_tokens },
-        { "temperature", take_temperature, &given->sampling.temperature },
-        { "top_k", take_whole, &given->sampling.top_k },
-        { "top_p", take_share, &given->sampling.top_p },
-        { "seed", take_whole, &given->sampling.seed },
-        { "stop", take_item, &given->stop },
-        { "tokenizer", take_text, &given->tokenizer },
-        { "device", take_device, &given->set },
-        { "set", take_item, &given->set },
-        { NULL, NULL, NULL },
-    };
-    given->source = read_command_line(rows, help, argument);
+    given->source = read_command_line(table, sizeof table / sizeof *table, usage, given, argv);
     if (given->prompt && given->prompts)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
     if (given->chat && given->prompts)
@@ -102,6 +81,7 @@ typedef struct {
     const cs_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
     cs_text turn_end;           /* the text that the template writes after an answer */
     int32_t end;                /* the token that ends an answer; -1: there is none */
+    int64_t batch;              /* number of prompts that one rank answers at the same time */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -139,8 +119,8 @@ static void open_chat(model *m, const char *template)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
     cs_chat_stop(m->shape, m->tokenizer, &m->turn_end);
     m->end = cs_tokenizer_find(m->tokenizer, m->turn_end.bytes);
-    if (m->end < 0)
-        take_item(&m->given->stop, "stop", m->turn_end.bytes);
+    if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0)
+        leave(WRONG_USAGE, "%s", cs_error());
 }
 
 static void open_model(model *m)
@@ -150,6 +130,8 @@ static void open_model(model *m)
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
     set_items(config, &m->given->set);
     m->engine = open_trained(config);
+    /* a step of several texts has one row for each, and a pass has seq_len rows */
+    m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
     m->end = -1;
@@ -165,13 +147,18 @@ static void close_model(model *m)
     cs_destroy(m->engine);
 }
 
-/* ---- one text ---- */
+/* ---- texts ---- */
 
 typedef struct {
     cs_text text;
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
     const char *finish; /* the reason why the answer ended; NULL: it has not ended */
+    cs_context *context;
+    int64_t which;      /* the number of the prompt */
+    int64_t place, max; /* number of sampled tokens, and their limit */
+    int32_t last;       /* the token sampled last */
+    bool streams;       /* printed as it grows */
 } answer;
 
 /* Returns the position of the first stop string in the text after `from`, or the end of the text if there is none. */
@@ -179,8 +166,8 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 {
     size_t first = text->size;
     for (int i = 0; i < given->stop.count; i++) {
-        size_t length = strlen(given->stop.item[i]), begin = from >= length ? from - length + 1 : 0;
-        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.item[i], length);
+        size_t length = strlen(given->stop.list[i]), begin = from >= length ? from - length + 1 : 0;
+        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.list[i], length);
         if (found && (size_t)(found - text->bytes) < first)
             first = (size_t)(found - text->bytes);
     }
@@ -192,8 +179,8 @@ static size_t held_back(const options *given, const cs_text *text)
 {
     size_t max = 0;
     for (int i = 0; i < given->stop.count; i++)
-        for (size_t size = strlen(given->stop.item[i]) - 1; size > max; size--)
-            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.item[i], size) == 0)
+        for (size_t size = strlen(given->stop.list[i]) - 1; size > max; size--)
+            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.list[i], size) == 0)
                 max = size;
     return max;
 }
@@ -255,33 +242,62 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
               which + 1, count, max);
 }
 
-static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
+/* Ends a text that has its most tokens; otherwise samples the next token from its row of logits. */
+static void go_on(const model *m, answer *a, cs_tensor logits)
+{
+    if (a->place < a->max) {
+        a->last = cs_sample(logits, &m->given->sampling, a->which, a->place++);
+        take_token(m, a, a->last);
+    }
+    if (a->place == a->max && !a->finish)
+        a->finish = "length";
+    if (a->streams)
+        show(m->given, a);
+}
+
+/* Reads the prompt and samples the first token. */
+static void begin(const model *m, const char *prompt, answer *a)
 {
     const cs_encoded *encoded = encode(m, prompt);
     int32_t first = first_token(m);
-    const int32_t *tokens = encoded->count ? encoded->ids : &first;
-    int64_t count = encoded->count ? encoded->count : 1, max = m->given->max_tokens;
-    int64_t positions = cs_positions(m->engine);
-    cs_context *context;
-    cs_tensor logits;
-    if (positions && max > positions - count + 1)
-        max = positions - count + 1;
+    int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
+    cs_tensor logits = { 0 };
+    a->max = m->given->max_tokens;
+    if (positions && a->max > positions - count + 1)
+        a->max = positions - count + 1;
     /* the last generated token is not fed back */
-    CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0)));
-    for (int64_t place = 0; place < max && !a->finish; place++) {
-        CS_MUST(cs_context_read(context, tokens, count, &logits));
-        first = cs_sample(logits, &m->given->sampling, which, place);
-        tokens = &first;
-        count = 1;
-        take_token(m, a, first);
-        if (streams)
-            show(m->given, a);
+    CS_MUST(cs_context_open(&a->context, m->engine, count + a->max - (a->max > 0)));
+    if (a->max > 0)
+        CS_MUST(cs_context_read(a->context, encoded->count ? encoded->ids : &first, count, &logits));
+    go_on(m, a, logits);
+}
+
+/* Completes `count` texts together: in each step, the weights are read once for all texts that have not ended. */
+static void complete(const model *m, const char *const *prompts, answer *answers, int count)
+{
+    cs_context *contexts[BATCH];
+    int32_t tokens[BATCH];
+    cs_tensor logits;
+    for (int i = 0; i < count; i++)
+        begin(m, prompts[i], &answers[i]);
+    for (;;) {
+        answer *live[BATCH];
+        int lives = 0;
+        for (int i = 0; i < count; i++)
+            if (!answers[i].finish)
+                live[lives++] = &answers[i];
+        if (lives == 0)
+            break;
+        for (int i = 0; i < lives; i++) {
+            contexts[i] = live[i]->context;
+            tokens[i] = live[i]->last;
+        }
+        CS_MUST(cs_contexts_step(contexts, lives, tokens, &logits));
+        for (int i = 0; i < lives; i++)
+            go_on(m, live[i], cs_matrix_rows(logits, i, 1));
     }
-    cs_context_close(context);
-    if (!a->finish)
-        a->finish = "length";
-    if (streams)
-        show(m->given, a);
+    for (int i = 0; i < count; i++)
+        cs_context_close(answers[i].context);
 }
 
 /* ---- one prompt: streamed ---- */
@@ -321,7 +337,7 @@ static char *write_chat(const model *m, const char *said, bool typed)
 
 static void answer_one(const model *m)
 {
-    answer a = { 0 };
+    answer a = { .streams = is_rank_zero() };
     double started = now();
     char *typed = m->given->prompt ? NULL : read_all(stdin);
     const char *prompt = typed ? typed : m->given->prompt;
@@ -332,7 +348,7 @@ static void answer_one(const model *m)
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())
-        complete(m, prompt, 0, is_rank_zero(), &a);
+        complete(m, &prompt, &a, 1);
     if (is_rank_zero()) {
         double seconds = now() - started;
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
@@ -404,29 +420,43 @@ static const char *prompt_of(const json_t *list, int64_t which)
     return json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
 }
 
-static char *answer_line(const model *m, const json_t *list, int64_t which)
+/* Returns the output lines of the prompts [from, to), malloc'ed. */
+static char *answer_lines(const model *m, const json_t *list, int64_t from, int64_t to)
 {
-    answer a = { 0 };
-    complete(m, prompt_of(list, which), which, false, &a);
-    char *line = line_of(json_array_get(list, (size_t)which), &a);
-    cs_unicode_free(&a.text);
-    return line;
+    answer answers[BATCH] = { 0 };
+    const char *prompts[BATCH];
+    cs_text lines = { 0 };
+    int count = (int)(to - from);
+    for (int i = 0; i < count; i++) {
+        answers[i].which = from + i;
+        prompts[i] = prompt_of(list, from + i);
+    }
+    complete(m, prompts, answers, count);
+    for (int i = 0; i < count; i++) {
+        char *line = line_of(json_array_get(list, (size_t)(from + i)), &answers[i]);
+        cs_unicode_append(&lines, line, strlen(line));
+        cs_unicode_free(&answers[i].text);
+        free(line);
+    }
+    cs_unicode_append(&lines, "", 1);
+    return lines.bytes;
 }
 
-/* Answers one prompt for each rank in every round, so that answers are written in order and finished ones are not lost
- * after a failure. */
+/* Each rank answers a batch of prompts in every round, so that answers are written in order and finished ones are not
+ * lost after a failure. */
 static void write_answers(const model *m, const json_t *list, FILE *output)
 {
     int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);
-    int64_t stride = m->together ? 1 : cs_world_size(m->engine), own = m->together ? 0 : rank;
-    for (int64_t from = 0; from < count; from += stride) {
-        int64_t which = from + own;
-        char *line = which < count ? answer_line(m, list, which) : NULL;
-        char *all = cs_gather(m->engine, line && own == rank ? line : "");
+    int64_t lanes = m->together ? 1 : cs_world_size(m->engine), lane = m->together ? 0 : rank;
+    int64_t share = (count + lanes - 1) / lanes, batch = at_most(share, m->batch);
+    for (int64_t round = 0; round < count; round += lanes * batch) {
+        int64_t from = at_most(round + lane * batch, count), to = at_most(from + batch, count);
+        char *lines = answer_lines(m, list, from, to);
+        char *all = cs_gather(m->engine, lane == rank ? lines : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
         free(all);
-        free(line);
+        free(lines);
     }
 }
 

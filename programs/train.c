@@ -1,6 +1,6 @@
 /* train.c - the training program that `cspeed train --config ds_config.json` starts.
  *
- * The program uses only the public header: copy it, and the folder train/, to begin a program of your own. This file
+ * The program uses only the public headers: copy it, and the folder train/, to begin a program of your own. This file
  * contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints progress,
  * validates and saves. */
 #include "train/train.h"

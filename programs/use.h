@@ -3,6 +3,7 @@
 #define EXAMPLES_USE_H
 
 #include "cspeed/cspeed.h"
+#include "cspeed/options.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WRONG_USAGE = 64, WRONG_CONTENT = 65, MISSING = 66, ITEMS = 16 };
+enum { WRONG_USAGE = CS_OPTIONS_WRONG, WRONG_CONTENT = 65, MISSING = 66 };
 
 /* ---- messages ---- */
 
@@ -44,127 +45,53 @@ static double now(void)
 
 /* ---- the command line ---- */
 
-/* One flag of the command line: "top_k" is --top_k or --top-k. The last row has no name. */
-typedef struct {
-    const char *flag;
-    /* NULL: the flag has no value, and `to` points to a bool */
-    void (*take)(void *to, const char *flag, const char *value);
-    void *to;
-} flag_row;
-
-typedef struct {
-    const char *item[ITEMS];
-    int count;
-} flag_list;
-
-static void take_text(void *to, const char *flag, const char *value)
+/* Adds a text to a cs_option_list. Returns 0, or an exit code with a message. */
+static int add_item(void *list, const char *flag, const char *value)
 {
-    (void)flag;
-    *(const char **)to = value;
-}
-
-static void take_whole(void *to, const char *flag, const char *value)
-{
-    char *end;
-    errno = 0;
-    long long number = strtoll(value, &end, 10);
-    *(int64_t *)to = number;
-    if (!*value || *end || errno || number < 0)
-        leave(WRONG_USAGE, "--%s: \"%s\" is not a whole number", flag, value);
-}
-
-static void take_item(void *to, const char *flag, const char *value)
-{
-    flag_list *list = to;
-    if (list->count == ITEMS)
-        leave(WRONG_USAGE, "--%s: at most %d of them", flag, ITEMS);
-    if (!*value)
-        leave(WRONG_USAGE, "--%s: a text is needed", flag);
-    list->item[list->count++] = value;
+    const cs_option item = { .kind = CS_OPTION_LIST };
+    return cs_options_store(&item, list, flag, value);
 }
 
 /* Adds cspeed.device=VALUE to the assignments of --set. */
-static void take_device(void *to, const char *flag, const char *value)
+static int take_device(void *to, const char *flag, const char *value)
 {
     char *assignment;
     if (asprintf(&assignment, "cspeed.device=%s", value) < 0)
-        leave(1, "out of memory for --%s", flag);
-    take_item(to, flag, assignment);
+        leave(1, "out of memory for %s", flag);
+    return add_item(to, flag, assignment);
 }
 
-static const flag_row *find_flag(const flag_row *row, const char *name, size_t length)
-{
-    for (; row->flag; row++) {
-        size_t at = 0;
-        while (at < length && (row->flag[at] == name[at] || (row->flag[at] == '_' && name[at] == '-')))
-            at++;
-        if (at == length && !row->flag[at])
-            return row;
+/* The last rows of a program's table of options, whose settings are of the type `options`. */
+#define COMMON_OPTIONS                                                                                                 \
+    { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
+        { CS_OPTION(LIST, "set", options, set, "PATH=VALUE", "a key of the configuration") },                          \
+    {                                                                                                                  \
+        .names = "help h", .kind = CS_OPTION_HELP, .text = "this text"                                                 \
     }
-    return NULL;
-}
 
-_Noreturn static void refuse_flag(const flag_row *row, const char *name, size_t length)
+/* Reads the command line by a table and returns the path of the model. */
+static const char *read_command_line(const cs_option *table, int count, const char *usage, void *given, char **argv)
 {
-    enum { ROWS = 32 };
-    const char *names[ROWS + 1] = { NULL };
-    for (int i = 0; i < ROWS && row[i].flag; i++)
-        names[i] = row[i].flag;
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "%.*s", (int)length, name);
-    const char *meant = cs_nearest(wanted, names);
-    if (meant)
-        leave(WRONG_USAGE, "unknown flag --%.*s; did you mean --%s?", (int)length, name, meant);
-    leave(WRONG_USAGE, "unknown flag --%.*s; --help lists those of %s, and launch flags stand before it", (int)length,
-          name, program_invocation_short_name);
-}
-
-/* Reads "--flag value" or "--flag=value". */
-static void read_flag(const flag_row *rows, char **argument, int *i)
-{
-    const char *name = argument[*i] + 2, *end = strchrnul(name, '=');
-    const flag_row *row = find_flag(rows, name, (size_t)(end - name));
-    if (!row)
-        refuse_flag(rows, name, (size_t)(end - name));
-    const char *value = !row->take ? NULL : *end ? end + 1 : argument[++*i];
-    if (!row->take && *end)
-        leave(WRONG_USAGE, "--%s takes no value", row->flag);
-    if (row->take && !value)
-        leave(WRONG_USAGE, "--%s needs a value", row->flag);
-    if (row->take)
-        row->take(row->to, row->flag, value);
-    else
-        *(bool *)row->to = true;
-}
-
-/* Returns the path of the model; the values of the flags are stored where their rows say. */
-static const char *read_command_line(const flag_row *rows, const char *help, char **argument)
-{
-    const char *source = NULL;
-    for (int i = 1; argument[i]; i++) {
-        if (strcmp(argument[i], "-h") == 0 || strcmp(argument[i], "--help") == 0) {
-            if (is_rank_zero())
-                puts(help);
-            exit(0);
-        }
-        if (strncmp(argument[i], "--", 2) == 0)
-            read_flag(rows, argument, &i);
-        else if (source)
-            leave(WRONG_USAGE, "%s and %s: one model at a time", source, argument[i]);
-        else
-            source = argument[i];
-    }
-    if (!source)
+    char hint[128];
+    snprintf(hint, sizeof hint, "--help lists those of %s, and launch flags stand before it",
+             program_invocation_short_name);
+    const cs_options_form form = {
+        .usage = usage, .what = "flag", .hint = hint, .options = table, .count = count, .max = -1
+    };
+    char **source = cs_options_main(&form, given, argv);
+    if (!source[0])
         leave(WRONG_USAGE, "a folder of checkpoints or a Hugging Face folder is needed; try --help");
-    return source;
+    if (source[1])
+        leave(WRONG_USAGE, "%s and %s: one model at a time", source[0], source[1]);
+    return source[0];
 }
 
 /* ---- the model ---- */
 
-static void set_items(cs_config *config, const flag_list *list)
+static void set_items(cs_config *config, const cs_option_list *list)
 {
     for (int i = 0; i < list->count; i++)
-        CS_MUST(cs_config_set(config, list->item[i]));
+        CS_MUST(cs_config_set(config, list->list[i]));
 }
 
 /* Opens the model with the parameters of its checkpoint. Takes ownership of the configuration. */

@@ -35,7 +35,7 @@ static const floor_rule rules[] = {
     { "engine/text", " engine/base " },
     { "engine/data", " engine/base engine/text " },
     { "engine/checkpoint", " public engine/base " },
-    { "engine/interchange", " engine/base engine/checkpoint " },
+    { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },
     { "engine/config",
       " public engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },
@@ -43,10 +43,11 @@ static const floor_rule rules[] = {
     { "engine/persistence", " top engine/base engine/checkpoint engine/interchange " },
     { "engine/reporting", " top engine/base " },
     { "engine/inference", " top public engine/base " },
+    { "engine/plot", " public engine/base " },
     { "engine",
       " public engine/base engine/config engine/checkpoint engine/data engine/device engine/models engine/monitor "
       "engine/unit engine/zero engine/input " },
-    { "launcher/plan", " top engine/base engine/config " },
+    { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },
     { "launcher/node", " top engine/base launcher/plan launcher/wire " },
@@ -55,16 +56,16 @@ static const floor_rule rules[] = {
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
-    { "launcher", " engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
+    { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
     { "programs", " public engine/base engine/data engine/text programs/train " }, /* pack and generate read texts */
     { "programs/train", " public " },
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };
-static char used[RULES][1024]; /* the rooms that files of each rule's room include */
+static char used[RULES][1024]; /* for each rule: the rooms that files of its room include */
 
 typedef struct {
-    const char *header, *door; /* a prefix of the header's name; of the files that may include it */
+    const char *header, *door; /* prefix of the header's name; prefixes of the files that may include it */
 } door_rule;
 
 static const door_rule doors[] = {
@@ -87,8 +88,9 @@ enum { DOORS = sizeof doors / sizeof *doors };
 
 /* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
 static const char *const retired[] = {
-    "accord", "crew",    "crowd",     "far device", "kin",   "lesson", "mirror", "muster",
-    "nobody", "outline", "occupancy", "roster",     "shelf", "soften", "taste",
+    "accord",  "crew",   "crowd",  "distant", "everybody", "far device", "far side", "farewell",
+    "journey", "kin",    "lesson", "mirror",  "muster",    "nobody",     "outline",  "occupancy",
+    "remark",  "roster", "shelf",  "soften",  "stash",     "taste",      "travel",   "travels",
 };
 
 static int faults;

@@ -2,6 +2,7 @@
 #include "cspeed/comm.h"
 #include "cspeed/layer.h"
 #include "cspeed/ops.h"
+#include "cspeed/options.h"
 #include "cspeed/cspeed.h"
 #include "suite.h"
 
@@ -25,13 +26,14 @@ START_TEST(a_program_uses_each_public_header)
     void (*gelu)(cs_stream *, cs_tensor, cs_tensor) = cs_op_gelu; /* a stream comes from a pass only */
     ck_assert(gelu != NULL);
     ck_assert_int_eq(cs_exit_code(CS_NO_PEER), 75);
+    ck_assert_int_eq(cs_options_choice("a|b", "b"), 1);
 }
 END_TEST
 
 /* Each header compiles when it is the only one, as C and as C++. */
 START_TEST(each_public_header_stands_alone)
 {
-    static const char *const headers[] = { "cspeed", "layer", "ops", "comm" };
+    static const char *const headers[] = { "cspeed", "layer", "ops", "comm", "options", "plot" };
     static const char *const compilers[] = { "cc -std=c17 -x c", "c++ -std=c++17 -x c++" };
     for (size_t c = 0; c < sizeof compilers / sizeof *compilers; c++)
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {

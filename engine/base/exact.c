@@ -1,19 +1,20 @@
 /* exact.c - adds doubles to exact sums, and joins exact sums. */
 #include "base/exact.h"
 
-#include <math.h>
+#include <string.h>
 
 void cs_exact_add(cs_exact *sum, double value)
 {
-    if (!isfinite(value)) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int exponent = (int)(bits >> 52 & 0x7ff); /* value = mantissa * 2^(exponent - 1075), unless it is subnormal */
+    uint64_t mantissa = (bits & 0xfffffffffffff) | (uint64_t)1 << 52;
+    int place = exponent - 1075 - CS_EXACT_LOWEST;
+    if (exponent == 0x7ff) {
         sum->nonfinite++;
         return;
     }
-    int exponent;
-    double fraction = frexp(fabs(value), &exponent);
-    uint64_t mantissa = (uint64_t)ldexp(fraction, 53); /* value = mantissa * 2^(exponent - 53) */
-    int place = exponent - 53 - CS_EXACT_LOWEST;
-    if (mantissa == 0 || place < 0)
+    if (place < 0) /* 0 and subnormal numbers too */
         return;
     int digit = place / 32, shift = place % 32;
     if (digit + 2 >= CS_EXACT_DIGITS) {

@@ -1,6 +1,7 @@
 /* json.c - JSON documents: parsing, positions of values, errors, notes, and overrides from the command line. */
 #include "base/json.h"
 #include "base/dialect.h"
+#include "base/faults.h"
 #include "base/must.h"
 
 #include <errno.h>
@@ -10,12 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_BYTES = 1 << 20, FAULTS = 40, SENTENCE = 400 };
-
-typedef struct {
-    int line, column; /* line 0: the command line */
-    char *text;
-} fault;
+enum { MOST_BYTES = 1 << 20, SENTENCE = 400 };
 
 struct cs_json {
     char *name, *original;
@@ -24,8 +20,7 @@ struct cs_json {
     json_t *root;
     char **overrides;
     int override_count;
-    fault *faults;
-    int fault_count, fault_more; /* errors that are stored, and further ones that are only counted */
+    cs_faults faults;
     char **notes;
     int note_count;
     json_t *marks; /* maps a path to the origin of its value */
@@ -64,52 +59,28 @@ static bool holds_override(const cs_json *doc, const char *path)
     return false;
 }
 
-/* Names come from the file: control characters in them must not reach a terminal. */
-static void make_printable(char *text)
-{
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-}
-
-static __attribute__((format(printf, 4, 5))) void add_fault(cs_json *doc, int line, int column, const char *format, ...)
-{
-    fault added = { line, column, NULL };
-    va_list arguments;
-    va_start(arguments, format);
-    CS_ASSERT(vasprintf(&added.text, format, arguments) >= 0);
-    va_end(arguments);
-    make_printable(added.text);
-    doc->faults = must_have(realloc(doc->faults, (size_t)(doc->fault_count + 1) * sizeof *doc->faults));
-    doc->faults[doc->fault_count++] = added;
-}
-
 static void report_syntax(void *to, size_t offset, const char *sentence)
 {
     cs_json *doc = to;
     int line, column;
     cs_dialect_place(doc->original, doc->length, offset, &line, &column);
-    add_fault(doc, line, column, "%s:%d:%d: %s", doc->name, line, column, sentence);
+    cs_faults_add(&doc->faults, doc->name, line, column, "", "%s", sentence);
 }
 
 static void fault_at(cs_json *doc, const char *path, bool at_key, const char *format, va_list arguments)
 {
     char sentence[SENTENCE];
     int line = 0, column = 0, exact;
-    if (doc->fault_count == FAULTS) {
-        doc->fault_more++;
-        return;
-    }
     vsnprintf(sentence, sizeof sentence, format, arguments);
     int node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
     if (is_override(doc, path) || (!exact && holds_override(doc, path))) {
-        add_fault(doc, 0, 0, "command line at %s: %s", path, sentence);
+        cs_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
         return;
     }
     const cs_dialect_node *found = &doc->dialect.nodes[node]; /* there is a root, or the document could not have been
                                                                * opened */
     cs_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
-    add_fault(doc, line, column, "%s:%d:%d%s%s: %s", doc->name, line, column, *path ? " at " : "", path, sentence);
+    cs_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);
 }
 
 void cs_json_fault(cs_json *doc, const char *path, const char *format, ...)
@@ -185,32 +156,10 @@ const char *cs_json_name(const cs_json *doc)
     return doc->name;
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const fault *a = left, *b = right;
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    if (a->column != b->column)
-        return a->column < b->column ? -1 : 1;
-    return strcmp(a->text, b->text);
-}
-
 cs_status cs_json_verdict(cs_json *doc)
 {
-    if (doc->fault_count == 0)
-        return CS_OK;
-    qsort(doc->faults, (size_t)doc->fault_count, sizeof *doc->faults, by_place);
-    size_t room = 64, used = 0;
-    for (int i = 0; i < doc->fault_count; i++)
-        room += strlen(doc->faults[i].text) + 1;
-    char *all = must_have(calloc(room, 1));
-    for (int i = 0; i < doc->fault_count; i++)
-        used += (size_t)snprintf(all + used, room - used, "%s%s", i ? "\n" : "", doc->faults[i].text);
-    if (doc->fault_more > 0)
-        snprintf(all + used, room - used, "\n(and %d more)", doc->fault_more);
-    cs_fail(CS_BAD_CONFIG, "%s", all);
-    free(all);
-    return CS_BAD_CONFIG;
+    cs_faults_sort(&doc->faults);
+    return (cs_status)cs_faults_verdict(&doc->faults, CS_BAD_CONFIG);
 }
 
 void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
@@ -221,7 +170,7 @@ void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     CS_ASSERT(asprintf(&note, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
-    make_printable(note);
+    cs_faults_make_printable(note);
     doc->notes = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
     doc->notes[doc->note_count++] = note;
 }
@@ -322,11 +271,8 @@ void cs_json_close(cs_json *doc)
         free(doc->overrides[i]);
     for (int i = 0; i < doc->note_count; i++)
         free(doc->notes[i]);
-    for (int i = 0; i < doc->fault_count; i++)
-        free(doc->faults[i].text);
     free(doc->overrides);
     free(doc->notes);
-    free(doc->faults);
     json_decref(doc->marks);
     json_decref(doc->root);
     cs_dialect_free(&doc->dialect);

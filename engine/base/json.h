@@ -43,8 +43,8 @@ void cs_json_lenient(cs_json *doc);
  * mention train --lenient. */
 typedef char *cs_json_adviser(const char *path);
 void cs_json_advise(cs_json *doc, cs_json_adviser *adviser);
-char *cs_json_advice(const cs_json *doc, const char *path); /* the adviser's answer; NULL: it has none, or there is
-                                                             * none */
+/* Returns the adviser's answer; NULL: there is no adviser, or it has no answer. */
+char *cs_json_advice(const cs_json *doc, const char *path);
 
 const char *cs_json_name(const cs_json *doc); /* the name of the file */
 

@@ -70,6 +70,8 @@ int cs_exit_code(cs_status status)
         return 66;
     case CS_NO_DEVICE:
         return 69;
+    case CS_MISUSE:
+        return 70;
     case CS_NO_PEER:
         return 75;
     case CS_DISAGREE:

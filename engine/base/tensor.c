@@ -36,6 +36,13 @@ cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
     return (cs_tensor){ data, dtype, 2, { rows, columns }, false };
 }
 
+cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows)
+{
+    CS_ASSERT(matrix.dims == 2 && first >= 0 && first + rows <= matrix.shape[0]);
+    size_t row_bytes = (size_t)cs_columns(matrix) * cs_dtype_bytes(matrix.dtype);
+    return cs_matrix((char *)matrix.data + (size_t)first * row_bytes, matrix.dtype, rows, cs_columns(matrix));
+}
+
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
 {
     return (cs_tensor){ data, dtype, 1, { count }, false };

@@ -1,6 +1,6 @@
 /* coverage.c - checks that the pieces of all ranks cover each tensor exactly once, and builds the manifest's table of
  * tensors. */
-#include "checkpoint/coverage.h"
+#include "checkpoint/save.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
 #include "checkpoint/write_plan.h"

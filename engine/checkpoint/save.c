@@ -1,4 +1,4 @@
-/* save.c - the stages of a checkpoint save. */
+/* save.c - the stages of a checkpoint save, and the deletion of old checkpoints. */
 #include "checkpoint/save.h"
 #include "base/crc.h"
 #include "base/log.h"
@@ -7,7 +7,6 @@
 #include "checkpoint/files.h"
 #include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/prune.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -219,6 +218,50 @@ static cs_status commit(cs_save *s)
     return status;
 }
 
+/* ---- deleting old checkpoints ---- */
+
+static bool is_own(const cs_catalog_item *item)
+{
+    char name[CS_TAG_BYTES];
+    return cs_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
+}
+
+static cs_status prune_catalog(const cs_catalog *catalog, const char *dir, const char *latest, int64_t keep_last,
+                               int64_t keep_every)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < catalog->count; i++) {
+        const cs_catalog_item *item = &catalog->items[i];
+        if (!is_own(item) || cs_line_is_abandoned(item))
+            continue;
+        if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
+            continue;
+        CS_TRY(cs_staging_discard(dir, item->name));
+    }
+    return CS_OK;
+}
+
+/* Deletes the complete checkpoints of dir except: the `keep_last` with the highest steps; those whose step is a
+ * multiple of `keep_every` (0: no such rule); the one that dir/latest names. A directory whose name is not the escaped
+ * form of its tag was renamed by the user and is kept. */
+static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
+{
+    char latest[CS_TAG_BYTES];
+    cs_catalog catalog;
+    if (keep_last <= 0)
+        return CS_OK;
+    CS_TRY(cs_catalog_latest(latest, dir));
+    cs_status status = cs_catalog_open(&catalog, dir);
+    if (status == CS_OK) {
+        cs_line_follow(&catalog, dir, latest);
+        status = prune_catalog(&catalog, dir, latest, keep_last, keep_every);
+    }
+    cs_catalog_close(&catalog);
+    return status;
+}
+
+/* ---- commit ---- */
+
 cs_status cs_save_commit(cs_save *s)
 {
     if (s->rank != 0)
@@ -232,7 +275,7 @@ cs_status cs_save_commit(cs_save *s)
                cs_error());
     cs_staging_close(&s->staging);
     s->path = NULL;
-    if (aside && cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
+    if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
         cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
     return CS_OK;
 }

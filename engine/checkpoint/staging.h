@@ -29,8 +29,8 @@ void cs_staging_close(cs_staging *staging);
 /* Makes dir/latest name this tag, whose checkpoint must exist. */
 cs_status cs_staging_name_latest(const char *dir, const char *tag);
 
-/* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on: later saves and pruning
- * leave it alone. It is no failure if the checkpoint does not exist. */
+/* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on, so that later saves and
+ * pruning do not touch it. CS_OK if the checkpoint does not exist. */
 cs_status cs_staging_set_aside(const char *dir, const char *name);
 bool cs_staging_is_aside(const char *name); /* true for such a name; no tag's directory has one */
 

@@ -48,10 +48,9 @@ size_t cs_comm_heap_wish(const cs_comm_settings *settings)
 static cs_status compare_devices(cs_comm *comm, const cs_device *device)
 {
     int size = comm->world.size, other = 0;
-    unsigned char mine = device && cs_device_has_own_memory(device);
-    unsigned char *all = device && size > 1 ? calloc((size_t)size, 1) : NULL;
     if (!device || size == 1)
         return CS_OK;
+    unsigned char mine = cs_device_has_own_memory(device), *all = calloc((size_t)size, 1);
     if (!all)
         return cs_fail(CS_NO_MEMORY, "no memory for the devices of %d ranks", size);
     comm->transport->all_gather(comm, all, &mine, sizeof mine, CS_U8);

@@ -11,7 +11,7 @@
 /* What each rank sends to the others about its device. */
 typedef struct {
     bool has_nccl;
-    char seat[CS_TRANSPORT_SEAT]; /* names the device among those of all machines */
+    char seat[CS_TRANSPORT_SEAT]; /* identifies the device among all devices of all machines */
 } card;
 
 static const cs_transport *nccl_of(cs_device *device)
@@ -36,7 +36,7 @@ static cs_status judge(const card *cards, int size)
     return CS_OK;
 }
 
-/* Every rank evaluates the same data, so all ranks decide alike. */
+/* Every rank evaluates the same data, so all ranks make the same decision. */
 static cs_status ask_all(cs_comm *comm, const cs_transport *nccl)
 {
     int size = comm->world.size;

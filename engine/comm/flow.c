@@ -21,7 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-enum { LOOK_MILLISECONDS = 5000, SILENCE_MILLISECONDS = 60000, FAREWELL_SECONDS = 1 };
+enum { LOOK_MILLISECONDS = 5000, SILENCE_MILLISECONDS = 60000, CLOSE_SECONDS = 1 };
 
 static struct iovec signed_part(const cs_tcp_head *head)
 {
@@ -85,7 +85,7 @@ static bool push(cs_tcp *tcp, int to);
 /* Tells the ranks that still receive the reason, after the frame that they are receiving. */
 static void finish_frames(cs_tcp *tcp)
 {
-    double end = cs_clock_seconds() + FAREWELL_SECONDS;
+    double end = cs_clock_seconds() + CLOSE_SECONDS;
     bool waits = true;
     while (waits && cs_clock_seconds() < end) {
         waits = false;
@@ -243,7 +243,7 @@ static void look_for_the_silent(cs_tcp *tcp)
 }
 
 /* A rank from which nothing is expected closed its connection. It is lost, unless unread data may contain its
- * farewell. */
+ * closing message. */
 static bool left_words(int socket)
 {
     int waiting = 0;

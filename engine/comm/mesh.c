@@ -50,7 +50,7 @@ typedef struct {
 
 /* ---- cards ------------------------------------------------------------------------------------ */
 
-/* The other ranks reached rank 0 already, so it need not publish an address. */
+/* All other ranks know the address of rank 0 already, so it need not publish one. */
 static cs_status make_own_card(meeting *all, card *own)
 {
     const cs_world *world = &all->tcp->comm->world;

@@ -7,7 +7,7 @@
  * caller polls until that thread is done, 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal; timed
  * with a thread of that much work, not on a GPU). bench_comm prints what a call really costs. The price of
  * blocking: the creation of the communicator, and the first call of a kind, which connects the ranks, do not return
- * while a rank does not take part. Therefore the watch, a second thread, looks after the caller. It knows until when
+ * while a rank does not take part. Therefore a second thread, the watch, supervises the caller. It knows until when
  * the call in progress must return, reads NCCL's asynchronous error, and asks the host's side which ranks live. When a
  * rank is lost, or the time is over, the watch aborts NCCL and ends this process with a sentence.
  *
@@ -19,7 +19,7 @@
  * memory, which other ranks of the host may still be reading until then. A later NCCL that set the flags in
  * ncclGroupEnd alone would leave the kernels to the end of the process.
  *
- * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them as its last act, so that
+ * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them at its end, so that
  * the thread that closes can wait for them with a time limit.
  *
  * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. It cannot finalise
@@ -45,19 +45,19 @@
 
 _Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 7), "abort relies on what ncclCommAbort does in a group");
 
-enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, FAREWELL_SECONDS = 10 };
+enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, CLOSE_SECONDS = 10 };
 
 typedef struct {
-    cs_comm *comm;            /* the far side */
+    cs_comm *comm;            /* the device side */
     _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
     cudaStream_t stream;
     int number;              /* of the GPU */
-    double seconds;          /* that a call of NCCL may take on the host */
-    _Atomic double deadline; /* by cs_clock_seconds, of the call in progress; 0: there is none */
+    double seconds;          /* seconds that a call of NCCL may take on the host */
+    _Atomic double deadline; /* of the call in progress, on the clock of cs_clock_seconds; 0: no call */
     pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
     pthread_t watch;
     atomic_bool closing, ending;
-    _Atomic int doing; /* what cs_call_name names: the last collective; 0: the ranks are being connected */
+    _Atomic int doing; /* the last collective, by its number for cs_call_name; 0: the ranks are being connected */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -80,22 +80,22 @@ static const char *doing(connection *own)
     return last ? cs_call_name(last) : "the connection of the ranks";
 }
 
-/* The first thread that finds a reason to end the process does so; any other stops here. */
+/* Only the first thread that calls this, to end the process, returns from it; any other thread blocks here. */
 static void claim_ending(connection *own)
 {
     while (atomic_exchange(&own->ending, true))
         pause();
 }
 
-/* After an abort the caller must not go on with what kernels left behind. */
+/* After an abort the caller must not use the results of kernels, which are undefined. */
 static void stop_if_ending(connection *own)
 {
     if (atomic_load(&own->ending))
         claim_ending(own);
 }
 
-/* Lets kernels and calls that wait for other ranks end, as the head of this file explains. The process must end next:
- * what the kernels leave behind is no result. */
+/* Makes kernels and calls that wait for other ranks return, as the head of this file explains. The process must end
+ * next, because the results of the kernels are undefined. */
 static void abort_nccl(connection *own)
 {
     ncclComm_t nccl = atomic_load(&own->nccl);
@@ -105,8 +105,8 @@ static void abort_nccl(connection *own)
     }
 }
 
-/* The caller has claimed the ending. The other ranks are given time to see which rank was first before this one ends,
- * too. */
+/* Called after claim_ending. Before this rank ends too, it gives the other ranks time to detect which rank was lost
+ * first. */
 static _Noreturn void lose(connection *own, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
@@ -114,7 +114,7 @@ static _Noreturn void lose(connection *own, int peer, const char *what)
     cs_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
 }
 
-/* Most errors of NCCL come of another rank's end, which the host's side sees a moment later. */
+/* Most errors of NCCL are caused by the end of another rank, which the host's side detects a moment later. */
 static _Noreturn void fail(connection *own, ncclResult_t error)
 {
     bool closed = true;
@@ -204,7 +204,8 @@ static void enter(connection *own)
     atomic_store(&own->deadline, cs_clock_seconds() + own->seconds);
 }
 
-/* Returns NULL where a graph makes the call. `more` is what else tells a call from others: the type, or the peer. */
+/* Returns NULL if a CUDA graph is replayed that contains the call. `more` is a further part of the call's hash: the
+ * type, or the peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *own = comm->own;
@@ -218,7 +219,7 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     return own;
 }
 
-/* `result` is that of a call between enter and this. */
+/* `result` is that of the NCCL call that was made after enter(). */
 static void end(connection *own, ncclResult_t result)
 {
     atomic_store(&own->deadline, 0);
@@ -284,8 +285,8 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-/* Names a GPU among those of all machines: a machine is known by an id that it draws each time it is started, since two
- * machines have GPUs at the same address of their buses. */
+/* Writes a name of the GPU that no other GPU of any machine has. It contains the kernel's random id of this boot,
+ * because GPUs of two machines may have the same address on the bus. */
 static void seat(char text[CS_TRANSPORT_SEAT])
 {
     char machine[40] = "", bus[32] = "";
@@ -315,7 +316,7 @@ static cs_status share_id(const connection *own, ncclUniqueId *id)
     return CS_OK;
 }
 
-/* Fails by ending the process: until the ranks are connected nothing else can be done in it. */
+/* Ends the process on failure, because nothing else works until the ranks are connected. */
 static void connect(connection *own, ncclUniqueId id)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -348,11 +349,11 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* ---- closing ---------------------------------------------------------------------------------- */
 
-/* The stream is waited for while the watch still looks for lost ranks. Returns false where NCCL does not end in time:
- * then the watch is still inside it. No kernel waits by then, so there is nothing to abort. */
+/* Waits for the stream while the watch thread still detects lost ranks. Returns false if NCCL does not end in time; the
+ * watch thread is then still inside NCCL. No kernel waits by then, so there is nothing to abort. */
 static bool finish(connection *own)
 {
-    double seconds = own->seconds < FAREWELL_SECONDS ? own->seconds : FAREWELL_SECONDS;
+    double seconds = own->seconds < CLOSE_SECONDS ? own->seconds : CLOSE_SECONDS;
     struct timespec end;
     cs_stream_sync(cs_device_stream(own->comm->device, CS_COMM));
     stop_if_ending(own);

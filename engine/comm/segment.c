@@ -2,7 +2,6 @@
  *
  * A segment is a memfd as large as the heap may become; only pages that are written cost memory. It has no name, is
  * sealed against changes of its size, and is freed when the last process that maps it ends. */
-#include "comm/segment.h"
 #include "comm/shm.h"
 #include "comm/wire.h"
 #include "base/range.h"
@@ -53,7 +52,7 @@ static cs_status make_memory(cs_shm *shm)
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
-        return CS_OK; /* more cores than a mask can hold: the mask stays empty, and the ranks yield their cores */
+        return CS_OK; /* there are more cores than a mask can hold: the mask stays empty, and waiting ranks yield */
     if (pwrite(memory, &cores, sizeof cores, offsetof(cs_shm_header, cores)) != sizeof cores)
         return cs_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
     return CS_OK;

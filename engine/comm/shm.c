@@ -7,7 +7,6 @@
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "comm/fold.h"
-#include "comm/segment.h"
 #include "base/beat.h"
 #include "base/range.h"
 

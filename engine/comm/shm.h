@@ -100,6 +100,10 @@ static inline size_t cs_shm_heap_at(int size)
     return (end + CS_SHM_HUGE - 1) / CS_SHM_HUGE * CS_SHM_HUGE;
 }
 
+/* segment.c: creates, exchanges, maps and unmaps the segments */
+cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings);
+void cs_segment_close(cs_comm *comm);
+
 /* bell.c */
 
 /* Sets the bell to `value` and wakes the ranks that sleep until it changes. */

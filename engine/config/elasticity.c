@@ -24,7 +24,8 @@ static int64_t least_common_multiple(const cs_elasticity *settings)
     return all;
 }
 
-/* The largest number up to `most` that has more divisors than every smaller one, of those DeepSpeed lists. */
+/* Returns the largest of DeepSpeed's highly composite numbers that is at most `max`. Each of these numbers has more
+ * divisors than every smaller number. */
 static int64_t highly_composite(int64_t max)
 {
     static const int32_t list[] = { 1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
@@ -54,7 +55,8 @@ static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch
     return found;
 }
 
-/* The batch up to `cap` with most counts in [least, most]; false: none. */
+/* Finds the batch of at most `cap` samples that the most world sizes in [min, max] can train. Returns false if there is
+ * none. */
 static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t min, int64_t max)
 {
     bool *valid = calloc((size_t)max + 1, 1);

@@ -33,7 +33,7 @@ typedef struct {
 cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world);
 void cs_elasticity_free(cs_elasticity_plan *plan);
 bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world);
-/* The largest micro batch that divides the batch of one data-parallel rank; 0: none does. */
+/* The largest micro batch that divides the batch of one data-parallel rank; 0: there is none. */
 int64_t cs_elasticity_micro(const cs_elasticity *settings, int64_t batch, int64_t world);
 
 #endif

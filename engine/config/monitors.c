@@ -6,39 +6,44 @@
 #include <strings.h>
 
 #define NO_CLIENT "its service has no client in C; csv_monitor and tensorboard write the same numbers"
-#define OF_CLIENT "of a writer that is refused when enabled"
-#define CALLER "a record names the operation and its size; one engine calls them all"
+#define OF_CLIENT "it belongs to a writer that is refused when it is enabled"
+#define CALLER "a record contains the operation and its size; the engine makes all calls itself"
 
-static const cs_key timers[] = { SECTION("throughput", "samples a second") };
+static const cs_key timers[] = { SECTION("throughput", "samples per second") };
 static const cs_key throughput[] = {
     SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, "auto",
-              "the line with RunningAvgSamplesPerSec, every steps_per_print updates from the third on"),
-    INERT("synchronized", "true", "a step is timed from boundary to boundary"),
+              "print a line with RunningAvgSamplesPerSec every steps_per_print updates, from the third update on"),
+    INERT("synchronized", "true", "a step is timed from one accumulation boundary to the next"),
 };
 
 static const cs_key flops_profiler[] = {
     SUPPORTED("enabled", BOOL, profiler.enabled, "false", 0, 0, NULL,
-              "print where one forward pass of rank 0 spent its time, unit by unit; sets wall_clock_breakdown too"),
-    SUPPORTED("profile_step", INT, profiler.profile_step, "1", 0, MOST, NULL, "which update, counted from 0"),
+              "print the time of each unit in one forward pass of rank 0; also sets wall_clock_breakdown"),
+    SUPPORTED("profile_step", INT, profiler.profile_step, "1", 0, MOST, NULL,
+              "number of the update to profile, from 0"),
     SUPPORTED("module_depth", INT, profiler.module_depth, "-1", -1, MOST, NULL,
-              "deepest level of the summary: 0 the model, 1 its units; -1: all"),
-    SUPPORTED("top_modules", INT, profiler.top_modules, "1", 1, MOST, NULL, "kinds of unit a level of the summary"),
+              "deepest level of the summary: 0 the model, 1 its units; -1: all levels"),
+    SUPPORTED("top_modules", INT, profiler.top_modules, "1", 1, MOST, NULL,
+              "number of kinds of unit in each level of the summary"),
     SUPPORTED("detailed", BOOL, profiler.detailed, "true", 0, 0, NULL, "list every unit after the summary"),
-    SUPPORTED("output_file", STRING, profiler.output_file, "null", 0, 0, NULL, "null: standard output"),
+    SUPPORTED("output_file", STRING, profiler.output_file, "null", 0, 0, NULL,
+              "file for the profile; null: standard output"),
     SUPPORTED("recompute_fwd_factor", NUMBER, profiler.recompute_factor, "0.0", 0, INFINITY, NULL,
-              "backward is counted as 2 + this many forward passes"),
+              "backward is counted as 2 + this number of forward passes"),
 };
 
 static const cs_key csv_monitor[] = {
-    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "write one CSV file a metric"),
-    SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
-    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
+    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "write a CSV file for each metric"),
+    SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "output folder; empty: the working directory"),
+    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "name of the folder in output_path"),
 };
 
 static const cs_key tensorboard[] = {
     SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto", "write event files"),
-    SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
-    SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
+    SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL,
+              "output folder; empty: the working directory"),
+    SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL,
+              "name of the folder in output_path"),
 };
 
 static const cs_key wandb[] = {
@@ -61,12 +66,15 @@ static const cs_key comet[] = {
 };
 
 static const cs_key comms_logger[] = {
-    SUPPORTED("enabled", BOOL, tally.enabled, "false", 0, 0, "auto",
-              "record each collective's time, and print a table at the end; on GPUs each is waited for"),
-    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, "auto", "print a line for each collective of rank 0"),
-    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto", "record all operations; false: prof_ops"),
+    SUPPORTED(
+        "enabled", BOOL, tally.enabled, "false", 0, 0, "auto",
+        "record the time of each collective and print a table at the end; on a GPU the host waits for each collective"),
+    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, "auto", "rank 0 prints a line for each collective"),
+    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto",
+              "record all operations; false: only those of prof_ops"),
     INERT("debug", "false", CALLER),
-    SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL, "names of the operations to record"),
+    SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL,
+              "names of the operations to record if prof_all is false"),
 };
 
 const cs_section cs_monitors_sections[] = {
@@ -95,7 +103,7 @@ static uint32_t named_operations(cs_config *config)
             cs_json_fault(config->doc, "comms_logger.prof_ops",
                           "all_reduce, reduce_scatter_tensor, all_gather_into_tensor, broadcast, barrier, send and "
                           "recv are known, not \"%s\"",
-                          name ? name : "a value that is no string");
+                          name ? name : "a value that is not a string");
     }
     return operations;
 }
@@ -110,7 +118,7 @@ void cs_monitors_resolve(cs_config *config)
         s->steps_per_print = 0;
     if (cs_json_is_set(config->doc, "comms_logger") && !cs_resolve_is_given(config, "comms_logger.enabled")) {
         s->tally.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
-        cs_json_mark(config->doc, "comms_logger.enabled", "derived: the section is there");
+        cs_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
     }
     s->tally.operations = named_operations(config);
     if (s->written.prof_all)

@@ -175,7 +175,7 @@ static void resolve_types(cs_config *config)
     else if (s->stage < 2) { /* the same bits: the values that are sent were rounded before, and are added in fp32 */
         types->wire = types->sums;
         cs_json_note(config->doc, "communication_data_type",
-                     "fp32 became %s, because at stages 0 and 1 the accumulated gradients travel, which are %s",
+                     "fp32 became %s, because at stages 0 and 1 the accumulated gradients are sent, which are %s",
                      cs_precision_name(types->sums), cs_precision_name(types->sums));
     }
 }

@@ -10,7 +10,8 @@ static const cs_key cspeed[] = {
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
-              "time limit in seconds: makes fewer steps if they would take longer; 0: no limit"),
+              "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer, and "
+              "fits their number again at each save; 0: no limit"),
     SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: number of passes over the data"),
     SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
               "random seed of first values, window order and dropout; if ranks have different ones, rank 0's is used"),

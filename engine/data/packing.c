@@ -235,14 +235,12 @@ static int64_t close_workspaces(packer *self)
 
 static cs_status write_sets(packer *self, const cs_packing_settings *settings, cs_packing_counts *counts)
 {
-    int64_t vocab_size = cs_tokenizer_size(self->plan.tokenizer);
-    cs_shards train = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
-    cs_shards valid = { settings->output, "valid", INT64_MAX, vocab_size, NULL, 0, 0, 0 };
+    cs_shards train = { .folder = settings->output, .name = "train", .limit = settings->shard_tokens },
+              valid = { .folder = settings->output, .name = "valid", .limit = INT64_MAX };
+    train.vocab_size = valid.vocab_size = cs_tokenizer_size(self->plan.tokenizer);
     cs_status status = write_set(self, &train, false);
     if (status == CS_OK)
         status = write_set(self, &valid, true);
-    cs_shards_abandon(&train);
-    cs_shards_abandon(&valid);
     counts->train_tokens = train.total;
     counts->train_shards = train.shards;
     counts->valid_tokens = valid.total;
@@ -250,13 +248,18 @@ static cs_status write_sets(packer *self, const cs_packing_settings *settings, c
     counts->skipped = self->skipped;
     counts->documents -= self->skipped;
     if (status == CS_OK && self->skipped > 0 && train.total == 0)
-        return cs_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
-                       settings->paths[0], self->skipped);
+        status =
+            cs_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
+                    settings->paths[0], self->skipped);
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
-        return cs_fail(CS_BAD_FILE,
-                       "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64
-                       " (seq_len + 1)",
-                       settings->paths[0], train.total, settings->seq_len + 1);
+        status =
+            cs_fail(CS_BAD_FILE,
+                    "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64 " (seq_len + 1)",
+                    settings->paths[0], train.total, settings->seq_len + 1);
+    if (status != CS_OK) {
+        cs_shards_remove(&train);
+        cs_shards_remove(&valid);
+    }
     return status;
 }
 
@@ -268,15 +271,19 @@ static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *token
     CS_TRY(read_plan(&self->plan, settings, tokenizer));
     CS_TRY(cs_corpus_open(corpus, &files));
     CS_TRY(cs_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
-    CS_TRY(cs_shards_folder(settings->output));
     if (settings->tokenizer)
         keep_characters(corpus);
     self->plan.corpus = corpus;
     self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
-    open_workspaces(self, settings->threads);
-    cs_status status = write_sets(self, settings, counts);
+    open_workspaces(self, (int)settings->threads);
+    size_t made;
+    cs_status status = cs_shards_folder(settings->output, &made);
+    if (status == CS_OK)
+        status = write_sets(self, settings, counts);
+    if (status != CS_OK)
+        cs_shards_remove_folder(settings->output, made);
     counts->repaired = close_workspaces(self);
     return status;
 }

@@ -20,7 +20,7 @@ typedef struct {
     const char *end;  /* token after each document; NULL: the tokenizer's own */
     double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;
-    int threads; /* 0: the number of processors that the process may use */
+    int64_t threads; /* 0: the number of processors that the process may use */
 } cs_packing_settings;
 
 typedef struct {

@@ -10,18 +10,31 @@
 
 enum { NAME_ROOM = 64 }; /* bytes for the name of a shard after its folder */
 
-cs_status cs_shards_folder(const char *path)
+cs_status cs_shards_folder(const char *path, size_t *made)
 {
     char part[4096 - NAME_ROOM];
+    *made = 0;
     if (strlen(path) >= sizeof part || !*path)
         return cs_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);
     for (const char *end = path; *end;) {
         end = strchrnul(end + 1, '/');
         snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (mkdir(part, 0777) == 0)
+            *made = *made ? *made : (size_t)(end - path);
+        else if (errno != EEXIST)
             return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this folder", part);
     }
     return CS_OK;
+}
+
+void cs_shards_remove_folder(const char *path, size_t made)
+{
+    char part[4096];
+    for (size_t length = strlen(path); made && length >= made; length--)
+        if (!path[length] || path[length] == '/') {
+            snprintf(part, sizeof part, "%.*s", (int)length, path);
+            rmdir(part);
+        }
 }
 
 static void shard_path(char path[4096], const cs_shards *shards, int64_t number)
@@ -36,7 +49,11 @@ static cs_status end_shard(cs_shards *shards)
 {
     cs_tokens_writer *writer = shards->writer;
     shards->writer = NULL;
-    return writer ? cs_tokens_finish(writer) : CS_OK;
+    if (!writer)
+        return CS_OK;
+    CS_TRY(cs_tokens_finish(writer));
+    shards->complete++;
+    return CS_OK;
 }
 
 /* Makes sure that a shard with space for another token is open. */
@@ -81,8 +98,13 @@ cs_status cs_shards_finish(cs_shards *shards)
     }
 }
 
-void cs_shards_abandon(cs_shards *shards)
+void cs_shards_remove(cs_shards *shards)
 {
+    char path[4096];
     cs_tokens_abandon(shards->writer);
     shards->writer = NULL;
+    for (int64_t i = 0; i < shards->complete; i++) {
+        shard_path(path, shards, i);
+        unlink(path);
+    }
 }

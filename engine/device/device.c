@@ -60,10 +60,19 @@ cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
     return open_kind(device, settings, "cpu");
 }
 
+static bool is_gpu(const char *kind)
+{
+    return strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && cs_module_has_driver());
+}
+
 int64_t cs_device_row_multiple(const char *kind)
 {
-    bool far = strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && cs_module_has_driver());
-    return far ? 128 : 1;
+    return is_gpu(kind) ? 128 : 1;
+}
+
+size_t cs_device_chunk_bytes(const char *kind)
+{
+    return is_gpu(kind) ? (size_t)1 << 30 : 32000000;
 }
 
 static void release(cs_device *device, cs_device_block block)
@@ -204,6 +213,11 @@ void cs_device_leave(cs_device *device)
 double cs_device_flops(const cs_device *device)
 {
     return device->flops;
+}
+
+double cs_device_gradient_flops(const cs_device *device)
+{
+    return device->gradient_flops;
 }
 
 double cs_device_roof(cs_device *device, cs_dtype dtype)

@@ -40,6 +40,9 @@ int cs_device_threads(const cs_device *device);
  * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
  * cs_device_open would try first. */
 int64_t cs_device_row_multiple(const char *kind);
+/* The most bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32 MB on a CPU, 1 GiB on a
+ * GPU, whose products need more rows to be fast. "auto" as in cs_device_row_multiple. */
+size_t cs_device_chunk_bytes(const char *kind);
 /* Whether the device has memory that only operations and cs_stream_copy can access, and the program cannot. */
 bool cs_device_has_own_memory(const cs_device *device);
 
@@ -65,6 +68,7 @@ void cs_device_leave(cs_device *device);
 /* Floating-point operations of matrix products and attention since the device was opened: a multiply-add counts as
  * two. */
 double cs_device_flops(const cs_device *device);
+double cs_device_gradient_flops(const cs_device *device); /* those of them that computed gradients */
 /* The greatest rate of matrix products of this rank at `dtype`, in FLOP/s, measured on the first call (about 50 ms). */
 double cs_device_roof(cs_device *device, cs_dtype dtype);
 /* Reports that a step has reached this rate, in FLOP/s. If the measured roof is lower, because other programs ran

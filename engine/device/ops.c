@@ -49,10 +49,23 @@ static void count_product(cs_stream *stream, const cs_product *product)
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
 }
 
+/* Counts what the operation has added to flops as a gradient's. */
+static void note_gradient(cs_stream *stream, double before)
+{
+    stream->device->gradient_flops += stream->device->flops - before;
+}
+
 static void run_product(cs_stream *stream, const cs_product *product)
 {
     count_product(stream, product);
     RUN(stream, product, product);
+}
+
+static void run_gradient(cs_stream *stream, const cs_product *product)
+{
+    double before = stream->device->flops;
+    run_product(stream, product);
+    note_gradient(stream, before);
 }
 
 static cs_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
@@ -99,12 +112,13 @@ static cs_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layo
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
     cs_product product = input_product(dx, dy, w, layout);
-    run_product(stream, &product);
+    run_gradient(stream, &product);
 }
 
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout)
 {
+    double before = stream->device->flops;
     cs_product product = input_product(dpre, dy, w, layout);
     CS_ASSERT(is_like(dpre, pre));
     if (stream->device->table->product_gelu_grad) {
@@ -114,6 +128,7 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
         run_product(stream, &product);
         RUN(stream, gelu_grad, dpre, dpre, pre);
     }
+    note_gradient(stream, before);
 }
 
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
@@ -125,9 +140,15 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
     CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
-    run_product(stream,
-                &(cs_product){
-                    .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh });
+    double before = stream->device->flops;
+    cs_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };
+    if (dbias.data && stream->device->table->product_sums) {
+        count_product(stream, &product);
+        note_gradient(stream, before);
+        RUN(stream, product_sums, &product, dbias, !in_out);
+        return;
+    }
+    run_gradient(stream, &product);
     if (dbias.data)
         RUN(stream, column_sums, dbias, dy);
 }
@@ -351,7 +372,9 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
     cs_attention_args attention = {
         .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads, .dropout = dropout
     };
+    double before = stream->device->flops;
     check_attention(stream, &attention, 5);
+    note_gradient(stream, before);
     CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
     RUN(stream, attention_grad, &attention);
 }

@@ -23,6 +23,8 @@ OPERATION(product, (cs_device *device, const cs_product *product))
 FUSED(product_gelu, (cs_device *device, cs_tensor y, const cs_product *product))
 /* product->c = the product * gelu'(pre). */
 FUSED(product_gelu_grad, (cs_device *device, const cs_product *product, cs_tensor pre))
+/* The product, and sums (fp32) += the sum of each column of product->a (of_a) or product->b; a is transposed. */
+FUSED(product_sums, (cs_device *device, const cs_product *product, cs_tensor sums, bool of_a))
 /* sums (fp32) += the sum of each column of x. */
 OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
 OPERATION(norm, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,

@@ -39,6 +39,7 @@ void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     CS_ASSERT(to.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(to) == cs_count(from));
+    CS_ASSERT(to.data != from.data || cs_dtype_bytes(to.dtype) == cs_dtype_bytes(from.dtype));
     if (stream->device->table->convert)
         stream->device->table->convert(stream, to, from, factor);
 }

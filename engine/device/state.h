@@ -12,9 +12,9 @@
 #include "optim/verdict.h"
 
 /* Adds the squares of g's elements (any float type), each times unscale^2, to *sum. The squares of 64 elements are
- * added in double in a fixed order, and these partial sums are added exactly (base/exact.h). g begins `lead`
- * elements after the begin of a group of 64, and a buffer may be cut only at such begins; so the bits of the sum do
- * not depend on the cuts. Elements that are not finite are counted in sum->nonfinite. */
+ * added in double in a fixed order, and these partial sums are added exactly (base/exact.h). g begins `lead` elements
+ * after the first element of a group of 64. A buffer may be cut only between two groups; so the bits of the sum do not
+ * depend on the cuts. Elements that are not finite are counted in sum->nonfinite. */
 void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 
 /* Adds values[0..count) to *sum exactly. */
@@ -30,8 +30,8 @@ void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double 
 /* into[i] += from[i], computed in fp32 and rounded once; any float types. */
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 
-/* to[i] = from[i] * factor, computed in fp32 and rounded once; any float types. The two may be the same memory: a
- * row is then converted in place. */
+/* to[i] = from[i] * factor, computed in fp32 and rounded once; any float types. The two may be the same memory
+ * if their types have the same size. */
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
 /* One range of an update: elements of one parameter. The table of ranges is in device memory, so that one kernel

@@ -1,8 +1,9 @@
-/* table.h - one device's row of functions, and what an open device is made of; for the files of this room only.
+/* table.h - the table of functions that a device implements, and the struct of an open device. Only for the files of
+ * this room.
  *
- * device.c and ops.c check and count, then call the row. A function that is NULL does nothing: the dry
- * device has a row of little else. Functions of models' operations work in the compute stream, those of state.h in
- * the stream they are given. Shapes and types are right when a row is called. */
+ * device.c and ops.c check the arguments, count, and then call the function of the table. A function that is NULL does
+ * nothing; most functions of the dry device are NULL. Operations of models run in the compute stream, those of state.h
+ * in the stream that is passed. The functions may assume that shapes and types are right. */
 #ifndef CS_DEVICE_TABLE_H
 #define CS_DEVICE_TABLE_H
 
@@ -17,20 +18,20 @@
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
-    bool add; /* to what c holds; c is fp32 then */
+    bool add; /* add to the values of c, which is then fp32 */
 } cs_product;
 /* products.c */
 cs_product_class cs_product_class_of(const cs_product *product);
 void cs_product_list_add(cs_product_list *list, const cs_product *product);
 
-/* Heads of an attention; the tensors are ops.h's. */
+/* The arguments of an attention; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
     cs_heads heads;
     cs_dropout dropout;
 } cs_attention_args;
 
-/* Rotary positions: x is turned, or turned back. */
+/* Rotary positions: the pairs of x are rotated forward, or back for the gradient. */
 typedef struct {
     cs_tensor x;
     const cs_rope *rope;
@@ -38,7 +39,7 @@ typedef struct {
     float sign; /* 1, or -1: back */
 } cs_turn;
 
-/* New positions of one sequence against a cache; the tensors are ops.h's. */
+/* Attention of new positions of one sequence with a key-value cache; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, qkv, keys, values;
     cs_heads heads;
@@ -69,12 +70,12 @@ typedef struct {
 
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
-    void (*wait)(cs_stream *stream, cs_event event); /* the stream goes on after the event; NULL: the caller does */
-    void (*sync)(cs_stream *stream);                 /* NULL: wait() for a new event is as much */
+    void (*wait)(cs_stream *stream, cs_event event);      /* stream NULL: the caller waits */
+    void (*sync)(cs_stream *stream);                      /* NULL: wait() for a new event is used instead */
     void (*graph_begin)(cs_device *device, uint64_t key); /* NULL, both: it has no graphs */
     void (*graph_end)(cs_device *device);
 
-/* The operations. A FUSED one is NULL where the device leaves it out. */
+/* The operations. A FUSED one is NULL if the device does not implement it. */
 #define OPERATION(name, parameters) void(*name) parameters;
 #include "device/ops_list.h"
 } cs_device_table;
@@ -99,10 +100,10 @@ struct cs_device {
     void *own;                          /* the device's */
     int threads;
     char description[160];
-    double flops;
+    double flops, gradient_flops; /* the second is a part of the first */
     double roofs[CS_F16 + 1];
 
-    pthread_mutex_t lock; /* over what follows: ranks' comm threads allocate too */
+    pthread_mutex_t lock; /* protects the fields below: the ranks' comm threads allocate too */
     cs_device_block *blocks;
     size_t block_count, block_room;
     size_t allocated, workspace, pinned;

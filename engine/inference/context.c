@@ -1,4 +1,5 @@
-/* context.c - cs_context: incremental inference with a key-value cache; each token is computed once. */
+/* context.c - cs_context: incremental inference with a key-value cache; each token is computed once. The weights are
+ * read once for all contexts that take a step together. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -46,36 +47,61 @@ void cs_context_close(cs_context *context)
 }
 
 /* Checks all tokens before the first is read. */
-static cs_status check(const cs_context *context, const int32_t *tokens, int64_t count)
+static cs_status check(const cs_context *context, const char *verb, const int32_t *tokens, int64_t count)
 {
     int64_t vocabulary = context->engine->facts.vocabulary;
     if (count < 1 || count > context->length - context->count)
-        return cs_fail(CS_BAD_CONFIG, "cs_context_read: %lld tokens, and there is room for 1 to %lld", (long long)count,
+        return cs_fail(CS_BAD_CONFIG, "%s: %lld tokens, and there is room for 1 to %lld", verb, (long long)count,
                        (long long)(context->length - context->count));
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (vocabulary && tokens[i] >= vocabulary))
-            return cs_fail(CS_BAD_CONFIG, "cs_context_read: token %lld is %d, and the model has 0 to %lld",
-                           (long long)i, (int)tokens[i], (long long)(vocabulary - 1));
+            return cs_fail(CS_BAD_CONFIG, "%s: token %lld is %d, and the model has 0 to %lld", verb, (long long)i,
+                           (int)tokens[i], (long long)(vocabulary - 1));
     return CS_OK;
+}
+
+/* Runs one pass: row b of `tokens` continues sequence b. */
+static cs_status run(cs_engine *engine, const char *verb, cs_tensor tokens, const cs_sequence *sequences,
+                     cs_tensor *logits)
+{
+    cs_forward_input input = { .mode = CS_PASS_EVALUATION, .inputs = tokens, .predict = true, .sequences = sequences };
+    return cs_evaluate_output(engine, verb, &input, logits);
 }
 
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits)
 {
-    CS_TRY(check(context, tokens, count));
+    CS_TRY(check(context, "cs_context_read", tokens, count));
     for (int64_t from = 0, rows; from < count; from += rows) {
         int64_t max = context->engine->length;
         rows = count - from < max ? count - from : max;
-        cs_forward_input input = {
-            .mode = CS_PASS_EVALUATION,
-            .inputs = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),
-            .predict = true,
-            .start = context->count,
-            .cache = context->cache,
-        };
-        CS_TRY(cs_evaluate_output(context->engine, "cs_context_read", &input, logits));
+        cs_tensor piece = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows);
+        cs_sequence sequence = { context->cache, context->count };
+        CS_TRY(run(context->engine, "cs_context_read", piece, &sequence, logits));
         context->count += rows;
     }
     return CS_OK;
+}
+
+cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int32_t *tokens, cs_tensor *logits)
+{
+    static const char verb[] = "cs_contexts_step";
+    int64_t max = count > 0 ? contexts[0]->engine->settings->micro_batch * contexts[0]->engine->length : 0;
+    if (count < 1 || count > max)
+        return cs_fail(CS_BAD_CONFIG, "%s: %lld contexts, and a micro-batch has 1 to %lld rows", verb, (long long)count,
+                       (long long)max);
+    for (int64_t i = 0; i < count; i++)
+        CS_TRY(check(contexts[i], verb, tokens + i, 1));
+    cs_sequence *sequences = calloc((size_t)count, sizeof *sequences);
+    if (!sequences)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the list of %lld contexts", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        sequences[i] = (cs_sequence){ contexts[i]->cache, contexts[i]->count };
+    cs_status status =
+        run(contexts[0]->engine, verb, cs_matrix((void *)(uintptr_t)tokens, CS_I32, count, 1), sequences, logits);
+    for (int64_t i = 0; status == CS_OK && i < count; i++)
+        contexts[i]->count++;
+    free(sequences);
+    return status;
 }
 
 int64_t cs_context_count(const cs_context *context)

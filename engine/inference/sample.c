@@ -10,48 +10,81 @@
 #include <stdlib.h>
 
 typedef struct {
-    double weight; /* probability times the sum of all weights */
+    double weight; /* the logit, then the probability times the sum of all weights */
     int32_t token;
 } candidate;
 
-static int32_t likeliest(cs_tensor logits, int64_t from, int64_t count)
+static bool likelier(candidate a, candidate b)
 {
-    int32_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (cs_element(logits, from + i) > cs_element(logits, from + best))
-            best = (int32_t)i;
-    return best;
+    return a.weight > b.weight || (a.weight == b.weight && a.token < b.token);
 }
 
 static int by_weight(const void *one, const void *other)
 {
-    const candidate *a = one, *b = other;
-    if (a->weight != b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    return a->token < b->token ? -1 : 1;
+    return likelier(*(const candidate *)one, *(const candidate *)other) ? -1 : 1;
 }
 
-/* Number of the sorted candidates that top_k and top_p keep. */
-static int64_t cut(const candidate *all, int64_t count, const cs_sampling *how)
+/* Moves the `wanted` likeliest of all candidates to the front, in any order (quickselect, Hoare 1961). */
+static void select_likeliest(candidate *all, int64_t count, int64_t wanted)
 {
-    double total = 0, sum = 0;
-    count = how->top_k > 0 && how->top_k < count ? how->top_k : count;
+    int64_t from = 0, to = count;
+    while (to - from > 1) {
+        candidate pivot = all[from + (to - from) / 2];
+        int64_t low = from, high = to - 1;
+        while (low <= high) {
+            while (likelier(all[low], pivot))
+                low++;
+            while (likelier(pivot, all[high]))
+                high--;
+            if (low <= high) {
+                candidate moved = all[low];
+                all[low++] = all[high];
+                all[high--] = moved;
+            }
+        }
+        if (wanted <= high)
+            to = high + 1;
+        else if (wanted > low)
+            from = low;
+        else
+            return;
+    }
+}
+
+static double sum_weights(const candidate *all, int64_t count)
+{
+    double sum = 0;
     for (int64_t i = 0; i < count; i++)
-        total += all[i].weight;
-    for (int64_t i = 0; i < count; i++) {
         sum += all[i].weight;
-        if (sum >= how->top_p * total)
-            return i + 1;
+    return sum;
+}
+
+/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Few are kept as a rule, so
+ * only as many as are needed are sorted. */
+static int64_t cut(candidate *all, int64_t count, const cs_sampling *how)
+{
+    enum { FIRST = 256, GROWTH = 8 };
+    if (how->top_k > 0 && how->top_k < count) {
+        select_likeliest(all, count, how->top_k);
+        count = how->top_k;
+    }
+    double wanted = how->top_p * sum_weights(all, count), sum = 0;
+    for (int64_t sorted = 0, to = FIRST; sorted < count; to *= GROWTH) {
+        to = to < count ? to : count;
+        select_likeliest(all + sorted, count - sorted, to - sorted);
+        qsort(all + sorted, (size_t)(to - sorted), sizeof *all, by_weight);
+        for (; sorted < to; sorted++) {
+            sum += all[sorted].weight;
+            if (how->top_p < 1 && sum >= wanted)
+                return sorted + 1;
+        }
     }
     return count;
 }
 
 static int32_t draw(const candidate *all, int64_t count, double chance)
 {
-    double total = 0;
-    for (int64_t i = 0; i < count; i++)
-        total += all[i].weight;
-    double left = chance * total;
+    double left = chance * sum_weights(all, count);
     for (int64_t i = 0; i < count; i++) {
         left -= all[i].weight;
         if (left < 0)
@@ -63,20 +96,22 @@ static int32_t draw(const candidate *all, int64_t count, double chance)
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place)
 {
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
-    int32_t best = likeliest(logits, from, count);
-    double max = (double)cs_element(logits, from + best);
-    if (how->temperature <= 0)
-        return best;
     candidate *all = malloc((size_t)count * sizeof *all);
     if (!all)
         cs_fatal(CS_NO_MEMORY, "out of memory for the candidates of the next token");
-    for (int64_t i = 0; i < count; i++)
-        all[i] = (candidate){ exp(((double)cs_element(logits, from + i) - max) / how->temperature), (int32_t)i };
-    bool cuts = how->top_k > 0 || how->top_p < 1;
-    if (cuts)
-        qsort(all, (size_t)count, sizeof *all, by_weight);
-    uint64_t key = cs_rng_mix(cs_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
-    int32_t token = draw(all, cuts ? cut(all, count, how) : count, cs_rng_uniform(key, (uint64_t)place));
+    candidate best = { (double)cs_element(logits, from), 0 };
+    for (int64_t i = 0; i < count; i++) {
+        all[i] = (candidate){ (double)cs_element(logits, from + i), (int32_t)i };
+        best = likelier(all[i], best) ? all[i] : best;
+    }
+    int32_t token = best.token;
+    if (how->temperature > 0) {
+        for (int64_t i = 0; i < count; i++)
+            all[i].weight = exp((all[i].weight - best.weight) / how->temperature);
+        uint64_t key = cs_rng_mix(cs_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
+        bool cuts = how->top_k > 0 || how->top_p < 1;
+        token = draw(all, cuts ? cut(all, count, how) : count, cs_rng_uniform(key, (uint64_t)place));
+    }
     free(all);
     return token;
 }

@@ -42,8 +42,8 @@ static cs_status build(cs_data *data, bool train)
 {
     const cs_settings *settings = data->engine->settings;
     cs_data_settings wanted = {
-        .patterns = data->texts.names,
-        .pattern_count = data->texts.count,
+        .patterns = data->cache.names,
+        .pattern_count = data->cache.count,
         .seq_len = data->engine->length,
         .shuffle = train && settings->shuffle,
         .seed = (uint64_t)settings->seed,
@@ -88,16 +88,16 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
     const cs_settings *settings = engine->settings;
-    cs_texts texts = { 0 };
+    cs_token_cache cache = { 0 };
     *data = NULL;
     CS_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
     cs_walk_settle(engine);
-    CS_TRY(cs_texts_open(&texts, engine, train ? settings->train : settings->valid,
-                         train ? settings->train_count : settings->valid_count));
+    CS_TRY(cs_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
+                               train ? settings->train_count : settings->valid_count));
     *data = cs_collective_memory(sizeof **data);
     (*data)->engine = engine;
-    (*data)->texts = texts;
+    (*data)->cache = cache;
     cs_status status =
         cs_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
     if (status == CS_OK)
@@ -114,7 +114,7 @@ void cs_data_close(cs_data *data)
     if (!data)
         return;
     cs_windows_close(data->windows);
-    cs_texts_close(&data->texts);
+    cs_token_cache_close(&data->cache);
     free(data->inputs);
     free(data->targets);
     free(data->starts);

@@ -1,16 +1,36 @@
-/* loader.h - struct cs_data: one split of the data, distributed over ranks. */
+/* loader.h - struct cs_data: one split of the data, distributed over ranks; and the cache of tokenized texts. */
 #ifndef CS_LOADER_H
 #define CS_LOADER_H
 
-#include "input/token_cache.h"
+#include "engine.h"
 #include "data/data.h"
+
+/* ---- token_cache.c: each host tokenizes a text once, and later runs reuse the token shards ----
+ *
+ * A name in cspeed.data that ends in .jsonl or .txt is a text; so is a folder that contains such files. Its shards are
+ * in CACHE/<16 hexadecimal digits>. The digits are a hash of the texts' names, sizes and modification times, of the
+ * tokenizer's files, and of the keys of cspeed.data that matter; made_from.txt in that folder lists these facts. When a
+ * changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads them. */
+
+typedef struct {
+    const char **names; /* (count) patterns of token shards; a name that is not a text is kept as given */
+    int *held;          /* (count) locked descriptors that protect a text's shards from deletion; -1: not a text */
+    int count;
+} cs_token_cache;
+
+/* The first rank of each host tokenizes the texts that are not in the cache; the other ranks wait. Collective. Keep
+ * *cache open while the shards are read. */
+cs_status cs_token_cache_open(cs_token_cache *cache, cs_engine *engine, const char *const *given, int count);
+void cs_token_cache_close(cs_token_cache *cache);
+
+/* ---- loader.c ---- */
 
 struct cs_data {
     cs_engine *engine;
     cs_windows *windows;
     int32_t *inputs, *targets, *starts; /* (B, T); starts is NULL unless documents are packed */
     int64_t *samples;
-    cs_texts texts; /* keeps the token shards alive that the windows map */
+    cs_token_cache cache; /* keeps the token shards alive that the windows map */
 };
 
 /* Micro-batch number `lane` of the windows in file order. Rows past the end have no target; lane -1 has none at all. */

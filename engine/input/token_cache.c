@@ -2,7 +2,7 @@
  *
  * Shards are written to a temporary folder under a lock and renamed when they are complete. A run that dies therefore
  * leaves no incomplete shards behind, and of several runs that share a cache one tokenizes while the others wait. */
-#include "input/token_cache.h"
+#include "input/loader.h"
 #include "base/beat.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -25,7 +25,7 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 
 /* ---- tokenizing ---- */
 
-static void report(const cs_recipe *self, const cs_packing_counts *counts)
+static void report(const cs_token_cache_key *self, const cs_packing_counts *counts)
 {
     cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
            self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
@@ -50,7 +50,7 @@ static int hold(const char *folder, int lock)
     return held;
 }
 
-static void drop(const cs_recipe *self, const char *folder)
+static void drop(const cs_token_cache_key *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
@@ -63,13 +63,13 @@ static void drop(const cs_recipe *self, const char *folder)
 }
 
 /* Deletes shards of earlier states of the same texts: no run can need them again. */
-static void drop_older(const cs_recipe *self)
+static void drop_older(const cs_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
         char *folder = cs_files_join(self->settings->cache, entry->d_name);
         bool digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
-        if (digits && cs_recipe_is_older(self, folder))
+        if (digits && cs_token_cache_key_is_older(self, folder))
             drop(self, folder);
         free(folder);
     }
@@ -77,7 +77,7 @@ static void drop_older(const cs_recipe *self)
         closedir(listing);
 }
 
-static cs_status fill(const cs_recipe *self, const char *part)
+static cs_status fill(const cs_token_cache_key *self, const char *part)
 {
     const cs_settings *settings = self->settings;
     cs_packing_counts counts;
@@ -93,7 +93,7 @@ static cs_status fill(const cs_recipe *self, const char *part)
     cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(cs_packing_run(&how, &counts));
-    CS_TRY(cs_recipe_sign(self, part));
+    CS_TRY(cs_token_cache_key_sign(self, part));
     CS_TRY(cs_files_sync_directory(part));
     CS_TRY(cs_files_remove_tree(self->folder)); /* leftovers of another program, or damaged shards */
     CS_TRY(cs_files_rename(part, self->folder));
@@ -119,10 +119,10 @@ static cs_status wait_for_lock(int lock, const char *path)
     return CS_OK;
 }
 
-static cs_status make_locked(const cs_recipe *self, int lock, const char *path)
+static cs_status make_locked(const cs_token_cache_key *self, int lock, const char *path)
 {
     CS_TRY(wait_for_lock(lock, path));
-    if (cs_recipe_is_done(self))
+    if (cs_token_cache_key_is_done(self))
         return CS_OK;
     char *part;
     if (asprintf(&part, "%s.part", self->folder) < 0)
@@ -140,7 +140,7 @@ static cs_status make_locked(const cs_recipe *self, int lock, const char *path)
     return status;
 }
 
-static cs_status make(const cs_recipe *self)
+static cs_status make(const cs_token_cache_key *self)
 {
     char *path;
     if (cs_files_make_directories(self->settings->cache) != CS_OK)
@@ -165,77 +165,77 @@ static cs_status make(const cs_recipe *self)
 
 static cs_status make_one(const cs_engine *engine, const char *name)
 {
-    cs_recipe self;
-    cs_status status = cs_recipe_open(&self, engine, name);
-    if (status == CS_OK && cs_recipe_is_done(&self))
+    cs_token_cache_key self;
+    cs_status status = cs_token_cache_key_open(&self, engine, name);
+    if (status == CS_OK && cs_token_cache_key_is_done(&self))
         cs_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
         status = make(&self);
-    cs_recipe_close(&self);
+    cs_token_cache_key_close(&self);
     return status;
 }
 
 static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)
 {
-    cs_recipe self;
-    cs_status status = cs_recipe_open(&self, engine, name);
+    cs_token_cache_key self;
+    cs_status status = cs_token_cache_key_open(&self, engine, name);
     if (status == CS_OK)
         *held = hold(self.folder, LOCK_SH);
-    if (status == CS_OK && !cs_recipe_is_done(&self))
+    if (status == CS_OK && !cs_token_cache_key_is_done(&self))
         status = cs_fail(CS_NOT_FOUND,
                          "%s: the tokens that another rank of this host made are not there; "
                          "cspeed.data.cache is to name a folder that both see",
                          self.folder);
     if (status == CS_OK) {
         char quoted[8192];
-        cs_recipe_quote(quoted, sizeof quoted, self.folder);
+        cs_token_cache_key_quote(quoted, sizeof quoted, self.folder);
         *found = cs_files_join(quoted, "train-*.bin");
     } else if (*held >= 0) {
         close(*held);
     }
-    cs_recipe_close(&self);
+    cs_token_cache_key_close(&self);
     return status;
 }
 
-static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *const *given, int count)
+static cs_status find_all(cs_token_cache *cache, const cs_engine *engine, const char *const *given, int count)
 {
-    texts->names = calloc((size_t)count, sizeof *texts->names);
-    texts->held = calloc((size_t)count, sizeof *texts->held);
-    if (!texts->names || !texts->held)
+    cache->names = calloc((size_t)count, sizeof *cache->names);
+    cache->held = calloc((size_t)count, sizeof *cache->held);
+    if (!cache->names || !cache->held)
         return cs_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
-    for (; texts->count < count; texts->count++) {
-        const char *name = given[texts->count];
-        texts->held[texts->count] = -1;
-        if (cs_recipe_is_text(name))
-            CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], engine, name));
+    for (; cache->count < count; cache->count++) {
+        const char *name = given[cache->count];
+        cache->held[cache->count] = -1;
+        if (cs_token_cache_key_is_text(name))
+            CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
-            texts->names[texts->count] = strdup(name);
+            cache->names[cache->count] = strdup(name);
     }
     return CS_OK;
 }
 
-cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *given, int count)
+cs_status cs_token_cache_open(cs_token_cache *cache, cs_engine *engine, const char *const *given, int count)
 {
     cs_status status = CS_OK;
-    *texts = (cs_texts){ 0 };
+    *cache = (cs_token_cache){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
-        if (cs_recipe_is_text(given[i]))
+        if (cs_token_cache_key_is_text(given[i]))
             status = make_one(engine, given[i]);
     CS_TRY(cs_collective_status(engine->comm, status));
-    status = cs_collective_status(engine->comm, find_all(texts, engine, given, count));
+    status = cs_collective_status(engine->comm, find_all(cache, engine, given, count));
     if (status != CS_OK)
-        cs_texts_close(texts);
+        cs_token_cache_close(cache);
     return status;
 }
 
-void cs_texts_close(cs_texts *texts)
+void cs_token_cache_close(cs_token_cache *cache)
 {
-    for (int i = 0; i < texts->count; i++) {
-        free((void *)(uintptr_t)texts->names[i]);
-        if (texts->held[i] >= 0)
-            close(texts->held[i]);
+    for (int i = 0; i < cache->count; i++) {
+        free((void *)(uintptr_t)cache->names[i]);
+        if (cache->held[i] >= 0)
+            close(cache->held[i]);
     }
-    free(texts->names);
-    free(texts->held);
-    *texts = (cs_texts){ 0 };
+    free(cache->names);
+    free(cache->held);
+    *cache = (cs_token_cache){ 0 };
 }

@@ -26,7 +26,7 @@ static bool is_folder(const char *name)
     return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-bool cs_recipe_is_text(const char *name)
+bool cs_token_cache_key_is_text(const char *name)
 {
     size_t length = strlen(name);
     for (int i = 0; i < ENDINGS; i++)
@@ -35,7 +35,7 @@ bool cs_recipe_is_text(const char *name)
     return is_folder(name);
 }
 
-static cs_status look(cs_recipe *self, const char *pattern, bool more)
+static cs_status look(cs_token_cache_key *self, const char *pattern, bool more)
 {
     int outcome = glob(pattern, more ? GLOB_APPEND : 0, NULL, &self->paths);
     if (outcome == 0 || outcome == GLOB_NOMATCH)
@@ -43,7 +43,7 @@ static cs_status look(cs_recipe *self, const char *pattern, bool more)
     return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
 }
 
-void cs_recipe_quote(char *pattern, size_t room, const char *name)
+void cs_token_cache_key_quote(char *pattern, size_t room, const char *name)
 {
     size_t at = 0;
     for (; *name && at + 2 < room; name++) {
@@ -55,11 +55,11 @@ void cs_recipe_quote(char *pattern, size_t room, const char *name)
 }
 
 /* Lists the files of the text. A name of an existing file is taken literally, even if it contains *, ? or [. */
-static cs_status list_paths(cs_recipe *self)
+static cs_status list_paths(cs_token_cache_key *self)
 {
     char pattern[8192], quoted[8000];
     bool folder = is_folder(self->name);
-    cs_recipe_quote(quoted, sizeof quoted, self->name);
+    cs_token_cache_key_quote(quoted, sizeof quoted, self->name);
     for (int i = 0; i < (folder ? ENDINGS : 1); i++) {
         snprintf(pattern, sizeof pattern, folder ? "%s/*%s" : "%s",
                  folder || access(self->name, F_OK) == 0 ? quoted : self->name, endings[i]);
@@ -105,7 +105,7 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-static cs_status write_record(FILE *out, const cs_recipe *self)
+static cs_status write_record(FILE *out, const cs_token_cache_key *self)
 {
     CS_TRY(record_tokenizer(out, self->tokenizer));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
@@ -114,7 +114,7 @@ static cs_status write_record(FILE *out, const cs_recipe *self)
 }
 
 /* Writes the source's absolute name and the settings used. */
-static void write_head(FILE *out, const cs_recipe *self)
+static void write_head(FILE *out, const cs_token_cache_key *self)
 {
     const cs_settings *settings = self->settings;
     char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
@@ -126,7 +126,7 @@ static void write_head(FILE *out, const cs_recipe *self)
     free(above);
 }
 
-static cs_status make_record(cs_recipe *self)
+static cs_status make_record(cs_token_cache_key *self)
 {
     size_t length;
     FILE *out = open_memstream(&self->record, &length);
@@ -140,7 +140,7 @@ static cs_status make_record(cs_recipe *self)
     return status == CS_NOT_FOUND ? cs_fail(status, "%s: went away while it was read", self->name) : status;
 }
 
-static void name_folder(cs_recipe *self)
+static void name_folder(cs_token_cache_key *self)
 {
     static const unsigned char key[CS_MAC_BYTES];
     unsigned char tag[CS_MAC_BYTES];
@@ -163,9 +163,9 @@ static const char *find_tokenizer(const cs_engine *engine)
     return bytes ? NULL : folder;
 }
 
-cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *name)
+cs_status cs_token_cache_key_open(cs_token_cache_key *self, const cs_engine *engine, const char *name)
 {
-    *self = (cs_recipe){
+    *self = (cs_token_cache_key){
         .engine = engine, .settings = engine->settings, .name = name, .tokenizer = find_tokenizer(engine)
     };
     CS_TRY(list_paths(self));
@@ -174,7 +174,7 @@ cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *n
     return CS_OK;
 }
 
-void cs_recipe_close(cs_recipe *self)
+void cs_token_cache_key_close(cs_token_cache_key *self)
 {
     globfree(&self->paths);
     free(self->record);
@@ -191,7 +191,7 @@ static char *record_in(const char *folder)
     return found;
 }
 
-bool cs_recipe_is_done(const cs_recipe *self)
+bool cs_token_cache_key_is_done(const cs_token_cache_key *self)
 {
     char *found = record_in(self->folder);
     bool there = found && strcmp(found, self->record) == 0;
@@ -199,7 +199,7 @@ bool cs_recipe_is_done(const cs_recipe *self)
     return there;
 }
 
-bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
+bool cs_token_cache_key_is_older(const cs_token_cache_key *self, const char *folder)
 {
     char *found = record_in(folder);
     bool older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
@@ -207,10 +207,10 @@ bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
     return older;
 }
 
-cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
+cs_status cs_token_cache_key_sign(const cs_token_cache_key *self, const char *folder)
 {
-    cs_recipe now;
-    cs_status status = cs_recipe_open(&now, self->engine, self->name);
+    cs_token_cache_key now;
+    cs_status status = cs_token_cache_key_open(&now, self->engine, self->name);
     if (status == CS_OK && strcmp(now.record, self->record) != 0)
         status =
             cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete", self->name);
@@ -218,6 +218,6 @@ cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
     if (status == CS_OK)
         status = cs_files_write(path, self->record, strlen(self->record));
     free(path);
-    cs_recipe_close(&now);
+    cs_token_cache_key_close(&now);
     return status;
 }

@@ -1,6 +1,6 @@
 /* token_cache_key.h - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
-#ifndef CS_RECIPE_H
-#define CS_RECIPE_H
+#ifndef CS_INPUT_TOKEN_CACHE_KEY_H
+#define CS_INPUT_TOKEN_CACHE_KEY_H
 
 #include "engine.h"
 
@@ -16,24 +16,25 @@ typedef struct {
     char *record; /* text form of the key: shards are reused if it is equal */
     size_t head;  /* length of the part of `record` that names the source; sizes and times follow */
     char *folder; /* folder of the shards, whether it exists or not */
-} cs_recipe;
+} cs_token_cache_key;
 
-bool cs_recipe_is_text(const char *name);
+bool cs_token_cache_key_is_text(const char *name);
 
-cs_status cs_recipe_open(cs_recipe *recipe, const cs_engine *engine,
-                         const char *name); /* close it also after a failure */
-void cs_recipe_close(cs_recipe *recipe);
+cs_status cs_token_cache_key_open(cs_token_cache_key *key, const cs_engine *engine,
+                                  const char *name); /* close it also after a failure */
+void cs_token_cache_key_close(cs_token_cache_key *key);
 
 /* True if the cache folder holds complete shards made from exactly this key. Anything else there is ignored. */
-bool cs_recipe_is_done(const cs_recipe *recipe);
+bool cs_token_cache_key_is_done(const cs_token_cache_key *key);
 
 /* True if `folder` holds complete shards of an earlier state of the same source. */
-bool cs_recipe_is_older(const cs_recipe *recipe, const char *folder);
+bool cs_token_cache_key_is_older(const cs_token_cache_key *key, const char *folder);
 
-/* Writes the record into `folder`, which holds the new shards. Fails if the source has changed since cs_recipe_open. */
-cs_status cs_recipe_sign(const cs_recipe *recipe, const char *folder);
+/* Writes the record into `folder`, which holds the new shards. Fails if the source has changed since
+ * cs_token_cache_key_open. */
+cs_status cs_token_cache_key_sign(const cs_token_cache_key *key, const char *folder);
 
 /* Writes a glob pattern that matches only `name`. */
-void cs_recipe_quote(char *pattern, size_t room, const char *name);
+void cs_token_cache_key_quote(char *pattern, size_t room, const char *name);
 
 #endif

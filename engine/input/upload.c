@@ -73,7 +73,9 @@ cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *inpu
     cs_upload *upload = engine->upload;
     cs_forward_input on_device = *input;
     cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
-    cs_tensor keys = cs_vector(engine->keys, CS_I64, input->inputs.shape[0]);
+    /* there is a key for each sample of a micro-batch; more samples are texts that are continued, without dropout */
+    int64_t samples = input->inputs.shape[0], micro = engine->settings->micro_batch;
+    cs_tensor keys = cs_vector(engine->keys, CS_I64, samples < micro ? samples : micro);
     size_t at = 0;
     on_device.keys = engine->keys;
     if (!upload)

@@ -5,6 +5,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/safetensors.h"
+#include "unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,39 +172,54 @@ static cs_status add_index(cs_source *source, const char *folder)
     return status;
 }
 
-/* Adds the class's prefix to the names of a model that was saved without its head. */
-static cs_status complete_names(cs_source *source)
+/* ---- the model's names ---- */
+
+static void rename_tensor(cs_source *source, int64_t tensor, char *name)
 {
     folder_source *own = source->own;
-    const char *prefix = cs_source_find(source, "wte.weight") >= 0            ? "transformer."
-                         : cs_source_find(source, "embed_tokens.weight") >= 0 ? "model."
-                                                                              : NULL;
-    for (int64_t i = 0; prefix && i < source->count; i++) {
+    free(own->places[tensor].name);
+    source->tensors[tensor].name = own->places[tensor].name = name;
+}
+
+/* Adds the class's prefix, which is the first word of every name in the model's body, if the first parameter is there
+ * without it. The names that the head has in the model, and its alias, have no prefix. */
+static cs_status add_prefix(cs_source *source, const cs_model *model, const cs_model_facts *facts)
+{
+    const char *first = model->units[0]->entries[0]->full_name, *rest = strchr(first, '.');
+    if (!rest || cs_source_find(source, first) >= 0 || cs_source_find(source, rest + 1) < 0)
+        return CS_OK;
+    for (int64_t i = 0; i < source->count; i++) {
+        const char *name = source->tensors[i].name;
         char *full = NULL;
-        if (strncmp(own->places[i].name, "lm_head.", 8) == 0)
+        if (cs_model_find(model, name) || (facts->alias && strcmp(name, facts->alias) == 0))
             continue;
-        if (asprintf(&full, "%s%s", prefix, own->places[i].name) < 0)
+        if (asprintf(&full, "%.*s%s", (int)(rest + 1 - first), first, name) < 0)
             return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
-        free(own->places[i].name);
-        source->tensors[i].name = own->places[i].name = full;
+        rename_tensor(source, i, full);
     }
     return CS_OK;
 }
 
-void cs_huggingface_tie(cs_source *source, const char *tied)
+static void remove_alias(cs_source *source, const cs_model_facts *facts)
 {
     folder_source *own = source->own;
-    int64_t head = tied ? cs_source_find(source, "lm_head.weight") : -1;
-    char *table = head >= 0 && cs_source_find(source, tied) < 0 ? strdup(tied) : NULL;
+    int64_t head = facts->alias ? cs_source_find(source, facts->alias) : -1;
+    char *table = head >= 0 && cs_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
     if (head < 0)
         return;
-    free(own->places[head].name);
-    source->tensors[head].name = own->places[head].name = table;
+    rename_tensor(source, head, table);
     if (table)
         return;
     size_t behind = (size_t)(--source->count - head);
     memmove(&own->places[head], &own->places[head + 1], behind * sizeof *own->places);
     memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
+}
+
+cs_status cs_huggingface_rename(cs_source *source, const cs_model *model, const cs_model_facts *facts)
+{
+    CS_TRY(add_prefix(source, model, facts));
+    remove_alias(source, facts);
+    return CS_OK;
 }
 
 /* ---- reading ---- */
@@ -264,8 +280,7 @@ static cs_status build(cs_source *source, const char *folder)
     CS_TRY(cs_huggingface_detect(&found, folder));
     if (!found)
         return refuse_folder(folder);
-    CS_TRY(cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));
-    return complete_names(source);
+    return cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder);
 }
 
 cs_status cs_huggingface_open(cs_source *source, const char *folder)

@@ -2,31 +2,27 @@
  * folders.
  *
  * Weights are in model.safetensors, or in the shards that model.safetensors.index.json lists. Keys and layouts are
- * those of the model's class in transformers, which cspeed uses too. A folder saved from a model without its head has
- * names without the class's prefix ("h.0.ln_1.weight"); reading adds the prefix. Buffers that hold no weights are
- * skipped. */
+ * those of the model's class in transformers, which cspeed uses too. Buffers that hold no weights are skipped. */
 #ifndef CS_INTERCHANGE_HUGGINGFACE_H
 #define CS_INTERCHANGE_HUGGINGFACE_H
 
 #include "interchange/source.h"
+#include "models/models.h"
 
 /* Sets *found if the folder holds weights. CS_UNSUPPORTED, with the command that converts them, if they are in another
  * program's format (other_formats.h). */
 cs_status cs_huggingface_detect(bool *found, const char *folder);
 
-/* Derives from a config.json the tensors of the model, with the shapes that transformers gives them: *wanted has *count
- * entries. *tied is the name of the token embedding that a tied head shares, or NULL if the head is not tied.
- * CS_UNSUPPORTED for an unknown family; CS_BAD_FILE if a size is missing. */
-cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **tied, const json_t *config);
-void cs_huggingface_free(cs_source_tensor *wanted, int64_t count); /* accepts NULL */
+/* Gives the tensors of a Hugging Face folder's source the names that the model has. The class's prefix is added to the
+ * names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
+ * is removed: the folder may hold the shared table under both names, or, as safetensors' save_model writes it, only
+ * under the head's name. */
+cs_status cs_huggingface_rename(cs_source *source, const cs_model *model, const cs_model_facts *facts);
 
-/* Removes from the source the head that is tied to the embedding `tied` (NULL: does nothing). The folder may hold the
- * shared table under both names, or, as safetensors' save_model writes it, only under the head's name. */
-void cs_huggingface_tie(cs_source *source, const char *tied);
-
-/* Strict check: every wanted tensor exists with its shape, and no other tensor exists. CS_BAD_FILE lists all tensors
- * that are missing, unexpected or of another shape; `folder` is used in the message. */
-cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *wanted, int64_t count,
+/* Strict check, which begins with cs_huggingface_rename: every parameter of the model exists with its shape, and no other tensor
+ * exists. CS_BAD_FILE lists all tensors that are missing, unexpected or of another shape; `folder` is used in the
+ * message. */
+cs_status cs_huggingface_check(cs_source *source, const cs_model *model, const cs_model_facts *facts,
                                const char *folder);
 
 typedef struct {

@@ -1,6 +1,7 @@
-/* huggingface_check.c - compares the tensors of a source with those that the model needs, and reports every difference
+/* huggingface_check.c - compares the tensors of a source with the parameters of the model, and reports every difference
  * in one message. */
 #include "interchange/huggingface.h"
+#include "unit/unit.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,16 +30,16 @@ static void add_fault(fault_list *list, const char *format, ...)
     va_end(arguments);
 }
 
-static void show_shape(char *text, size_t room, const cs_source_tensor *tensor)
+static void show_shape(char *text, size_t room, const int64_t *shape, int dims)
 {
     size_t used = (size_t)snprintf(text, room, "[");
-    for (int i = 0; i < tensor->dims && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)tensor->shape[i]);
+    for (int i = 0; i < dims && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
     if (used < room)
         snprintf(text + used, room - used, "]");
 }
 
-static void check_one(const cs_source *source, const cs_source_tensor *wanted, fault_list *missing, fault_list *shapes)
+static void check_one(const cs_source *source, const cs_param *wanted, fault_list *missing, fault_list *shapes)
 {
     int64_t at = cs_source_find(source, wanted->name);
     char has[128], wants[128];
@@ -47,28 +48,26 @@ static void check_one(const cs_source *source, const cs_source_tensor *wanted, f
         return;
     }
     const cs_source_tensor *found = &source->tensors[at];
-    if (found->dims == wanted->dims &&
-        memcmp(found->shape, wanted->shape, (size_t)found->dims * sizeof *found->shape) == 0)
+    const cs_tensor *value = &wanted->value;
+    if (found->dims == value->dims &&
+        memcmp(found->shape, value->shape, (size_t)found->dims * sizeof *found->shape) == 0)
         return;
-    show_shape(has, sizeof has, found);
-    show_shape(wants, sizeof wants, wanted);
+    show_shape(has, sizeof has, found->shape, found->dims);
+    show_shape(wants, sizeof wants, value->shape, value->dims);
     add_fault(shapes, "%s is %s and should be %s", wanted->name, has, wants);
 }
 
-cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *wanted, int64_t count,
+cs_status cs_huggingface_check(cs_source *source, const cs_model *model, const cs_model_facts *facts,
                                const char *folder)
 {
     fault_list missing = { "", 0 }, shapes = { "", 0 }, unexpected = { "", 0 };
-    for (int64_t i = 0; i < count; i++)
-        check_one(source, &wanted[i], &missing, &shapes);
-    for (int64_t i = 0; i < source->count; i++) {
-        const char *name = source->tensors[i].name;
-        bool known = false;
-        for (int64_t at = 0; at < count && !known; at++)
-            known = strcmp(name, wanted[at].name) == 0;
-        if (!known)
-            add_fault(&unexpected, "%s", name);
-    }
+    CS_TRY(cs_huggingface_rename(source, model, facts));
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++)
+            check_one(source, &model->units[i]->entries[at]->param, &missing, &shapes);
+    for (int64_t i = 0; i < source->count; i++)
+        if (!cs_model_find(model, source->tensors[i].name))
+            add_fault(&unexpected, "%s", source->tensors[i].name);
     if (missing.count + shapes.count + unexpected.count == 0)
         return CS_OK;
     return cs_fail(CS_BAD_FILE,

@@ -1,6 +1,7 @@
 /* huggingface_write.c - writes a Hugging Face folder from a source of tensors. Streams the data: headers, which depend
  * only on the shapes, are written first, then the data one buffer at a time. */
 #include "interchange/huggingface.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
@@ -209,6 +210,17 @@ static cs_status copy_beside(const writing *w)
     return CS_OK;
 }
 
+/* If the folder has no tokenizer, says so and why. */
+static void report_tokenizer(const cs_huggingface_output *output)
+{
+    bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
+    if (!cs_files_holds(output->folder, "tokenizer.json") && !cs_files_holds(output->folder, "vocab.json") &&
+        !cs_files_holds(output->folder, "tokenizer.model"))
+        cs_log(CS_LOG_INFO, "%s has no tokenizer: %s", output->folder,
+               bytes ? "the tokens of this model are bytes, 0 to 255"
+                     : "none is known of this model; copy its tokenizer's files there");
+}
+
 static cs_status write_all(writing *w)
 {
     w->buffer = malloc(CS_SOURCE_BUFFER);
@@ -221,7 +233,9 @@ static cs_status write_all(writing *w)
     CS_TRY(write_config(w));
     CS_TRY(copy_beside(w));
     CS_TRY(cs_files_sync_directory(w->folder));
-    return cs_files_rename(w->folder, w->given->folder);
+    CS_TRY(cs_files_rename(w->folder, w->given->folder));
+    report_tokenizer(w->given);
+    return CS_OK;
 }
 
 /* Sets w->folder to a temporary folder next to the target (trailing slashes are ignored), and removes one that a killed

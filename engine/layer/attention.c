@@ -83,21 +83,24 @@ static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
     return heads;
 }
 
-static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass)
+static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass, int64_t first)
 {
-    return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass),
-                           cs_pass_start(pass) };
+    return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass), first };
 }
 
-/* Text generation: if the pass continues a context, computes attention with the cached keys and values of all its
- * positions. */
-static bool extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
+/* Text generation: each sample attends to the cached keys and values of all positions of its text. */
+static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
-    int64_t shared = attention->heads.keys * attention->width;
-    cs_tensor keys = cs_pass_cache(pass, qkv.dtype, shared), values = cs_pass_cache(pass, qkv.dtype, shared);
-    if (keys.data)
-        cs_op_attention_extend(cs_pass_stream(pass), y, qkv, keys, values, attention->heads, cs_pass_start(pass));
-    return keys.data;
+    cs_stream *stream = cs_pass_stream(pass);
+    int64_t length = cs_pass_length(pass), shared = attention->heads.keys * attention->width;
+    for (int64_t b = 0; b < cs_pass_batch(pass); b++) {
+        int64_t start = cs_pass_start(pass, b);
+        cs_tensor keys = cs_pass_cache(pass, b, qkv.dtype, shared), values = cs_pass_cache(pass, b, qkv.dtype, shared);
+        cs_tensor own_qkv = cs_matrix_rows(qkv, b * length, length), own_y = cs_matrix_rows(y, b * length, length);
+        if (attention->rope.width)
+            cs_op_rope(stream, own_qkv, &attention->rope, rows_of(attention, pass, start));
+        cs_op_attention_extend(stream, own_y, own_qkv, keys, values, attention->heads, start);
+    }
 }
 
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
@@ -107,10 +110,12 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
     if (attention->q_norm)
         qkv = norm_heads(attention, pass, qkv);
-    if (attention->rope.width)
-        cs_op_rope(cs_pass_stream(pass), qkv, &attention->rope, rows_of(attention, pass));
-    if (extend(attention, pass, y, qkv))
+    if (cs_pass_continues(pass)) {
+        extend(attention, pass, y, qkv);
         return cs_linear_forward(&attention->out, pass, y);
+    }
+    if (attention->rope.width)
+        cs_op_rope(cs_pass_stream(pass), qkv, &attention->rope, rows_of(attention, pass, 0));
     cs_op_attention(cs_pass_stream(pass), y, lse, qkv, heads_of(attention, pass),
                     cs_residual_dropout(pass, attention->rate, attention->place));
     cs_pass_keep(pass, qkv);
@@ -129,7 +134,7 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));
     if (attention->rope.width)
-        cs_op_rope_grad(cs_pass_stream(pass), dqkv, &attention->rope, rows_of(attention, pass));
+        cs_op_rope_grad(cs_pass_stream(pass), dqkv, &attention->rope, rows_of(attention, pass, 0));
     if (attention->q_norm)
         norm_heads_backward(attention, pass, dqkv);
     return cs_linear_backward(&attention->qkv, pass, dqkv);

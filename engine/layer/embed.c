@@ -19,22 +19,26 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     embed->place = cs_residual_place(unit, tokens);
 }
 
-/* Returns the rows of the position table, if there is one, from the pass's first position on. */
-static cs_tensor positions_of(const cs_embed *embed, cs_pass *pass)
+/* Text generation: each sample begins at a position of its own. */
+static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
-    if (!embed->positions)
-        return (cs_tensor){ 0 };
+    int64_t length = cs_pass_length(pass);
     cs_tensor table = embed->positions->value;
-    int64_t first = cs_pass_start(pass) * cs_columns(table);
-    table.data = (char *)table.data + (size_t)first * cs_dtype_bytes(table.dtype);
-    table.shape[0] -= cs_pass_start(pass);
-    return table;
+    for (int64_t b = 0; b < cs_pass_batch(pass); b++) {
+        int64_t start = cs_pass_start(pass, b);
+        cs_op_embed(cs_pass_stream(pass), cs_matrix_rows(y, b * length, length), cs_matrix_rows(tokens, b, 1),
+                    embed->tokens->value, cs_matrix_rows(table, start, length), (cs_tensor){ 0 });
+    }
 }
 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
     cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
-    cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, positions_of(embed, pass), cs_pass_starts(pass));
+    if (embed->positions && cs_pass_continues(pass))
+        continue_texts(embed, pass, tokens, y);
+    else
+        cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value,
+                    embed->positions ? embed->positions->value : (cs_tensor){ 0 }, cs_pass_starts(pass));
     if (dropout.rate > 0)
         cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
     cs_pass_keep(pass, tokens);

@@ -1,15 +1,64 @@
-/* entropy.c - softmax cross-entropy with the pass's targets.
+/* entropy.c - the head of a language model and its loss: a linear layer and softmax cross-entropy with the pass's
+ * targets.
  *
- * In training the weight of each row's loss is known before forward (cs_pass_dloss). So forward, which reads the
- * logits, replaces them by their gradient, and backward takes this gradient. */
-#include "cspeed/layer.h"
+ * Logits are by far the largest tensor of a language model (rows x vocabulary), so they are computed in chunks of
+ * rows, each in the memory of the one before. In training the weight of each row's loss is known before forward
+ * (cs_pass_dloss). So forward replaces the logits of a chunk by their gradient, and computes the gradients of the
+ * head's parameters and of its input from it; backward takes the latter. No product is computed twice. */
+#include "layer/linear.h"
 
-void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss)
+/* The operands of a chunk's products; of those with rows, the tensors of all rows. */
+typedef struct {
+    const cs_linear *head;
+    cs_pass *pass;
+    cs_tensor x, dx; /* dx absent: only the loss is wanted */
+    cs_tensor weight, bias, logits, loss;
+    int64_t classes;
+} job;
+
+/* Returns rows [from, from + count) of a tensor that has `columns` elements in each row, or absent. */
+static cs_tensor rows_of(cs_tensor whole, int64_t from, int64_t count, int64_t columns)
 {
-    if (cs_pass_hits(pass).data)
-        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass), classes);
-    cs_op_cross_entropy(cs_pass_stream(pass), loss, logits, cs_pass_targets(pass), classes, cs_pass_dloss(pass));
-    cs_pass_keep(pass, logits);
+    char *data = whole.data;
+    if (!data)
+        return whole;
+    return cs_matrix(data + (size_t)(from * columns) * cs_dtype_bytes(whole.dtype), whole.dtype, count, columns);
+}
+
+static void compute_chunk(const job *all, int64_t from, int64_t count)
+{
+    cs_stream *stream = cs_pass_stream(all->pass);
+    int64_t inputs = cs_columns(all->x);
+    cs_tensor x = rows_of(all->x, from, count, inputs), dx = rows_of(all->dx, from, count, inputs);
+    cs_tensor logits = rows_of(all->logits, 0, count, cs_columns(all->logits));
+    cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1);
+    cs_tensor hits = rows_of(cs_pass_hits(all->pass), from, count, 1);
+    cs_op_matmul(stream, logits, x, all->weight, all->bias, all->head->layout);
+    if (hits.data)
+        cs_op_hits(stream, hits, logits, targets, all->classes);
+    cs_op_cross_entropy(stream, rows_of(all->loss, from, count, 1), logits, targets, all->classes,
+                        rows_of(cs_pass_dloss(all->pass), from, count, 1));
+    if (!dx.data)
+        return;
+    cs_linear_grow(all->head, all->pass, x, logits);
+    cs_op_matmul_grad_input(stream, dx, logits, all->weight, all->head->layout);
+}
+
+void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss)
+{
+    cs_dtype dtype = cs_pass_products(pass);
+    int64_t rows = cs_rows(x), chunk = cs_pass_chunk(pass, dtype, rows, head->outputs);
+    job all = { .head = head, .pass = pass, .loss = loss, .classes = classes };
+    all.x = cs_linear_factor(pass, x);
+    all.weight = cs_linear_weight(head, pass);
+    all.bias = cs_linear_bias(head, pass);
+    if (cs_pass_training(pass)) {
+        all.dx = cs_pass_like(pass, all.x);
+        cs_pass_keep(pass, all.dx);
+    }
+    all.logits = cs_pass_make(pass, dtype, chunk, head->outputs);
+    for (int64_t from = 0; from < rows; from += chunk)
+        compute_chunk(&all, from, rows - from < chunk ? rows - from : chunk);
 }
 
 cs_tensor cs_entropy_backward(cs_pass *pass)

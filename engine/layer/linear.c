@@ -1,5 +1,5 @@
 /* linear.c - the linear layer: y = x W + b. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -56,8 +56,7 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
-/* Returns x in the type that matrix products take: x itself or a rounded copy. */
-static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
+cs_tensor cs_linear_factor(cs_pass *pass, cs_tensor x)
 {
     cs_tensor copy = x;
     copy.dtype = cs_pass_products(pass);
@@ -68,37 +67,38 @@ static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
     return copy;
 }
 
-static cs_tensor weight_factor(const cs_linear *linear, cs_pass *pass)
+cs_tensor cs_linear_weight(const cs_linear *linear, cs_pass *pass)
 {
-    return as_factor(pass, whole_weight(linear, linear->weight->value));
+    return cs_linear_factor(pass, whole_weight(linear, linear->weight->value));
 }
 
-static cs_tensor bias_factor(const cs_linear *linear, cs_pass *pass)
+cs_tensor cs_linear_bias(const cs_linear *linear, cs_pass *pass)
 {
-    return linear->bias ? as_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
+    return linear->bias ? cs_linear_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
 }
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = as_factor(pass, x);
+    x = cs_linear_factor(pass, x);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, x, weight_factor(linear, pass), bias_factor(linear, pass), linear->layout);
+    cs_op_matmul(cs_pass_stream(pass), y, x, cs_linear_weight(linear, pass), cs_linear_bias(linear, pass),
+                 linear->layout);
     cs_pass_keep(pass, x);
     return y;
 }
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = as_factor(pass, x);
+    x = cs_linear_factor(pass, x);
     cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_tensor weight = weight_factor(linear, pass), bias = bias_factor(linear, pass), y = cs_pass_like(pass, pre);
+    cs_tensor weight = cs_linear_weight(linear, pass), bias = cs_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
     cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
     cs_pass_keep(pass, x);
     cs_pass_keep(pass, pre);
     return y;
 }
 
-static void grow_weights(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
+void cs_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
 {
     cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, cs_param_grow(linear->weight)),
                              linear->bias ? whole_bias(linear, cs_param_grow(linear->bias)) : (cs_tensor){ 0 }, x, dy,
@@ -109,9 +109,9 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
 {
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    dy = as_factor(pass, dy);
-    grow_weights(linear, pass, x, dy);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, weight_factor(linear, pass), linear->layout);
+    dy = cs_linear_factor(pass, dy);
+    cs_linear_grow(linear, pass, x, dy);
+    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, cs_linear_weight(linear, pass), linear->layout);
     return dx;
 }
 
@@ -120,13 +120,13 @@ cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_ten
     cs_tensor x = cs_pass_take(pass);
     cs_tensor pre = cs_pass_take(pass);
     cs_tensor dpre = cs_pass_like(pass, x);
-    dy = as_factor(pass, dy);
-    grow_weights(linear, pass, x, dy);
-    cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, weight_factor(linear, pass), pre, linear->layout);
+    dy = cs_linear_factor(pass, dy);
+    cs_linear_grow(linear, pass, x, dy);
+    cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, cs_linear_weight(linear, pass), pre, linear->layout);
     return dpre;
 }
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    grow_weights(linear, pass, cs_pass_take(pass), as_factor(pass, dy));
+    cs_linear_grow(linear, pass, cs_pass_take(pass), cs_linear_factor(pass, dy));
 }

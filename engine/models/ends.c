@@ -51,10 +51,9 @@ static cs_linear with_padding(const cs_linear *table)
     return padded;
 }
 
-static cs_tensor logits_of(const head *h, const cs_linear *table, cs_pass *pass, cs_tensor x)
+static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
-    return cs_linear_forward(table, pass, t);
+    return h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
 }
 
 /* Padding is left out: the result has one column for each token of the vocabulary, and only a few rows are
@@ -62,22 +61,21 @@ static cs_tensor logits_of(const head *h, const cs_linear *table, cs_pass *pass,
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    return logits_of(h, &h->head, pass, x);
+    return cs_linear_forward(&h->head, pass, normed(h, pass, x));
 }
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_linear table = with_padding(&h->head);
-    cs_entropy_forward(pass, logits_of(h, &table, pass, x), h->head.outputs, y);
+    cs_entropy_forward(&table, pass, normed(h, pass, x), h->head.outputs, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     (void)dy; /* forward has already used it */
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_linear table = with_padding(&h->head);
-    cs_tensor t = cs_linear_backward(&table, pass, cs_entropy_backward(pass));
+    cs_tensor t = cs_entropy_backward(pass);
     t = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }

@@ -193,8 +193,8 @@ static const char *type_of(const llama_sizes *s, int64_t i, const cs_family_inpu
     return type;
 }
 
-/* Returns the attention window of layer i, or 0 if it has none. In models whose layers are all alike, layer_types
- * may only repeat that. */
+/* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
+ * layer_types may only repeat that type. */
 static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64_t i, const cs_family_input *input)
 {
     const char *type = type_of(s, i, input);

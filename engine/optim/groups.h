@@ -14,9 +14,9 @@ typedef struct {
     const json_t *params; /* a glob or a list of globs; NULL: all parameters that no other group has */
     cs_optim_settings settings;
     cs_optimizer optimizer;
-    double ratio;          /* its rate divided by optimizer.params.lr, under every schedule */
-    bool decays;           /* it sets weight_decay itself, which then applies to vectors too */
-    bool matrices, others; /* whether it has the matrices, and the others, of the parameters that it names */
+    double ratio;          /* the group's rate divided by optimizer.params.lr, under every schedule */
+    bool decays;           /* the group sets weight_decay itself, which then applies to vectors too */
+    bool matrices, others; /* the group has the matrices; the other parameters; of those that it names */
     int written;           /* index in cspeed.param_groups; -1: the default group */
 } cs_group;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-cs_status cs_saving_open(cs_engine *engine)
+cs_status cs_async_save_open(cs_engine *engine)
 {
     engine->metrics.saved_step = -1;
     if (engine->settings->io_buffer_size % 4096 != 0)
@@ -16,10 +16,10 @@ cs_status cs_saving_open(cs_engine *engine)
     return CS_OK;
 }
 
-void cs_saving_close(cs_engine *engine)
+void cs_async_save_close(cs_engine *engine)
 {
     if (cs_background_busy(engine->saving.work))
-        cs_saving_finish(engine); /* logs a failure */
+        cs_async_save_finish(engine); /* logs a failure */
     cs_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.resume_dir);
@@ -28,7 +28,7 @@ void cs_saving_close(cs_engine *engine)
     cs_ancestry_close(engine);
 }
 
-static void name_good(cs_saving *saving, char *place)
+static void name_good(cs_async_save *saving, char *place)
 {
     free(saving->good);
     saving->good = place;
@@ -41,13 +41,13 @@ static char *place_of(const char *dir, const char *tag)
     return asprintf(&place, "%s in %s", tag, dir) < 0 ? NULL : place;
 }
 
-void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag)
+void cs_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
 {
     name_good(&engine->saving, place_of(dir, tag));
 }
 
 /* The error of a failed save, which a verb returns. */
-static cs_status refuse(const cs_saving *saving, cs_status status, const char *why)
+static cs_status refuse(const cs_async_save *saving, cs_status status, const char *why)
 {
     if (status != CS_NOT_FINITE)
         return cs_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
@@ -59,7 +59,7 @@ static cs_status refuse(const cs_saving *saving, cs_status status, const char *w
  * ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
-    cs_saving *saving = &engine->saving;
+    cs_async_save *saving = &engine->saving;
     if (status == CS_OK) {
         if (saving->in_progress)
             name_good(saving, saving->in_progress);
@@ -77,9 +77,9 @@ static void end(cs_engine *engine, cs_status status)
            (long long)saving->step, cs_error());
 }
 
-cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
+cs_status cs_async_save_start(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
 {
-    cs_saving *saving = &engine->saving;
+    cs_async_save *saving = &engine->saving;
     saving->step = content->step;
     free(saving->in_progress);
     saving->in_progress = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
@@ -92,9 +92,9 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
     return status == CS_NOT_FINITE ? refuse(saving, status, cs_error()) : status;
 }
 
-cs_status cs_saving_finish(cs_engine *engine)
+cs_status cs_async_save_finish(cs_engine *engine)
 {
-    cs_saving *saving = &engine->saving;
+    cs_async_save *saving = &engine->saving;
     cs_step_settle(engine);
     cs_finite_report(engine);
     engine->parts_saved = 0; /* they belong to no later save */
@@ -113,21 +113,21 @@ cs_status cs_saving_finish(cs_engine *engine)
     return status;
 }
 
-void cs_saving_hold(cs_engine *engine)
+void cs_async_save_hold(cs_engine *engine)
 {
     double begun = cs_clock_seconds();
     cs_background_hold(engine->saving.work);
     engine->saving.stall += cs_clock_seconds() - begun;
 }
 
-int64_t cs_saving_ready(const cs_engine *engine)
+int64_t cs_async_save_ready(const cs_engine *engine)
 {
     return cs_background_ready(engine->saving.work);
 }
 
-void cs_saving_continue(cs_engine *engine, int64_t ready)
+void cs_async_save_continue(cs_engine *engine, int64_t ready)
 {
-    cs_saving *saving = &engine->saving;
+    cs_async_save *saving = &engine->saving;
     if (ready < engine->world.size)
         return;
     double begun = cs_clock_seconds();
@@ -139,7 +139,7 @@ void cs_saving_continue(cs_engine *engine, int64_t ready)
 
 cs_status cs_finish_checkpoint(cs_engine *engine)
 {
-    return cs_saving_finish(engine);
+    return cs_async_save_finish(engine);
 }
 
 /* Bytes of the copy of one rank's part of a parameter; cs_save_checkpoint lists the same parts at every stage. */
@@ -151,7 +151,7 @@ static size_t copy_bytes(const cs_zero *zero, const cs_unit_entry *entry, cs_ran
            slots * cs_background_room(count * cs_dtype_bytes(zero->precision.slots));
 }
 
-size_t cs_saving_copy(const cs_engine *engine)
+size_t cs_async_save_copy(const cs_engine *engine)
 {
     size_t bytes = 0;
     for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {

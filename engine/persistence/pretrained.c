@@ -6,37 +6,6 @@
 #include "interchange/huggingface.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-static int64_t entry_count(const cs_model *model)
-{
-    int64_t count = 0;
-    for (int i = 0; i < model->count; i++)
-        count += model->units[i]->entry_count;
-    return count;
-}
-
-/* Checks strictly: every parameter must exist with its shape, and no other tensor except a tied head, which is
- * ignored. */
-static cs_status check_names(const cs_engine *engine, cs_source *source, const char *folder)
-{
-    const cs_model *model = engine->model;
-    cs_source_tensor *wanted = calloc((size_t)entry_count(model) + 1, sizeof *wanted);
-    int64_t count = 0;
-    if (!wanted)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
-    for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->entry_count; at++) {
-            const cs_unit_entry *entry = model->units[i]->entries[at];
-            cs_tensor value = entry->param.value;
-            wanted[count] = (cs_source_tensor){ entry->full_name, value.dtype, value.dims, { 0 } };
-            memcpy(wanted[count++].shape, value.shape, sizeof value.shape);
-        }
-    cs_huggingface_tie(source, engine->facts.alias ? engine->facts.alias_of : NULL);
-    cs_status status = cs_huggingface_check(source, wanted, count, folder);
-    free(wanted);
-    return status;
-}
 
 /* Reads one piece; for a device with its own memory, into host memory first. */
 static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard_piece *piece)
@@ -73,7 +42,7 @@ static cs_status read_all(cs_engine *engine, const char *folder)
 {
     cs_source source;
     CS_TRY(cs_huggingface_open(&source, folder));
-    cs_status status = check_names(engine, &source, folder);
+    cs_status status = cs_huggingface_check(&source, engine->model, &engine->facts, folder);
     for (int i = 0; i < engine->model->count && status == CS_OK; i++)
         status = read_shard(engine, &source, i);
     if (status == CS_OK)

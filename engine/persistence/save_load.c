@@ -160,7 +160,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        (long long)engine->micro);
     cs_walk_settle(engine);
     double started = cs_clock_seconds();
-    CS_TRY(cs_saving_finish(engine));
+    CS_TRY(cs_async_save_finish(engine));
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
     piece_list list = { 0 };
     cs_checkpoint_content content = {
@@ -187,7 +187,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     content.piece_count = list.count;
     cs_ancestry_offer(engine, dir, &content);
     if (status == CS_OK)
-        status = cs_saving_save(engine, dir, &content, started);
+        status = cs_async_save_start(engine, dir, &content, started);
     drop(&list);
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
@@ -220,7 +220,7 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
         engine->scaler.hysteresis = hysteresis;
         engine->scaler.iteration = iteration;
         engine->scaler.last_overflow = last_overflow;
-        cs_judge_place(engine);
+        cs_step_judge_place(engine);
     }
 }
 
@@ -333,7 +333,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
                        (long long)engine->micro);
     cs_walk_settle(engine);
-    CS_TRY(cs_saving_finish(engine));
+    CS_TRY(cs_async_save_finish(engine));
     options = options ? options : &everything;
     bool begins = engine->metrics.step == 0 && !options->module_only; /* true for the load at the start of a run */
     if (begins && !tag && !engine->saving.resume_dir)
@@ -355,7 +355,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     if (status == CS_OK && begins)
         cs_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
-        cs_saving_trust(engine, dir, cs_checkpoint_tag(reader));
+        cs_async_save_trust(engine, dir, cs_checkpoint_tag(reader));
         engine->metrics.not_finite = 0; /* the state has been replaced */
     }
     cs_checkpoint_close(reader);

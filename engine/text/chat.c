@@ -1,7 +1,7 @@
 /* chat.c - writes conversations as a model's chat template does, and marks which bytes are answers to learn. */
 #include "text/chat.h"
+#include "base/mac.h"
 #include "base/must.h"
-#include "text/templates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,16 +123,37 @@ static cs_status check_tokens(const cs_chat_shape *shape, const cs_tokenizer *to
                    shape->name, missing);
 }
 
+/* Templates that are recognised by their SHA-256 digest. tests/peers/chat_same.py generates the table: it runs each
+ * template with Jinja2 on many kinds of conversations and keeps those whose text always equals a shape's. */
+static const struct {
+    const char *digest, *shape;
+} known_templates[] = {
+#include "text/templates_known.h"
+};
+
+/* Name of the shape that writes the same text as `template`; NULL: none is known. Sets `digest` to the SHA-256 of the
+ * template's text as it is in tokenizer_config.json or chat_template.jinja, without one newline at its end, which Jinja
+ * removes too. */
+static const char *known_shape(const char *template, char digest[CS_MAC_DIGEST])
+{
+    size_t size = strlen(template);
+    cs_mac_digest(digest, template, size - (size > 0 && template[size - 1] == '\n'));
+    for (size_t i = 0; i < sizeof known_templates / sizeof *known_templates; i++)
+        if (strcmp(known_templates[i].digest, digest) == 0)
+            return known_templates[i].shape;
+    return NULL;
+}
+
 static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *tokenizer)
 {
-    char names[512], digest[CS_TEMPLATES_DIGEST];
+    char names[512], digest[CS_MAC_DIGEST];
     const char *template = cs_tokenizer_template(tokenizer), *name;
     if (!template)
         return cs_fail(CS_BAD_CONFIG,
                        "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
                        "tokenizer_config.json or chat_template.jinja; name one of %s",
                        list_names(names, sizeof names));
-    name = cs_templates_shape(template, digest);
+    name = known_shape(template, digest);
     *shape = name ? shape_named(name) : NULL;
     if (*shape)
         return check_tokens(*shape, tokenizer);

@@ -1,7 +1,7 @@
 /* chat.h - writes conversations as a model's chat template does, and marks which bytes are answers to learn.
  *
  * Templates are programs (Jinja), which are not run here. Instead there is a list of known shapes; a tokenizer's
- * template is handled if text/templates.h knows that it writes the same text as one of them. */
+ * template is handled if text/templates_known.h says that it writes the same text as one of them. */
 #ifndef CS_TEXT_CHAT_H
 #define CS_TEXT_CHAT_H
 

@@ -2,12 +2,53 @@
  * which. */
 #include "text/lexicon.h"
 #include "base/must.h"
-#include "text/alphabet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_ID = 1 << 24, LONGEST_TOKEN = 1 << 16 };
+
+/* ---- the byte-to-character map ----
+ * Byte-level BPE writes the 256 bytes as 256 characters in a vocabulary. Printable bytes of Latin-1 are represented by
+ * themselves; the other 68, in ascending order, by U+0100 to U+0143. Therefore no byte is written as a space, and a
+ * vocabulary is readable text. */
+
+static bool is_printable(int byte)
+{
+    return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
+}
+
+static int byte_of(int point)
+{
+    if (point < 0x100)
+        return is_printable(point) ? point : -1;
+    for (int byte = 0, next = 0x100; byte < 0x100; byte++)
+        if (!is_printable(byte) && next++ == point)
+            return byte;
+    return -1;
+}
+
+/* Decodes `size` bytes of UTF-8 at `token` to the bytes that its characters stand for. `bytes` must have room for
+ * `size` bytes. Returns the number of bytes, or -1 if a character is not in the map. */
+static int64_t read_token(const char *token, size_t size, char *bytes)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < size; i++) {
+        int point = (unsigned char)token[i];
+        if (point >= 0x80) { /* every character of the map beyond ASCII has two bytes in UTF-8 */
+            if ((point & 0xe0) != 0xc0 || i + 1 == size)
+                return -1;
+            point = (point & 0x1f) << 6 | ((unsigned char)token[++i] & 0x3f);
+        }
+        int byte = byte_of(point);
+        if (byte < 0)
+            return -1;
+        bytes[count++] = (char)byte;
+    }
+    return count;
+}
+
+/* ---- hashing ---- */
 
 /* Hashes eight bytes with each multiplication. The high bits are mixed into the low bits at the end, because hash
  * tables use the low ones. */
@@ -85,7 +126,7 @@ static cs_status add_token(cs_lexicon *lexicon, const char *token, const json_t 
     if (size > LONGEST_TOKEN)
         return cs_fail(CS_BAD_FILE, "a token of %zu bytes is too long", size);
     char bytes[LONGEST_TOKEN];
-    int64_t count = cs_alphabet_read(token, size, bytes);
+    int64_t count = read_token(token, size, bytes);
     if (count <= 0)
         return cs_lexicon_set(lexicon, id, token, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
@@ -158,8 +199,7 @@ static cs_status add_merge(cs_lexicon *lexicon, const json_t *merge, size_t rank
     if (!read_halves(merge, half, size))
         return cs_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
     for (int i = 0; i < 2; i++) {
-        int64_t count =
-            size[i] > 0 && size[i] <= LONGEST_TOKEN ? cs_alphabet_read(half[i], size[i], bytes + total) : -1;
+        int64_t count = size[i] > 0 && size[i] <= LONGEST_TOKEN ? read_token(half[i], size[i], bytes + total) : -1;
         if (count > 0)
             id[i] = cs_lexicon_find(lexicon, bytes + total, (size_t)count);
         total += count > 0 ? (size_t)count : 0;

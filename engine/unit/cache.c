@@ -1,5 +1,5 @@
 /* cache.c - the key-value cache of text generation. */
-#include "unit/cache.h"
+#include "unit/pass.h"
 #include "base/must.h"
 
 #include <stdlib.h>

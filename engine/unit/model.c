@@ -41,6 +41,40 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     return unit;
 }
 
+static void lay_out(cs_unit *unit, int64_t multiple)
+{
+    unit->length = 0;
+    for (int i = 0; i < unit->entry_count; i++) {
+        cs_unit_entry *entry = unit->entries[i];
+        int64_t rows = cs_rows(entry->param.value);
+        entry->param.held = entry->param.padded ? cs_round_up(rows, multiple) : rows;
+        entry->offset = unit->length;
+        unit->length = cs_unit_gap(entry).to;
+    }
+    for (int i = 0; i < unit->loan_count; i++)
+        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender comes earlier in the list */
+}
+
+void cs_model_lay_out(cs_model *model, int64_t multiple)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->loan_count; at++) {
+            cs_unit_loan *loan = model->units[i]->loans[at];
+            loan->entry->param.padded |= loan->param.padded;
+        }
+    for (int i = 0; i < model->count; i++)
+        lay_out(model->units[i], multiple);
+}
+
+const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++)
+            if (strcmp(model->units[i]->entries[at]->full_name, full_name) == 0)
+                return model->units[i]->entries[at];
+    return NULL;
+}
+
 void cs_model_free(cs_model *model)
 {
     if (!model)

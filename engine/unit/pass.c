@@ -61,8 +61,8 @@ void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info)
     CS_ASSERT(pass->kept_count == 0);
     pass->info = *info;
     pass->dloss = (cs_tensor){ 0 };
-    if (info->cache)
-        cs_cache_rewind(info->cache);
+    for (int64_t b = 0; info->sequences && b < info->batch; b++)
+        cs_cache_rewind(info->sequences[b].cache);
 }
 
 void cs_pass_weigh(cs_pass *pass, cs_tensor dloss)
@@ -237,9 +237,22 @@ int64_t cs_pass_length(cs_pass *pass)
     return pass->info.length;
 }
 
-int64_t cs_pass_start(cs_pass *pass)
+bool cs_pass_continues(cs_pass *pass)
 {
-    return pass->info.start;
+    return pass->info.sequences;
+}
+
+int64_t cs_pass_start(cs_pass *pass, int64_t sample)
+{
+    return pass->info.sequences[sample].start;
+}
+
+int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
+    int64_t most = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
+    int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
+    return chunks == 1 ? rows : cs_round_up(even, CS_PASS_CHUNK_ROWS);
 }
 
 cs_tensor cs_pass_dloss(cs_pass *pass)
@@ -252,9 +265,9 @@ cs_tensor cs_pass_hits(cs_pass *pass)
     return pass->info.hits;
 }
 
-cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns)
+cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns)
 {
-    return pass->info.cache ? cs_cache_next(pass->info.cache, dtype, columns) : (cs_tensor){ 0 };
+    return cs_cache_next(pass->info.sequences[sample].cache, dtype, columns);
 }
 
 bool cs_pass_measuring(cs_pass *pass)

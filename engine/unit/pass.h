@@ -10,7 +10,25 @@
 
 #include "base/status.h"
 #include "device/device.h"
-#include "unit/cache.h"
+
+/* The key-value cache of text generation: tensors of keys and values of the positions so far, which outlive a pass.
+ * Tensors are identified by the order in which the units ask for them. */
+typedef struct cs_cache cs_cache;
+
+/* Each tensor has `positions` rows and is allocated when it is first requested. */
+cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions);
+void cs_cache_close(cs_cache *cache);  /* accepts NULL */
+void cs_cache_rewind(cs_cache *cache); /* the next request returns the first tensor again */
+cs_tensor cs_cache_next(cs_cache *cache, cs_dtype dtype, int64_t columns); /* (positions, columns) */
+
+/* A text that a pass continues: its cache holds `start` positions. */
+typedef struct {
+    cs_cache *cache;
+    int64_t start;
+} cs_sequence;
+
+/* Rows of a chunk are a multiple of this number, which products compute at full speed. */
+enum { CS_PASS_CHUNK_ROWS = 64 };
 
 typedef struct {
     cs_device *device;
@@ -18,6 +36,7 @@ typedef struct {
     cs_dtype products; /* type of the inputs and outputs of matrix products */
     void *block;       /* block_bytes bytes of device memory; NULL: only measure */
     size_t block_bytes;
+    size_t chunk_bytes; /* the most bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
 } cs_pass_shape;
 
 cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape);
@@ -31,10 +50,9 @@ typedef struct {
     int64_t batch, length;
     cs_tensor targets;
     const uint64_t *keys;
-    int64_t start;    /* position of each sample's first row */
-    cs_tensor starts; /* of the batch's documents (cs_heads.starts), or absent */
-    cs_tensor hits;   /* (rows, 1) f32, for cs_pass_hits; absent: not wanted */
-    cs_cache *cache;  /* keys and values of the `start` positions before; NULL: none */
+    cs_tensor starts;             /* of the batch's documents (cs_heads.starts), or absent */
+    cs_tensor hits;               /* (rows, 1) f32, for cs_pass_hits; absent: not wanted */
+    const cs_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
 } cs_pass_batch_info;
 void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
 void cs_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the value of cs_pass_dloss until the pass ends */

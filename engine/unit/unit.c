@@ -64,7 +64,7 @@ static cs_unit_entry *find(cs_unit *unit, const char *name)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
-        cs_fatal(CS_BAD_CONFIG, "there is no parameter %s to borrow", full);
+        cs_fatal(CS_MISUSE, "there is no parameter %s to borrow", full);
     free(full);
     return found;
 }
@@ -89,31 +89,6 @@ cs_range cs_unit_gap(const cs_unit_entry *entry)
 {
     int64_t end = entry->offset + entry->count, rows = entry->param.held - cs_rows(entry->param.value);
     return (cs_range){ end, end + rows * cs_columns(entry->param.value) };
-}
-
-static void lay_out(cs_unit *unit, int64_t multiple)
-{
-    unit->length = 0;
-    for (int i = 0; i < unit->entry_count; i++) {
-        cs_unit_entry *entry = unit->entries[i];
-        int64_t rows = cs_rows(entry->param.value);
-        entry->param.held = entry->param.padded ? cs_round_up(rows, multiple) : rows;
-        entry->offset = unit->length;
-        unit->length = cs_unit_gap(entry).to;
-    }
-    for (int i = 0; i < unit->loan_count; i++)
-        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender comes earlier in the list */
-}
-
-void cs_model_lay_out(cs_model *model, int64_t multiple)
-{
-    for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->loan_count; at++) {
-            cs_unit_loan *loan = model->units[i]->loans[at];
-            loan->entry->param.padded |= loan->param.padded;
-        }
-    for (int i = 0; i < model->count; i++)
-        lay_out(model->units[i], multiple);
 }
 
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)

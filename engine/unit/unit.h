@@ -33,7 +33,7 @@ typedef struct {
 
 /* A parameter that another unit borrows. */
 typedef struct {
-    cs_param param; /* its name is the lender's name for it */
+    cs_param param; /* its name is the one that the lender uses */
     cs_unit *lender;
     cs_unit_entry *entry;
 } cs_unit_loan;
@@ -62,6 +62,8 @@ struct cs_model {
 };
 
 void cs_unit_free(cs_unit *unit);
+
+const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
 
 /* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this
  * multiple (1: there are no gaps, as before this call). To be called before any row of the model is allocated. */

@@ -15,7 +15,7 @@ static void clear(const cs_shard *shard, float *row, int64_t from, int64_t to)
 }
 
 /* Prepares a row to which nothing was added yet: sets it to zero, except parameters whose layer overwrites the gradient
- * at its first use (cs_param_grows). */
+ * at its first use (cs_param_grows), and their gaps, which that use overwrites as well (cs_param.padded). */
 static void begin_row(const cs_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -24,7 +24,7 @@ static void begin_row(const cs_shard *shard, float *row)
         if (!entry->param.growth)
             continue;
         clear(shard, row, from, entry->offset);
-        from = entry->offset + entry->count;
+        from = cs_unit_gap(entry).to;
     }
     clear(shard, row, from, shard->padded);
     cs_unit_set_fresh(shard->unit, true);
@@ -36,7 +36,7 @@ static void end_row(const cs_shard *shard)
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const cs_unit_entry *entry = shard->unit->entries[i];
         if (cs_unit_is_fresh(entry))
-            clear(shard, entry->growth.data, 0, entry->count);
+            clear(shard, entry->growth.data, 0, cs_unit_gap(entry).to - entry->offset);
     }
     cs_unit_set_fresh(shard->unit, false);
 }
@@ -70,13 +70,16 @@ static void put(cs_shard *shard, cs_tensor sum, cs_tensor gradient)
         cs_state_add(cs_part_stream(shard, CS_COMM), sum, gradient);
 }
 
-/* Converts an fp32 row in place to the type that is sent, times prescale_factor. */
-static void pack(cs_shard *shard, void *row, cs_dtype dtype)
+/* Multiplies an fp32 row by prescale_factor and converts it to `dtype`: fp32 in place, or the type that is sent, in the
+ * row for sending. Returns the result. */
+static void *pack(cs_shard *shard, void *row, cs_dtype dtype)
 {
     float factor = shard->zero->prescale_factor;
+    void *packed = dtype == CS_F32 ? row : shard->zero->wire;
     if (dtype != CS_F32 || factor != 1)
-        cs_state_convert(cs_part_stream(shard, CS_COMM), cs_vector(row, dtype, shard->padded),
+        cs_state_convert(cs_part_stream(shard, CS_COMM), cs_vector(packed, dtype, shard->padded),
                          cs_vector(row, CS_F32, shard->padded), factor);
+    return packed;
 }
 
 static void keep_whole(void *argument)
@@ -93,9 +96,9 @@ static void reduce_part(void *argument)
     cs_precision types = shard->zero->precision;
     int64_t count = cs_range_length(shard->part);
     bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
-    void *own = cs_part_at(shard->reducing, types.wire, shard->part.from);
-    pack(shard, shard->reducing, types.wire);
-    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own, shard->reducing, count, types.wire, CS_SUM);
+    void *sent = pack(shard, shard->reducing, types.wire);
+    void *own = cs_part_at(sent, types.wire, shard->part.from);
+    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own, sent, count, types.wire, CS_SUM);
     if (!straight)
         put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own, types.wire, count));
 }
@@ -128,13 +131,12 @@ static void reduce_whole(void *argument)
     bool sharded = shard->zero->stage.optim == CS_SHARDED;
     cs_range mine = sharded ? shard->part : (cs_range){ 0, shard->padded };
     int64_t count = cs_range_length(mine);
-    void *own = cs_part_at(shard->sum, types.wire, mine.from);
-    if (sums_in_place(shard))
-        pack(shard, shard->sum, types.wire);
+    void *sent = sums_in_place(shard) ? pack(shard, shard->sum, types.wire) : shard->sum;
+    void *own = cs_part_at(sent, types.wire, mine.from);
     if (sharded)
-        cs_comm_reduce_scatter(comm, own, shard->sum, count, types.wire, CS_SUM);
+        cs_comm_reduce_scatter(comm, own, sent, count, types.wire, CS_SUM);
     else
-        cs_comm_all_reduce(comm, shard->sum, count, types.wire, CS_SUM);
+        cs_comm_all_reduce(comm, sent, count, types.wire, CS_SUM);
     if (types.wire != types.sums)
         cs_state_convert(cs_part_stream(shard, CS_COMM),
                          cs_vector(cs_part_at(shard->sum, types.sums, mine.from), types.sums, count),

@@ -1,4 +1,5 @@
-/* plan.c - cs_plan_persistent: memory that exists between steps, by kind of data, computed before the run. */
+/* plan.c - memory that depends on sizes and types only, computed before the run: what exists between steps, by kind of
+ * data, and the row for sending. */
 #include "zero/zero.h"
 
 /* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
@@ -65,4 +66,17 @@ cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model)
         plan.rows_zero += unit.rows_zero;
     }
     return plan;
+}
+
+/* What is sent comes from a row in fp32, except at the boundary of sums that have the type of the transfer already. */
+size_t cs_plan_wire(const cs_zero *zero, const cs_model *model)
+{
+    cs_precision types = zero->precision;
+    int64_t longest = 0;
+    if (types.wire == CS_F32 || (zero->stage.grads == CS_REPLICATED && types.sums == types.wire))
+        return 0;
+    for (int i = 0; i < model->count; i++)
+        if (model->units[i]->length > longest)
+            longest = model->units[i]->length;
+    return (size_t)cs_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
 }

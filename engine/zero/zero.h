@@ -25,6 +25,9 @@
  *  update (optim)             updates all elements            updates this rank's part
  *  publish (optim)            nothing more                    if params are REPLICATED: all-gather
  *
+ * Gradients in fp32 that are sent in 16 bits are converted into one further row, which all units use in turn
+ * (cs_zero.wire).
+ *
  * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The same is true
  * of the gaps that a row has behind padded parameters (unit/unit.h); their gradients are zero too. */
 #ifndef CS_ZERO_ZERO_H
@@ -59,6 +62,8 @@ typedef struct {
     cs_comm *comm;
     cs_device *device;
     int rank, world;
+    void *wire; /* a row in which gradients are converted to precision.wire, one unit after another, in the comm stream;
+                 * NULL: they are sent in the type that they have (cs_plan_wire) */
 } cs_zero;
 
 /* ---- stage.c ---- */
@@ -216,5 +221,7 @@ typedef struct {
     int64_t rows_held, rows_zero;             /* rows of padded parameters; rows of their gaps */
 } cs_plan;
 cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
+/* Bytes of cs_zero.wire: room for the longest unit; 0: it is not needed. */
+size_t cs_plan_wire(const cs_zero *zero, const cs_model *model);
 
 #endif

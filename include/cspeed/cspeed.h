@@ -55,7 +55,8 @@ typedef enum {
     CS_IO_ERROR,    /* the system could not read or write                        1 */
     CS_UNSUPPORTED, /* a known feature that cspeed does not implement           78 */
     CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; 76 */
-    CS_NOT_FINITE   /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_NOT_FINITE,  /* a parameter is infinite or NaN, so nothing was saved      1 */
+    CS_MISUSE       /* the calling program is wrong, e.g. its order of calls    70 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
@@ -78,6 +79,7 @@ int64_t cs_columns(cs_tensor tensor);              /* the last dimension; 1 for 
 int64_t cs_rows(cs_tensor tensor);                 /* the product of all other dimensions                  */
 float cs_element(cs_tensor tensor, int64_t index); /* element `index` in row-major order; host memory only */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
+cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows); /* a view of some rows */
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
 /* One micro-batch of this rank; B is the micro-batch size and T the number of tokens of a sample.
@@ -160,6 +162,8 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
+    size_t prediction;            /* of cs_predict and of contexts, if their outputs do not fit into `activations`;
+                                   * allocated at their first call */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
@@ -249,10 +253,13 @@ cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output
 typedef struct cs_context cs_context;
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
 void cs_context_close(cs_context *context); /* accepts NULL; call it before cs_destroy */
-/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the last piece,
- * (rows, vocabulary); their last row predicts the next token. They are valid until the next call with this engine.
- * Collective at stage 3. */
+/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the next token,
+ * (1, vocabulary). They are valid until the next call with this engine. Collective at stage 3. */
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
+/* Appends one token to each of `count` different contexts of one engine: tokens[i] to contexts[i]. Row i of *logits
+ * (count, vocabulary) is for the next token of contexts[i]. The weights are read once for all of them, so this is
+ * faster than one call for each. count is at most the rows of a micro-batch, B T. Collective at stage 3. */
+cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int32_t *tokens, cs_tensor *logits);
 int64_t cs_context_count(const cs_context *context); /* tokens read so far */
 void cs_context_clear(cs_context *context);          /* forgets all tokens, so that another text can begin */
 
@@ -332,8 +339,9 @@ typedef struct {
 } cs_init;
 
 typedef struct cs_growth cs_growth;
-/* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise. Operations add to
- * grad, which is fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
+/* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise; grad.data is
+ * valid in backward, and for the last unit also in forward of a training pass. Operations add to grad, which is
+ * fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
 typedef struct {
     const char *name;
     cs_init init;
@@ -344,7 +352,7 @@ typedef struct {
     cs_tensor value, grad;
     /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
      * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
-     * counted. */
+     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of it. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
@@ -361,7 +369,8 @@ cs_tensor cs_param_grow(cs_param *param);
  *   y   this unit's output: (rows, width); for the last unit the loss of each row, fp32 (rows, 1)
  *   dy, dx  the gradients of y and x. dy of the last unit is the weight of each row's loss.
  * forward must write all of y and backward all of dx, since their memory is undefined before. forward may run twice for
- * one backward (recomputation) and must compute the same both times.
+ * one backward (recomputation) and must compute the same both times; that of the last unit runs once, so in training it
+ * may add to gradients already, with the weights of cs_pass_dloss.
  *
  * cs_initialize runs the units once only to measure memory. Tensors then have an address but no memory: the operations
  * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
@@ -406,8 +415,12 @@ cs_dtype cs_pass_dtype(cs_pass *pass);    /* type of the tensors between units a
 cs_dtype cs_pass_products(cs_pass *pass); /* type of operands and results of matrix products: cs_pass_dtype, unless the
                                            * precision is mixed */
 int64_t cs_pass_batch(cs_pass *pass);     /* B */
-int64_t cs_pass_length(cs_pass *pass);  /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
-int64_t cs_pass_start(cs_pass *pass);   /* the position of t = 0: above 0 only where a cs_context continues a text */
+int64_t cs_pass_length(cs_pass *pass); /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
+/* How many rows of an intermediate matrix (rows, columns), for example of logits, should exist at a time: the rows
+ * divided evenly into as few chunks as the device's bound on memory allows (32 MB on a CPU, 1 GiB on a GPU). All
+ * chunks but the last have the same number of rows, a multiple of 64. It depends only on the shape and the kind of
+ * device. */
+int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: the last unit's dy, which its forward may use already;
                                          * absent in evaluation */
 cs_tensor cs_pass_hits(cs_pass *pass);  /* (rows, 1) f32: output for cs_op_hits if accuracy is computed, else absent */
@@ -417,9 +430,12 @@ bool cs_pass_training(cs_pass *pass);
 bool cs_pass_measuring(cs_pass *pass); /* tensors have no memory, see cs_kind */
 /* (B) the random key of each sample, computed from the seed and the number of the sample. */
 const uint64_t *cs_pass_keys(cs_pass *pass);
-/* While a cs_context reads: the next tensor (positions, columns) of its cache, in the order of forward's calls. Rows
- * [0, start) hold what earlier passes wrote. In every other pass it is absent. */
-cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
+/* Text generation: true if each sample continues a text (cs_context), of which cs_pass_start positions were read before.
+ * cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the order of forward's calls;
+ * its rows [0, start) hold what earlier passes wrote. */
+bool cs_pass_continues(cs_pass *pass);
+int64_t cs_pass_start(cs_pass *pass, int64_t sample);
+cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns);
 
 /* ---- 3. Errors -------------------------------------------------------------------------------- */
 

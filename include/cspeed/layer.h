@@ -181,11 +181,13 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 
-/* ---- softmax cross-entropy against the pass's targets, for the last unit ---- */
-/* loss (rows, 1) f32; only the first `classes` columns of logits are logits, later ones are padding. In training this
- * also computes the gradient, weighed by cs_pass_dloss, and writes it over the logits, with zeros in the padding. */
-void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss);
-/* Returns the gradient of the logits, which is in the memory of the logits. */
+/* ---- the head, a linear layer, and softmax cross-entropy against the pass's targets, for the last unit ---- */
+/* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later ones are
+ * padding. Logits are computed in chunks of rows (cs_pass_chunk) and never exist as a whole. In training, where the
+ * weight of each row's loss is known before (cs_pass_dloss), this also adds to the gradients of the head's
+ * parameters, and saves the gradient of x. */
+void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
+/* Returns the gradient of x, which forward has computed. */
 cs_tensor cs_entropy_backward(cs_pass *pass);
 
 /* ---- dropout ---- */

@@ -120,7 +120,8 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
 /* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) c holds q, k and v in adjacent
  * columns; head h of each begins at its column h*D. y (B*T, queries D) c; lse (B*queries, T) f32 is the logarithm of
  * the softmax's denominator, which backward needs. Scores are multiplied by 1/sqrt(D). Dropout applies to the
- * probabilities; that of head h, query i and key j is the sample's element (h*T + i)*T + j. */
+ * probabilities; that of head h, query i and key j is the sample's element (h*T + i)*T + j. Where the device multiplies
+ * 16-bit types natively, probabilities and gradients of scores are rounded to that type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
 /* dqkv c has the shape of qkv; all of it is written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,

@@ -1,9 +1,9 @@
 /* check.c - `cspeed check`: asks every host of a job for what a run would need there. */
 #include "command/check.h"
 
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
+#include "plan/world_sizes.h"
 #include "wire/run_on_all.h"
 #include "wire/words.h"
 
@@ -169,16 +169,6 @@ static int print_all(const inquiry *all)
 
 /* ---- asking the hosts --------------------------------------------------------------------------- */
 
-static const char *find_config(char **arguments)
-{
-    const char *found = NULL, *value;
-    for (char **at = arguments; at && *at; at += *at != NULL)
-        while (*at &&
-               ((value = cl_argument_value(&at, "--config")) || (value = cl_argument_value(&at, "--deepspeed_config"))))
-            found = value;
-    return found;
-}
-
 /* `path`: where cspeed is expected on the machine that is asked */
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
@@ -220,7 +210,7 @@ int cl_check_run(const cl_plan *plan, cl_check_print print)
     size_t count = (size_t)plan->node_count + 1;
     inquiry all = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
     const cl_host **hosts = calloc(count, sizeof *hosts);
-    all.config = find_config(plan->arguments);
+    all.config = plan->arguments ? cl_world_sizes_config(plan->arguments) : NULL;
     int code =
         all.replies && hosts ? ask(&all, hosts) : cl_codes_fail(CL_CODE_SYSTEM, "no memory for %zu hosts", count);
     if (code == 0)

@@ -1,5 +1,4 @@
 /* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes it. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "front/registry_read.h"
@@ -38,12 +37,11 @@ static int run(const cl_options *options, char **arguments)
     bool yes = false;
     int count;
     (void)options;
-    while (*arguments)
-        if (!cl_argument_is(&arguments, "--yes"))
-            return cl_codes_fail(CL_CODE_USAGE, "clean: \"%s\" is unexpected", *arguments);
-        else
-            yes = true;
-    int code = clean_registry();
+    static const cs_option table[] = { { .names = "yes", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = { CL_COMMAND_FORM("clean", 0, 0, NULL), CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, &yes, &arguments);
+    if (code == 0)
+        code = clean_registry();
     if (code)
         return code;
     cl_leftover *list = cl_leftover_find(&count);

@@ -2,7 +2,6 @@
  * commands. */
 #include "codes.h"
 #include "command.h"
-#include "flags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,9 @@ static bool is_choice(const char *value)
 }
 
 /* Flags that cspeed refuses are not offered. */
-static bool is_offered(const char *name)
+static bool is_offered(const cs_option *flag)
 {
-    return cl_flags_find(name)->kind != CL_FLAG_REFUSED;
+    return flag->kind != CS_OPTION_REFUSED;
 }
 
 static const char *dashes(const char *name)
@@ -39,32 +38,27 @@ static void print_quoted(const char *text, const char *special)
 
 /* ---- bash ---- */
 
-static void bash_word(const char *name, const char *value, const char *text, void *argument)
+static void bash_word(const char *name, const cs_option *flag, void *argument)
 {
-    (void)value;
-    (void)text;
     (void)argument;
-    if (name[1] && is_offered(name))
+    if (name[1] && is_offered(flag))
         printf(" --%s", name);
 }
 
-static void bash_with_value(const char *name, const char *value, const char *text, void *argument)
+static void bash_with_value(const char *name, const cs_option *flag, void *argument)
 {
-    (void)value;
-    (void)text;
     (void)argument;
-    if (cl_flags_takes_value(cl_flags_find(name)))
+    if (cs_options_takes_value(flag))
         printf("|%s%s", dashes(name), name);
 }
 
-static void bash_choices(const char *name, const char *value, const char *text, void *argument)
+static void bash_choices(const char *name, const cs_option *flag, void *argument)
 {
-    (void)text;
     (void)argument;
-    if (!is_choice(value) || !is_offered(name))
+    if (!is_choice(flag->value) || !is_offered(flag))
         return;
     printf("    %s%s) COMPREPLY=($(compgen -W '", dashes(name), name);
-    for (const char *c = value; *c; c++)
+    for (const char *c = flag->value; *c; c++)
         putchar(*c == '|' ? ' ' : *c);
     printf("' -- \"$word\")); return ;;\n");
 }
@@ -103,20 +97,20 @@ static void print_bash(void)
 
 /* ---- zsh ---- */
 
-static void zsh_flag(const char *name, const char *value, const char *text, void *argument)
+static void zsh_flag(const char *name, const cs_option *flag, void *argument)
 {
     (void)argument;
-    if (!is_offered(name))
+    if (!is_offered(flag))
         return;
     printf("    '*%s%s[", dashes(name), name);
-    print_quoted(text, "[]:\\");
+    print_quoted(flag->text, "[]:\\");
     putchar(']');
-    if (is_choice(value)) {
+    if (is_choice(flag->value)) {
         printf(":value:(");
-        for (const char *c = value; *c; c++)
+        for (const char *c = flag->value; *c; c++)
             putchar(*c == '|' ? ' ' : *c);
         putchar(')');
-    } else if (value) {
+    } else if (flag->value) {
         printf(":value:_files");
     }
     printf("' \\\n");
@@ -144,18 +138,18 @@ static void print_zsh(void)
 
 /* ---- fish ---- */
 
-static void fish_flag(const char *name, const char *value, const char *text, void *argument)
+static void fish_flag(const char *name, const cs_option *flag, void *argument)
 {
     (void)argument;
-    if (!is_offered(name))
+    if (!is_offered(flag))
         return;
     printf("complete -c cspeed -n __fish_use_subcommand -%s '%s' %s-d '", name[1] ? "l" : "s", name,
-           value ? "-r " : "");
-    print_quoted(text, "\\");
+           flag->value ? "-r " : "");
+    print_quoted(flag->text, "\\");
     putchar('\'');
-    if (is_choice(value)) {
+    if (is_choice(flag->value)) {
         printf(" -a '");
-        for (const char *c = value; *c; c++)
+        for (const char *c = flag->value; *c; c++)
             putchar(*c == '|' ? ' ' : *c);
         putchar('\'');
     }

@@ -1,6 +1,5 @@
 /* config.c - `cspeed config`: prints every effective value with its origin, and all errors and warnings, before a
  * run. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "config/differences.h"
@@ -13,46 +12,29 @@
 
 #define AS_GOOD_AS_OPEN 1e15 /* A limit this high exists only for the computation; it is printed as no limit. */
 
-enum { MOST_SETS = 64, MOST_WORLD = 1 << 20, SHOWN = 96 };
+enum { MOST_WORLD = 1 << 20, SHOWN = 96 };
 
 typedef struct {
     const char *file, *explain;
-    const char *sets[MOST_SETS];
-    int set_count;
+    cs_option_list sets;
     int64_t world; /* the world size; 0: taken from the environment */
     bool json, lenient;
 } request;
 
 /* ---- the command line ---- */
 
-static int take_set(request *r, const char *value)
-{
-    if (r->set_count == MOST_SETS)
-        return cl_codes_fail(CL_CODE_USAGE, "--set is taken at most %d times", MOST_SETS);
-    r->sets[r->set_count++] = value;
-    return 0;
-}
-
 static int read_arguments(request *r, char **at)
 {
-    int code = 0;
-    const char *value;
-    while (*at && code == 0) {
-        if (cl_argument_is(&at, "--json"))
-            r->json = true;
-        else if (cl_argument_is(&at, "--lenient"))
-            r->lenient = true;
-        else if ((value = cl_argument_value(&at, "--world_size")))
-            code = cl_argument_number(&r->world, "--world_size", value, 1, MOST_WORLD);
-        else if ((value = cl_argument_value(&at, "--explain")))
-            r->explain = value;
-        else if ((value = cl_argument_value(&at, "--set")))
-            code = take_set(r, value);
-        else if (**at == '-' || r->file)
-            code = cl_codes_fail(CL_CODE_USAGE, "config: unknown argument %s; see cspeed config --help", *at);
-        else
-            r->file = *at++;
-    }
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
+        { CL_COMMAND_OPTION(SWITCH, "lenient", lenient, NULL) },
+        { CL_COMMAND_OPTION(WHOLE, "world_size", world, "N"), .min = 1, .max = MOST_WORLD },
+        { CL_COMMAND_OPTION(RAW, "explain", explain, "KEY.PATH") },
+        { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("config", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, r, &at);
+    r->file = *at;
     if (code == 0 && !r->file && !r->explain)
         code = cl_codes_fail(CL_CODE_USAGE, "config: name a file, or --explain KEY");
     return code;
@@ -167,8 +149,8 @@ static int run(const cl_options *options, char **arguments)
         cs_config_lenient(config);
     if (r.world)
         cs_config_for_world(config, (int)r.world);
-    for (int i = 0; status == CS_OK && i < r.set_count; i++)
-        status = cs_config_set(config, r.sets[i]);
+    for (int i = 0; status == CS_OK && i < r.sets.count; i++)
+        status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK) {
         status = cs_config_finish(config);
         (r.json ? print_json : print_text)(config, &r, status);

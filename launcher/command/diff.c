@@ -1,5 +1,4 @@
 /* diff.c - `cspeed diff`: compares two checkpoints. */
-#include "argument.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
 #include "codes.h"
@@ -20,10 +19,16 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cl_argument_row rows[] = { { "--json", NULL, &r->json },
-                                     { "--tensors", &r->glob, NULL },
-                                     { NULL, NULL, NULL } };
-    return cl_argument_read(&(cl_argument_form){ "diff", "two checkpoints", rows, r->path, 2 }, at);
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
+        { CL_COMMAND_OPTION(TEXT, "tensors", glob, "GLOB") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("diff", 2, 2, "name two checkpoints"),
+                                          CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, r, &at);
+    if (code == 0)
+        memcpy(r->path, at, sizeof r->path);
+    return code;
 }
 
 static void add(request *r, json_t *row)

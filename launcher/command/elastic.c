@@ -1,6 +1,5 @@
 /* elastic.c - `cspeed elastic`: the batch size that an "elasticity" section yields, and the world sizes that can use
  * it. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
@@ -11,19 +10,20 @@
 
 static const char rule[] = "------------------------------------------\n";
 
-static int read_arguments(const char **file, int64_t *world, char **at)
+typedef struct {
+    const char *file;
+    int64_t world; /* the world size; 0: not given */
+} request;
+
+static int read_arguments(request *r, char **at)
 {
-    int code = 0;
-    const char *value;
-    while (*at && code == 0) {
-        if ((value = cl_argument_value(&at, "-c")) || (value = cl_argument_value(&at, "--config")))
-            *file = value;
-        else if ((value = cl_argument_value(&at, "-w")) || (value = cl_argument_value(&at, "--world_size")))
-            code = cl_argument_number(world, "--world_size", value, 0, CS_ELASTICITY_RANKS);
-        else
-            code = cl_codes_fail(CL_CODE_USAGE, "elastic: unknown argument %s; see cspeed elastic --help", *at);
-    }
-    if (code == 0 && !*file)
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(RAW, "config c", file, "FILE") },
+        { CL_COMMAND_OPTION(WHOLE, "world_size w", world, "N"), .max = CS_ELASTICITY_RANKS },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("elastic", 0, 0, NULL), CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, r, &at);
+    if (code == 0 && !r->file)
         code = cl_codes_fail(CL_CODE_USAGE, "elastic: -c FILE is missing");
     return code;
 }
@@ -68,18 +68,18 @@ static cs_status solve(cs_config *config, int64_t world)
 
 static int run(const cl_options *options, char **arguments)
 {
-    const char *file = NULL, *environment = getenv("WORLD_SIZE");
-    int64_t world = 0;
+    const char *environment = getenv("WORLD_SIZE");
+    request r = { .world = 0 };
     cs_config *config = NULL;
-    int code = read_arguments(&file, &world, arguments);
+    int code = read_arguments(&r, arguments);
     (void)options;
-    if (code == 0 && world == 0 && environment)
-        code = cl_argument_number(&world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
+    if (code == 0 && r.world == 0 && environment)
+        code = cs_options_whole(&r.world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
     if (code)
         return code;
-    cs_status status = cs_config_open(&config, file);
+    cs_status status = cs_config_open(&config, r.file);
     if (status == CS_OK)
-        status = solve(config, world);
+        status = solve(config, r.world);
     cs_config_close(config);
     return cs_exit_code(status);
 }

@@ -73,7 +73,7 @@ static cs_status export(const cl_weights_request *request)
 
 static int run(const cl_options *options, char **arguments)
 {
-    cl_weights_request request = { .command = "export", .takes_tag = true };
+    cl_weights_request request = { .takes_tag = true };
     int code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)

@@ -68,7 +68,7 @@ static void print_flags(void)
     printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is --foo_bar, --x=v is\n"
            "--x v; there are no abbreviations. A flag that is absent is looked up as CSPEED_NAME in the environment,\n"
            "and as PET_NAME where torchrun has it.\n\n");
-    cl_options_help();
+    cs_options_help(cl_flags, cl_flags_count);
 }
 
 /* Topics that people search for and that are not commands. */

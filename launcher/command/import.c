@@ -26,20 +26,16 @@ static cs_status write_all(const cl_weights_request *request, cs_source *source,
     return CS_OK;
 }
 
-/* All tensors are checked against config.json before anything is written. */
-static cs_status import_checked(const cl_weights_request *request, cs_source *source, json_t *config)
+/* All tensors are checked against the model that config.json describes before anything is written. */
+static cs_status import_checked(const cl_weights_request *request, cs_source *source, cs_json *doc)
 {
-    cs_source_tensor *wanted;
-    int64_t count;
-    const char *tied;
-    cs_status status = cs_huggingface_names(&wanted, &count, &tied, config);
-    if (status == CS_OK) {
-        cs_huggingface_tie(source, tied);
-        status = cs_huggingface_check(source, wanted, count, request->from);
-    }
-    cs_huggingface_free(wanted, count);
-    CS_TRY(status);
-    return write_all(request, source, config, request->from);
+    cs_model *model;
+    cs_model_facts facts;
+    cs_status status = cs_models_open(&model, &facts, doc, cs_json_root(doc), "");
+    if (status == CS_OK)
+        status = cs_huggingface_check(source, model, &facts, request->from);
+    cs_model_free(model);
+    return status == CS_OK ? write_all(request, source, cs_json_root(doc), request->from) : status;
 }
 
 static cs_status import_folder(const cl_weights_request *request)
@@ -51,7 +47,7 @@ static cs_status import_folder(const cl_weights_request *request)
     CS_TRY(cs_huggingface_open(&source, request->from));
     cs_status status = cs_json_open(&doc, path);
     if (status == CS_OK)
-        status = import_checked(request, &source, cs_json_root(doc));
+        status = import_checked(request, &source, doc);
     cs_source_close(&source);
     cs_json_close(doc);
     return status;
@@ -70,7 +66,7 @@ static cs_status import_file(const cl_weights_request *request)
 
 static int run(const cl_options *options, char **arguments)
 {
-    cl_weights_request request = { .command = "import" };
+    cl_weights_request request = { .takes_tag = false };
     struct stat what;
     int code = cl_weights_read(&request, arguments);
     (void)options;
@@ -89,11 +85,12 @@ const cl_command cl_command_import = {
     .group = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
     .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
-    .text = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
-            "anew in another type or other shards, with the names a causal language model has. Every tensor is\n"
-            "held against config.json first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
-            "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
-            "the command that converts it.\n",
+    .text =
+        "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
+        "anew in another type or other shards, with the names a causal language model has. Its config.json must\n"
+        "be one that cspeed.model takes, and every tensor is held against it first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
+        "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
+        "the command that converts it.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
     .run = run,
 };

@@ -1,5 +1,4 @@
 /* inspect.c - `cspeed inspect`: lists the checkpoints of a folder, or the contents of one checkpoint. */
-#include "argument.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
@@ -20,12 +19,17 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cl_argument_row rows[] = { { "--json", NULL, &r->json },
-                                     { "--tag", &r->tag, NULL },
-                                     { "--tensors", &r->glob, NULL },
-                                     { "--stats", &r->stats, NULL },
-                                     { NULL, NULL, NULL } };
-    return cl_argument_read(&(cl_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
+        { CL_COMMAND_OPTION(TEXT, "tag", tag, "TAG") },
+        { CL_COMMAND_OPTION(TEXT, "tensors", glob, "GLOB") },
+        { CL_COMMAND_OPTION(TEXT, "stats", stats, "NAME") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("inspect", 1, 1, "name a folder of checkpoints"),
+                                          CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, r, &at);
+    r->path = *at;
+    return code;
 }
 
 /* ---- listing the checkpoints ---- */

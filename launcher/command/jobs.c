@@ -1,5 +1,4 @@
 /* jobs.c - the commands for running jobs: `cspeed ps`, `cspeed status` and `cspeed stop`. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "front/registry_read.h"
@@ -18,20 +17,7 @@
 
 enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
 
-/* Reads one name and one flag, in any order. */
-static int read_arguments(char **at, const char *command, const char *flag, const char **job, bool *flagged)
-{
-    while (*at) {
-        if (flag && cl_argument_is(&at, flag))
-            *flagged = true;
-        else if (**at == '-' || *job)
-            return cl_codes_fail(CL_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more", command, *at,
-                                 command);
-        else
-            *job = *at++;
-    }
-    return *job ? 0 : cl_codes_fail(CL_CODE_USAGE, "%s: which JOB? `cspeed ps` lists those that run", command);
-}
+#define ONE_JOB(command) CL_COMMAND_FORM(command, 1, 1, "which JOB? `cspeed ps` lists those that run")
 
 /* Returns the state of a job as parsed JSON, or NULL, with a sentence in cs_error(), if its front does not answer. */
 static json_t *ask(const cl_registry_job *job, char **text)
@@ -162,14 +148,15 @@ static void print_table(const cl_registry_job *job, const json_t *state)
 
 static int run_status(const cl_options *options, char **arguments)
 {
-    const char *id = NULL;
+    static const cs_option table[] = { { .names = "json", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = { ONE_JOB("status"), CS_OPTIONS_TABLE(table) };
     bool bare = false;
     cl_registry_job job;
     char *text;
     (void)options;
-    int code = read_arguments(arguments, "status", "--json", &id, &bare);
+    int code = cs_options_read(&form, &bare, &arguments);
     if (code == 0)
-        code = cl_registry_read_find(&job, id);
+        code = cl_registry_read_find(&job, *arguments);
     if (code)
         return code;
     json_t *state = ask(&job, &text);
@@ -223,13 +210,14 @@ static int stop(const cl_registry_job *job, bool now)
 
 static int run_stop(const cl_options *options, char **arguments)
 {
-    const char *id = NULL;
+    static const cs_option table[] = { { .names = "now", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = { ONE_JOB("stop"), CS_OPTIONS_TABLE(table) };
     bool now = false;
     cl_registry_job job;
     (void)options;
-    int code = read_arguments(arguments, "stop", "--now", &id, &now);
+    int code = cs_options_read(&form, &now, &arguments);
     if (code == 0)
-        code = cl_registry_read_find(&job, id);
+        code = cl_registry_read_find(&job, *arguments);
     if (code == 0)
         code = stop(&job, now);
     if (code == 0)

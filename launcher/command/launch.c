@@ -18,9 +18,11 @@ static int count_of(char **list)
     return count;
 }
 
-int cl_launch_read(cl_options *both, const cl_options *options, char **arguments)
+/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank),
+ * unless --use_env says that the script reads the environment. */
+int cl_launch_read(cl_options *both, const cl_options *options, char **words)
 {
-    int before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
+    int before = (int)(options->program - options->argv) - 1, behind = count_of(words + 1);
     char **line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
     *both = (cl_options){ .argv = NULL };
     if (!line)
@@ -28,31 +30,21 @@ int cl_launch_read(cl_options *both, const cl_options *options, char **arguments
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
     while (before > 0 && strcmp(line[before], "--") == 0)
         before--;
-    memcpy(line + 1 + before, arguments, (size_t)behind * sizeof *line);
+    memcpy(line + 1 + before, words + 1, (size_t)behind * sizeof *line);
     int code = cl_options_read(both, line);
     if (code == 0 && !both->program[0])
-        code = cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named behind `%s`", options->program[0]);
+        code = cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named behind `%s`", words[0]);
+    if (strcmp(words[0], "launch") == 0 && !both->local_rank_flag &&
+        strcmp(cl_options_origin("use_env"), "default") == 0)
+        both->local_rank_flag = "--local-rank";
     return code;
 }
 
 static int run(const cl_options *options, char **arguments)
 {
+    (void)arguments;
     cl_options both;
-    int code = cl_launch_read(&both, options, arguments);
-    if (code == 0)
-        code = cl_run(&both);
-    free(both.argv);
-    return code;
-}
-
-/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank),
- * unless --use_env says that the script reads the environment. */
-static int launch(const cl_options *options, char **arguments)
-{
-    cl_options both;
-    int code = cl_launch_read(&both, options, arguments);
-    if (!both.local_rank_flag && strcmp(cl_options_origin("use_env"), "default") == 0)
-        both.local_rank_flag = "--local-rank";
+    int code = cl_launch_read(&both, options, options->program);
     if (code == 0)
         code = cl_run(&both);
     free(both.argv);
@@ -79,5 +71,5 @@ const cl_command cl_command_launch = {
     .text = "As `cspeed run`, and adds --local-rank=N to the program's arguments unless --use_env is given, as\n"
             "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
-    .run = launch,
+    .run = run,
 };

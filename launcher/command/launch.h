@@ -1,12 +1,12 @@
-/* launch.h - reading the command line that follows `run`. */
+/* launch.h - reading the command line of `run` and `launch`. */
 #ifndef CL_LAUNCH_H
 #define CL_LAUNCH_H
 
 #include "options.h"
 
-/* Reads the flags before the command's word (`options`) and those after it (`arguments`) as one command line that ends
- * with the program. The caller frees both->argv, also after an error. Returns 0, or CL_CODE_USAGE or CL_CODE_SYSTEM
- * with a sentence in cs_error(). */
-int cl_launch_read(cl_options *both, const cl_options *options, char **arguments);
+/* Reads the flags before the command (`options`) and those after the word "run" or "launch" (words[0]) as one command
+ * line that ends with the program. For launch, both->local_rank_flag is that of torch.distributed.launch. The caller
+ * frees both->argv, also after an error. Returns 0, or CL_CODE_USAGE or CL_CODE_SYSTEM with a sentence in cs_error(). */
+int cl_launch_read(cl_options *both, const cl_options *options, char **words);
 
 #endif

@@ -1,5 +1,4 @@
 /* logs.c - `cspeed logs`: shows the log files of a job, and follows them while they grow. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "front/logdir.h"
@@ -222,32 +221,30 @@ static int show(reader *all, bool follows)
     return 0;
 }
 
+typedef struct {
+    bool follows;
+    int64_t rank; /* -1: all */
+} request;
+
 static int run(const cl_options *options, char **at)
 {
-    reader all = { .rank = -1 };
-    bool follows = false, runs = false;
-    const char *id = NULL, *rank;
-    int64_t number = -1;
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "f", follows, NULL) },
+        { CL_COMMAND_OPTION(WHOLE, "rank", rank, "R"), .max = INT32_MAX },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("logs", 1, 1, "which JOB? An id, a folder, or \"latest\""),
+                                          CS_OPTIONS_TABLE(table) };
+    request r = { .rank = -1 };
+    bool runs = false;
     cl_registry_job job;
-    int code = 0;
     (void)options;
-    while (*at && code == 0) {
-        if (cl_argument_is(&at, "-f"))
-            follows = true;
-        else if ((rank = cl_argument_value(&at, "--rank")))
-            code = cl_argument_number(&number, "--rank", rank, 0, INT32_MAX);
-        else if (**at == '-' || id)
-            return cl_codes_fail(CL_CODE_USAGE, "logs: \"%s\" is unexpected", *at);
-        else
-            id = *at++;
-    }
-    all.rank = (int)number;
+    int code = cs_options_read(&form, &r, &at);
+    reader all = { .rank = (int)r.rank };
     if (code == 0)
-        code = id ? cl_logdir_find(id, &job, &runs, all.folder)
-                  : cl_codes_fail(CL_CODE_USAGE, "logs: which JOB? An id, a folder, or \"latest\"");
+        code = cl_logdir_find(*at, &job, &runs, all.folder);
     all.job = runs ? &job : NULL;
     if (code == 0)
-        code = show(&all, follows);
+        code = show(&all, r.follows);
     forget_files(&all);
     return code;
 }

@@ -1,21 +1,19 @@
 /* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
 #include "config/resolve.h"
-#include "show/graph.h"
+#include "cspeed/plot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
+enum { MOST_STEPS = 1000000000, MOST_POINTS = 1200 };
 
 typedef struct {
     const char *file, *plot;
-    const char *sets[MOST_SETS];
-    int set_count;
+    cs_option_list sets;
     int64_t steps, every;
 } request;
 
@@ -39,23 +37,16 @@ static int check(const request *r)
 
 static int read_arguments(request *r, char **at)
 {
-    int code = 0;
-    const char *value;
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE.svg") },
+        { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("lr", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
     r->every = 1;
-    while (*at && code == 0) {
-        if ((value = cl_argument_value(&at, "--steps")))
-            code = cl_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--every")))
-            code = cl_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
-        else if ((value = cl_argument_value(&at, "--plot")))
-            r->plot = value;
-        else if ((value = cl_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
-            r->sets[r->set_count++] = value;
-        else if (value || **at == '-' || r->file)
-            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help", value ? value : *at);
-        else
-            r->file = *at++;
-    }
+    int code = cs_options_read(&form, r, &at);
+    r->file = *at;
     return code ? code : check(r);
 }
 
@@ -92,21 +83,24 @@ static void print_table(const request *r, const cs_schedule_settings *schedule)
     }
 }
 
-static double rate_at(const void *schedule, int64_t step)
+static int draw(const request *r, const cs_schedule_settings *schedule)
 {
-    return cs_schedule_rate(schedule, step - 1);
+    cs_plot_point points[MOST_POINTS];
+    cs_plot_curve curve = { .name = "lr", .points = points };
+    int64_t stride = (r->steps - 1) / MOST_POINTS + 1;
+    for (int64_t step = 1; step <= r->steps; step += stride)
+        points[curve.count++] = (cs_plot_point){ (double)step, cs_schedule_rate(schedule, step - 1) };
+    FILE *file = fopen(r->plot, "w");
+    if (!file)
+        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    cs_plot_svg(file, &(cs_plot){ "learning rate", &curve, 1 }, 1);
+    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
 
 static int show(const request *r, const cs_schedule_settings *schedule)
 {
     print_table(r, schedule);
-    if (!r->plot)
-        return 0;
-    FILE *file = fopen(r->plot, "w");
-    if (!file)
-        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
-    cl_graph_write(file, "learning rate", rate_at, schedule, r->steps);
-    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    return r->plot ? draw(r, schedule) : 0;
 }
 
 static int run(const cl_options *options, char **arguments)
@@ -119,8 +113,8 @@ static int run(const cl_options *options, char **arguments)
     if (code)
         return code;
     cs_status status = cs_config_open(&config, r.file);
-    for (int i = 0; status == CS_OK && i < r.set_count; i++)
-        status = cs_config_set(config, r.sets[i]);
+    for (int i = 0; status == CS_OK && i < r.sets.count; i++)
+        status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK)
         status = read_schedule(config, r.steps, &schedule);
     code = status == CS_OK ? show(&r, &schedule) : cs_exit_code(status);

@@ -6,6 +6,7 @@
 #include "descriptors.h"
 #include "node/program.h"
 #include "plan/hostplan.h"
+#include "plan/world_sizes.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,11 +23,7 @@ static bool has_memory_plan(char **program)
     const char *slash = *program ? strrchr(*program, '/') : NULL;
     if (!*program || strcmp(slash ? slash + 1 : *program, "train") != 0)
         return false;
-    for (char **at = program + 1; *at; at++)
-        if (strncmp(*at, "--config", 8) == 0 || strncmp(*at, "--deepspeed_config", 18) == 0 ||
-            strncmp(*at, "--deepspeed-config", 18) == 0)
-            return strcmp(*at, "--config_help") != 0;
-    return false;
+    return cl_world_sizes_config(program + 1) != NULL;
 }
 
 /* Replaces the child process by the program, with its arguments followed by `flag`. */
@@ -97,14 +94,14 @@ static int show_json(const cl_plan *plan, char **program)
     char *memory = NULL;
     int code = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
     if (code == 0)
-        cl_hostplan_print_json(plan, memory);
+        cl_plan_print_json(plan, memory);
     free(memory);
     return code;
 }
 
 static int show_text(const cl_plan *plan, char **program)
 {
-    cl_hostplan_print(plan);
+    cl_plan_print(plan);
     if (!has_memory_plan(program))
         return 0;
     putchar('\n');
@@ -126,27 +123,28 @@ int cl_plan_show(const cl_options *options, char **program, bool json)
 
 static int plan(const cl_options *options, char **arguments)
 {
+    static const cs_option table[] = { { .names = "json", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = {
+        .name = "plan",
+        .what = "flag",
+        .hint = "it knows --json alone, and launch flags stand before plan",
+        CS_OPTIONS_TABLE(table),
+        .stops = true,
+    };
     bool json = false;
-    for (; *arguments && (*arguments)[0] == '-'; arguments++) {
-        if (strcmp(*arguments, "--") == 0) {
-            arguments++;
-            break;
-        }
-        if (strcmp(*arguments, "--json") != 0)
-            return cl_codes_fail(CL_CODE_USAGE, "plan knows --json alone, not %s; launch flags stand before plan",
-                                 *arguments);
-        json = true;
-    }
+    int code = cs_options_read(&form, &json, &arguments);
+    if (code)
+        return code;
     bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
     if (behind) {
         cl_options both;
-        int code = cl_launch_read(&both, options, arguments + 1);
+        code = cl_launch_read(&both, options, arguments);
         if (code == 0)
             code = cl_plan_show(&both, both.program, json);
         free(both.argv);
         return code;
     }
-    int code = *arguments ? cl_program_may_be(*arguments) : 0;
+    code = *arguments ? cl_program_may_be(*arguments) : 0;
     return code ? code : cl_plan_show(options, arguments, json);
 }
 

@@ -1,5 +1,4 @@
 /* report.c - `cspeed report`: describes this build of cspeed and the hardware and software of this machine. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "machine/facts.h"
@@ -73,21 +72,26 @@ static int report_all(const cl_options *options)
                          "not supported: --all_hosts, because this cspeed was built without its ssh command");
 }
 
+typedef struct {
+    bool json, all;
+} request;
+
 static int run(const cl_options *options, char **at)
 {
-    bool json = false, all = false;
-    while (*at)
-        if (cl_argument_is(&at, "--json"))
-            json = true;
-        else if (cl_argument_is(&at, "--all_hosts"))
-            all = true;
-        else
-            return cl_codes_fail(CL_CODE_USAGE, "report: \"%s\" is unexpected", *at);
-    if (all && json)
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
+        { CL_COMMAND_OPTION(SWITCH, "all_hosts", all, NULL) },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("report", 0, 0, NULL), CS_OPTIONS_TABLE(table) };
+    request r = { .json = false };
+    int code = cs_options_read(&form, &r, &at);
+    if (code)
+        return code;
+    if (r.all && r.json)
         return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: --json with --all_hosts, because the hosts' lines are mixed; "
                              "run `cspeed report --json` on each");
-    return all ? report_all(options) : report(json, wants_color(options));
+    return r.all ? report_all(options) : report(r.json, wants_color(options));
 }
 
 const cl_command cl_command_report = {

@@ -1,5 +1,4 @@
 /* ssh.c - `cspeed ssh`: runs one command on every host, like DeepSpeed's ds_ssh. */
-#include "argument.h"
 #include "codes.h"
 #include "command.h"
 #include "wire/run_on_all.h"
@@ -106,19 +105,21 @@ static int run_on(const cl_plan *plan, char **words)
 
 static int run(const cl_options *options, char **arguments)
 {
+    static const cs_option table[] = { { .names = "f", .kind = CS_OPTION_TEXT, .value = "HOSTFILE" } };
+    static const cs_options_form form = { CL_COMMAND_FORM("ssh", 0, 0, NULL), CS_OPTIONS_TABLE(table), .stops = true };
     cl_options mine = *options;
     cl_plan plan = { 0 };
-    const char *file = *arguments ? cl_argument_value(&arguments, "-f") : NULL;
+    const char *file = NULL;
+    int code = cs_options_read(&form, &file, &arguments);
     if (file) {
         mine.hostfile = file;
         mine.hosts = NULL;
     }
-    if (*arguments && strcmp(*arguments, "--") == 0)
-        arguments++;
-    if (!*arguments)
-        return cl_codes_fail(CL_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
+    if (code == 0 && !*arguments)
+        code = cl_codes_fail(CL_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
     mine.program = arguments;
-    int code = cl_hostplan_make(&plan, &mine);
+    if (code == 0)
+        code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
         code = run_on(&plan, arguments);
     cl_hostplan_free(&plan);

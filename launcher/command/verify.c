@@ -1,5 +1,4 @@
 /* verify.c - `cspeed verify`: compares every byte of a checkpoint with its checksums. */
-#include "argument.h"
 #include "base/clock.h"
 #include "base/processors.h"
 #include "checkpoint/not_found.h"
@@ -23,8 +22,15 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cl_argument_row rows[] = { { "--json", NULL, &r->json }, { "--tag", &r->tag, NULL }, { NULL, NULL, NULL } };
-    return cl_argument_read(&(cl_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
+        { CL_COMMAND_OPTION(TEXT, "tag", tag, "TAG") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("verify", 1, 1, "name a folder of checkpoints"),
+                                          CS_OPTIONS_TABLE(table) };
+    int code = cs_options_read(&form, r, &at);
+    r->path = *at;
+    return code;
 }
 
 /* Returns the checkpoint that `latest` names. It must exist, since another one would not be what the user meant. */

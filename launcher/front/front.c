@@ -1,7 +1,6 @@
 /* front.c - the front process of a job: its phases and the transitions between them. */
 #include "front/front.h"
 
-#include "front/start_message.h"
 #include "codes.h"
 #include "front/failure.h"
 
@@ -142,10 +141,59 @@ static void join(cl_front *front, int64_t now)
     }
 }
 
+/* ---- the message at the start ---- */
+
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void say_here(cl_front *front)
+{
+    const cl_plan *plan = front->plan;
+    cl_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
+                  plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
+                  *front->run_dir ? "  logs " : "", front->run_dir);
+    cl_output_say(&front->output, "  %s%s",
+                  plan->has_devices ? "" : "off CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].seats);
+}
+
+static void say_table(cl_front *front)
+{
+    const cl_plan *plan = front->plan;
+    cl_output_say(&front->output, "cspeed %s  job %s  %d nodes, %d ranks  master %s:%d%s%s", CS_VERSION, plan->id,
+                  plan->node_count, plan->rank_count, front->master_addr, front->master_port,
+                  *front->run_dir ? "  logs " : "", front->run_dir);
+    cl_output_say(&front->output, "  node host             slots  ranks      cores");
+    for (int i = 0; i < plan->node_count; i++) {
+        char ranks[32];
+        int from = plan->nodes[i].first_rank, count = plan->nodes[i].host->slot_count;
+        snprintf(ranks, sizeof ranks, count == 1 ? "%d" : "%d-%d", from, from + count - 1);
+        cl_output_say(&front->output, "  %-4d %-16s %-6d %-10s %s", i, front->nodes[i].host, count, ranks,
+                      front->nodes[i].seats);
+    }
+}
+
+/* Prints the number of ranks, their hosts and cores, and the log folder; nothing with --quiet. For every attempt. */
+static void print_start(cl_front *front)
+{
+    if (front->options->quiet)
+        return;
+    if (front->plan->node_count == 1 && front->nodes[0].here)
+        say_here(front);
+    else
+        say_table(front);
+    if (front->options->verbose)
+        cl_output_say(&front->output, "  program %s, in %s, hosts from %s", front->plan->arguments[0],
+                      front->plan->workdir, front->plan->hosts.origin);
+}
+
+/* ---- phases ---- */
+
 static void start_ranks(cl_front *front)
 {
     cl_node_orders_start(front);
-    cl_start_message_print(front);
+    print_start(front);
     cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 

@@ -6,7 +6,7 @@
 #include "node/logs.h"
 #include "node/port.h"
 #include "wire/starter.h"
-#include "front/stall_timer.h"
+#include "front/stall.h"
 
 #include "base/status.h"
 
@@ -207,7 +207,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
         reap(front);
         cl_join_agents_admit(front, now); /* accepts a bounded number of callers; they may be strangers */
         cl_front_take_time(front, now);
-        cl_stall_timer_check(&timer, front, now);
+        cl_stall_check(&timer, front, now);
         cl_output_serve(&front->output, now);
     }
 }

@@ -305,7 +305,8 @@ bool cl_join_agents_complete(cl_front *front, int64_t now)
     return cut_plan(front);
 }
 
-/* If all nodes are present, what is missing is a number of nodes that the elasticity allows. */
+/* Writes what the job waits for: the missing nodes, or, if all are present, a number of nodes that the elasticity
+ * allows. */
 void cl_join_agents_list_missing(const cl_front *front, char text[512])
 {
     size_t used = 0;

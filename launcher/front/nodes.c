@@ -137,7 +137,8 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
-/* A running job includes a new node only in its next attempt. The node is told so, since nothing else happens there. */
+/* A running job includes a new node only in its next attempt. The node is told so, because it prints nothing else until
+ * then. */
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     const int left = front->options->max_restarts - front->attempt;

@@ -202,7 +202,7 @@ static void print_flag(const char *name, const char *value, const char *origin, 
     printf("    # %s\n", origin);
 }
 
-void cl_hostplan_print(const cl_plan *plan)
+void cl_plan_print(const cl_plan *plan)
 {
     char path[PATH_MAX];
     print_head(plan);
@@ -226,6 +226,8 @@ void cl_hostplan_print(const cl_plan *plan)
         putchar(' ');
         print_word(cl_env_masked(*argument, &hide, room, sizeof room));
     }
+    if (plan->options->local_rank_flag)
+        printf(" %s=$LOCAL_RANK", plan->options->local_rank_flag);
     putchar('\n');
 }
 
@@ -252,7 +254,7 @@ static void print_node_json(const cl_plan_node *node, int index)
     printf("]}");
 }
 
-void cl_hostplan_print_json(const cl_plan *plan, const char *memory)
+void cl_plan_print_json(const cl_plan *plan, const char *memory)
 {
     printf("{\n  \"nodes\": [");
     for (int i = 0; i < plan->node_count; i++)
@@ -266,6 +268,8 @@ void cl_hostplan_print_json(const cl_plan *plan, const char *memory)
         fputs(argument > plan->arguments ? ", " : "", stdout);
         cl_quote(stdout, cl_env_masked(*argument, &hide, room, sizeof room));
     }
+    if (plan->options->local_rank_flag && *plan->arguments)
+        printf(", \"%s=$LOCAL_RANK\"", plan->options->local_rank_flag);
     printf("],\n  \"env\": {");
     for (int i = 0; i < plan->env.count; i++) {
         const cl_env_entry *entry = &plan->env.list[i];

@@ -57,7 +57,7 @@ static int send_file(cl_front *front, const char *path)
 
 int cl_staging_send(cl_front *front)
 {
-    const cl_repeated *files = &front->options->stage;
+    const cs_option_list *files = &front->options->stage;
     int code = 0;
     for (int i = 0; i < files->count && code == 0; i++)
         code = send_file(front, files->list[i]);

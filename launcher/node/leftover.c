@@ -171,8 +171,8 @@ cl_leftover *cl_leftover_find(int *count)
     return list;
 }
 
-/* Signals through a pid descriptor. It was opened before the start time was compared, so it is the process of the
- * list. */
+/* Signals through a pid descriptor. It is opened before the start time is compared, so it cannot refer to a later
+ * process with the same pid. */
 static void send_signal(const cl_leftover *one, int number)
 {
     int fd = pidfd_open(one->pid, 0);

@@ -3,6 +3,7 @@
 
 #include "base/must.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { ORIGIN_BYTES = 512 };
 
 typedef struct {
     cl_env *env;
-    cl_faults *faults;
+    cs_faults *faults;
     const char *file, *at, *end, *line_start;
     int line;
     bool expand;
@@ -19,7 +20,7 @@ typedef struct {
 } scanner;
 
 #define FAULT(scan, place, ...)                                                                                        \
-    cl_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, __VA_ARGS__)
+    cs_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, "", __VA_ARGS__)
 
 static void put(scanner *scan, const char *bytes, size_t count)
 {
@@ -142,7 +143,7 @@ static bool take_quoted(scanner *scan)
         scan->at++;
         return true;
     }
-    cl_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "this quote is never closed");
+    cs_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "", "this quote is never closed");
     return false;
 }
 
@@ -222,7 +223,7 @@ static void read_line(scanner *scan)
     free(name);
 }
 
-void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cl_faults *faults)
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults)
 {
     scanner scan = { .env = env, .faults = faults, .file = file, .line = 1, .expand = expand };
     scan.at = text;

@@ -8,9 +8,9 @@
 #define CL_ENVFILE_H
 
 #include "plan/env.h"
-#include "plan/faults.h"
+#include "base/faults.h"
 
 /* Adds the variables of the file to `env`, and its faults to `faults`. */
-void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cl_faults *faults);
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -24,7 +25,7 @@ typedef struct {
 
 #define FAULT(reader, ...)                                                                                             \
     do {                                                                                                               \
-        cl_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column,         \
+        cs_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column, "",     \
                       __VA_ARGS__);                                                                                    \
         (reader)->faulty = true;                                                                                       \
     } while (0)

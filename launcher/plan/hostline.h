@@ -2,7 +2,7 @@
 #ifndef CL_HOSTLINE_H
 #define CL_HOSTLINE_H
 
-#include "plan/faults.h"
+#include "base/faults.h"
 #include "plan/hosts.h"
 
 /* The position of a text, for fault messages. */
@@ -10,7 +10,7 @@ typedef struct {
     const char *file;
     int line;
     const char *start; /* column 1 */
-    cl_faults *faults;
+    cs_faults *faults;
 } cl_hostline_place;
 
 /* Reads "NAME key=value ..." of `length` bytes. Returns false if there was a fault; `host` is then empty. */

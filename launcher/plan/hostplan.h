@@ -57,8 +57,8 @@ int cl_hostplan_ranks_port(const cl_plan *plan);
 /* Returns a 64-bit digest (not cryptographic) that differs if hosts, slots, program, arguments or versions differ. */
 unsigned long long cl_hostplan_digest(const cl_plan *plan);
 
-void cl_hostplan_print(const cl_plan *plan); /* prints a table to stdout */
+void cl_plan_print(const cl_plan *plan); /* prints a table to stdout */
 /* Prints JSON with nodes, world_size, master_..., command and env. `memory` is JSON text to insert, or NULL. */
-void cl_hostplan_print_json(const cl_plan *plan, const char *memory);
+void cl_plan_print_json(const cl_plan *plan, const char *memory);
 
 #endif

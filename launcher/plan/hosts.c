@@ -2,7 +2,8 @@
 #include "plan/hosts.h"
 
 #include "codes.h"
-#include "plan/faults.h"
+#include "base/faults.h"
+#include "plan/slurp.h"
 #include "plan/hostline.h"
 
 #include "base/must.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -30,7 +32,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
 {
     for (int i = 0; i < hosts->count; i++)
         if (cl_hostline_same(hosts->list[i].name, host->name)) {
-            cl_faults_add(place->faults, place->file, place->line, 1, "%s is listed twice", host->name);
+            cs_faults_add(place->faults, place->file, place->line, 1, "", "%s is listed twice", host->name);
             cl_host twin = *host;
             cl_hostline_free(&twin);
             return;
@@ -59,7 +61,7 @@ static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 {
     cl_host host;
     if (memchr(place->start, '\0', length))
-        cl_faults_add(place->faults, place->file, place->line, 1, "there is a NUL byte in this line");
+        cs_faults_add(place->faults, place->file, place->line, 1, "", "there is a NUL byte in this line");
     else if ((length = bare_length(place->start, length)) > 0 && strspn(place->start, " \t") < length &&
              cl_hostline_read(&host, place, place->start, length))
         add(hosts, place, &host);
@@ -67,7 +69,7 @@ static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length)
 {
-    cl_faults faults = { .count = 0 };
+    cs_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = name, .faults = &faults };
     const char *end = text + length;
     *hosts = (cl_hosts){ .origin = copy(name) };
@@ -81,8 +83,8 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
         text = newline ? newline + 1 : end;
     }
     if (hosts->count == 0 && faults.count == 0)
-        cl_faults_add(&faults, name, 0, 0, "names no host; a line is NAME slots=N");
-    int code = cl_faults_verdict(&faults, CL_CODE_FILE);
+        cs_faults_add(&faults, name, 0, 0, "", "names no host; a line is NAME slots=N");
+    int code = cs_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
         cl_hosts_free(hosts);
     return code;
@@ -92,7 +94,7 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
 {
     size_t length;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    char *text = cl_faults_slurp(path, &length);
+    char *text = cl_slurp(path, &length);
     *hosts = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile does not exist", path);
@@ -105,7 +107,7 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
 
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
-    cl_faults faults = { .count = 0 };
+    cs_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
     *hosts = (cl_hosts){ .origin = copy("--hosts") };
     for (const char *item = list;; item++) {
@@ -117,7 +119,7 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
         if (!*item)
             break;
     }
-    int code = cl_faults_verdict(&faults, CL_CODE_FILE);
+    int code = cs_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
         cl_hosts_free(hosts);
     return code;

@@ -41,7 +41,7 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count);
 /* Applies filters of the form NODE[@NODE...], where NODE is NAME[:SLOT[,SLOT...]] with ranges and globs: include
  * first, then exclude. Either may be NULL. Unknown hosts, slots out of bounds and an empty result are errors.
  * Returns 0, or CL_CODE_FILE. */
-int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude);
+int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude);
 
 /* Returns true if the name or address means this machine: localhost, a loopback name, its host name, or an address
  * of one of its interfaces. Of the loopback addresses only 127.0.0.1 and ::1 count (127.0.0.2 is another host). */

@@ -1,8 +1,8 @@
-/* select.c - Implements cl_hosts_select of hosts.h: the --include and --exclude filters.
+/* select.c - Implements cl_select_hosts of hosts.h: the --include and --exclude filters.
  *
  * A filter marks slots. The result keeps the order of the hosts, whatever the order of the filter. */
 #include "codes.h"
-#include "plan/faults.h"
+#include "base/faults.h"
 #include "plan/hostline.h"
 #include "plan/hosts.h"
 
@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,10 @@ typedef struct {
     cl_hosts *hosts;
     bool **marks; /* [host][slot] */
     bool mark;    /* value that a named slot gets */
-    cl_faults faults;
+    cs_faults faults;
 } slot_filter;
 
-#define FAULT(filter, ...) cl_faults_add(&(filter)->faults, (filter)->flag, 0, 0, __VA_ARGS__)
+#define FAULT(filter, ...) cs_faults_add(&(filter)->faults, (filter)->flag, 0, 0, "", __VA_ARGS__)
 
 /* Writes "slots 0-3" or "slot 5" of a host, for a message. */
 static const char *known_slots(const cl_host *host, char text[128])
@@ -175,7 +176,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
         };
         if (filter.text)
             apply(&filter);
-        int code = cl_faults_verdict(&filter.faults, CL_CODE_FILE);
+        int code = cs_faults_verdict(&filter.faults, CL_CODE_FILE);
         if (code)
             return code;
     }
@@ -186,7 +187,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
     return 0;
 }
 
-int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude)
+int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude)
 {
     int count = hosts->count;
     bool **marks = calloc((size_t)count + 1, sizeof *marks);

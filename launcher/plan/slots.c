@@ -4,7 +4,7 @@
 #include "plan/allocation.h"
 #include "codes.h"
 #include "plan/cores.h"
-#include "plan/faults.h"
+#include "base/faults.h"
 #include "plan/gpus.h"
 
 #include "base/must.h"
@@ -65,8 +65,8 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* Names the hosts node0, node1, ... and gives each this machine's slots: nodes that join by themselves must all be
- * alike. */
+/* Names the hosts node0, node1, ... and gives each the slots of this machine, because nodes that connect by themselves
+ * must all have the same slots. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char *text = NULL;
@@ -144,7 +144,7 @@ int cl_slots_find(cl_plan *plan)
     int code = find_hosts(plan);
     if (code || (!plan->options->include && !plan->options->exclude))
         return code;
-    return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
+    return cl_select_hosts(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
 /* ---- number of slots ---- */
@@ -165,7 +165,7 @@ static void resize(cl_host *host, int count)
 int cl_slots_choose(cl_plan *plan)
 {
     const cl_options *options = plan->options;
-    cl_faults faults = { .count = 0 };
+    cs_faults faults = { .count = 0 };
     char flag[128];
     if (!is_number(options->ranks))
         return 0;
@@ -174,7 +174,7 @@ int cl_slots_choose(cl_plan *plan)
     for (int i = 0; i < plan->hosts.count; i++) {
         cl_host *host = &plan->hosts.list[i];
         if (wanted > host->slot_count && !options->oversubscribe)
-            cl_faults_add(&faults, flag, 0, 0, "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
+            cs_faults_add(&faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
                           plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
                           plan->named || plan->has_devices
                               ? ""
@@ -183,7 +183,7 @@ int cl_slots_choose(cl_plan *plan)
         else
             resize(host, wanted);
     }
-    return cl_faults_verdict(&faults, CL_CODE_SLOTS);
+    return cs_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
 /* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG

@@ -1,24 +1,16 @@
 /* world_sizes.c - Reads the world sizes that the program's elasticity configuration allows. */
 #include "plan/world_sizes.h"
 
-#include "argument.h"
-#include "codes.h"
 #include "config/config.h"
 #include "config/resolve.h"
+#include "cspeed/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *find_config(char **arguments)
+const char *cl_world_sizes_config(char **arguments)
 {
-    const char *value = NULL;
-    for (char **at = arguments + 1; *at && !value;) {
-        value = cl_argument_value(&at, "--config");
-        if (!value)
-            value = cl_argument_value(&at, "--deepspeed_config");
-        at += !value;
-    }
-    return value;
+    return cs_options_last("config deepspeed_config", arguments);
 }
 
 /* Reads the sizes of the section; if it is not enabled, every size is allowed. */
@@ -39,7 +31,7 @@ static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments)
 {
     cs_config *config = NULL;
-    const char *file = find_config(arguments);
+    const char *file = cl_world_sizes_config(arguments + 1);
     *sizes = (cl_world_sizes){ 0 };
     if (!file)
         return 0;

@@ -9,6 +9,9 @@ typedef struct {
     int count;
 } cl_world_sizes;
 
+/* The file that --config or --deepspeed_config names among a program's arguments; NULL: none. */
+const char *cl_world_sizes_config(char **arguments);
+
 /* Looks for --config or --deepspeed_config among the program's arguments and reads the elasticity section of that
  * file. Without such a section every size is allowed. Returns 0, or CL_CODE_FILE, CL_CODE_NO_FILE with a message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);

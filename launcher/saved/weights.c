@@ -1,8 +1,9 @@
 /* weights.c - the common command line of `cspeed export` and `cspeed import`. */
 #include "saved/weights.h"
 
-#include "argument.h"
+#include "checkpoint/files.h"
 #include "codes.h"
+#include "command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,9 @@
 
 #define USUAL_SHARD 5000000000
 
-static int read_dtype(cl_weights_request *r, const char *value)
+static int read_dtype(void *request, const char *flag, const char *value)
 {
+    cl_weights_request *r = request;
     static const char *const names[] = { [CS_F32] = "fp32", [CS_BF16] = "bf16", [CS_F16] = "fp16" };
     for (int i = 0; i <= CS_F16; i++) {
         if (strcmp(names[i], value) == 0) {
@@ -21,11 +23,11 @@ static int read_dtype(cl_weights_request *r, const char *value)
             return 0;
         }
     }
-    return cl_codes_fail(CL_CODE_USAGE, "--dtype is fp32, bf16 or fp16, not %s", value);
+    return cl_codes_fail(CL_CODE_USAGE, "%s is fp32, bf16 or fp16, not %s", flag, value);
 }
 
 /* "5GB" is 5e9 bytes, as in transformers; "5GiB" is 5 times 2^30. */
-static int read_bytes(int64_t *bytes, const char *value)
+static int read_bytes(void *bytes, const char *flag, const char *value)
 {
     static const struct {
         const char *unit;
@@ -36,30 +38,31 @@ static int read_bytes(int64_t *bytes, const char *value)
     double number = strtod(value, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (end != value && strcasecmp(end, units[i].unit) == 0 && number * units[i].factor >= 1 && number < 1e12) {
-            *bytes = (int64_t)(number * units[i].factor);
+            *(int64_t *)bytes = (int64_t)(number * units[i].factor);
             return 0;
         }
     }
-    return cl_codes_fail(CL_CODE_USAGE, "--max_shard is a number of bytes such as 5GB or 500MiB, not %s", value);
+    return cl_codes_fail(CL_CODE_USAGE, "%s is a number of bytes such as 5GB or 500MiB, not %s", flag, value);
 }
 
-int cl_weights_read(cl_weights_request *r, char **at)
+int cl_weights_read(cl_weights_request *r, char **arguments)
 {
-    const char *dtype = NULL, *shard = NULL, *places[2] = { NULL, NULL };
-    const cl_argument_row rows[] = { { "--dtype", &dtype, NULL },
-                                     { "--max_shard", &shard, NULL },
-                                     { r->takes_tag ? "--tag" : NULL, &r->tag, NULL },
-                                     { NULL, NULL, NULL } };
+    static const cs_option table[] = {
+        { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
+        { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
+        { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) }, /* of export only */
+    };
+    static const char needs[] = "name what to read and the folder to write";
+    static const cs_options_form import = { CL_COMMAND_FORM("import", 2, 2, needs), .options = table, .count = 2 };
+    static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table, .count = 3 };
     r->max_shard = USUAL_SHARD;
-    int code =
-        cl_argument_read(&(cl_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 },
-                         at);
-    r->from = places[0];
-    r->to = places[1];
-    if (code == 0 && dtype)
-        code = read_dtype(r, dtype);
-    if (code == 0 && shard)
-        code = read_bytes(&r->max_shard, shard);
+    int code = cs_options_read(r->takes_tag ? &export : &import, r, &arguments);
+    if (code == 0) {
+        r->from = arguments[0];
+        r->to = arguments[1];
+        if (cs_files_exists(r->to))
+            code = cl_codes_fail(CL_CODE_USAGE, "%s is there already: name a new folder", r->to);
+    }
     return code;
 }
 

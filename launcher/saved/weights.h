@@ -5,8 +5,7 @@
 #include "interchange/source.h"
 
 typedef struct {
-    const char *command; /* name of the command, for messages */
-    bool takes_tag;
+    bool takes_tag; /* the command is export, not import */
     const char *from, *to, *tag;
     cs_dtype dtype;
     bool typed; /* --dtype was given */

@@ -17,7 +17,7 @@ enum {
     FIRST_BYTES = 64 << 10,
     /* A queue longer than this takes no more credit: bytes are accepted only as fast as they are written. */
     ROOM_BYTES = 1 << 20,
-    QUEUE_BYTES = 4 << 20, /* what is kept for a reader that resumes after it was treated as blocked */
+    QUEUE_BYTES = 4 << 20, /* bytes that the queue keeps for a reader that resumes after it was treated as blocked */
     NOTICE_BYTES = 256,
     SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking when poll reports it writable */
     STALL_SECONDS = 5,

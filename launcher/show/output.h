@@ -46,7 +46,7 @@ void cl_output_say(cl_output *output, const char *format, ...) __attribute__((fo
 
 /* fills at most 2 entries and returns their number */
 int cl_output_poll(const cl_output *output, struct pollfd *polled);
-/* shows what is due and writes what the consoles accept */
+/* shows the lines whose time has come, and writes as much as the consoles accept */
 void cl_output_serve(cl_output *output, int64_t now);
 /* Returns the time when cl_output_serve must be called although no input has arrived; INT64_MAX: never. */
 int64_t cl_output_due(const cl_output *output);

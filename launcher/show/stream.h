@@ -17,15 +17,15 @@ typedef struct {
     int which;  /* 0: stdout, 1: stderr */
     char *line; /* text that has not ended yet */
     size_t length, capacity;
-    bool returned;    /* the last byte was '\r': the text is a state, unless '\n' follows */
+    bool returned;    /* the last byte was '\r': the text is a state (a progress line), unless '\n' follows */
     bool redraws;     /* a '\r' came before this text */
     int64_t show_at;  /* time when unfinished text is shown; INT64_MAX: it has been shown, or there is none */
-    int64_t patience; /* latest time to which that may be postponed */
+    int64_t patience; /* latest time to which showing unfinished text may be postponed */
     char state[CL_CONSOLE_STATE_BYTES];
     size_t state_length;
     int64_t state_at;      /* not on a terminal: time when the state becomes a line; INT64_MAX: there is no state */
     int64_t state_printed; /* time when a state last became a line */
-    bool line_printed;     /* and the state holds nothing newer than that line */
+    bool line_printed;     /* true: the state has not changed since it last became a line */
 } cl_text_stream;
 
 void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which);

@@ -38,17 +38,22 @@ static void keep_lines(const char *path, int64_t step)
     free(part);
 }
 
-FILE *metrics_file_open(const char *output, const char *name, int64_t step)
+char *metrics_file_path(const char *output, const char *name)
 {
-    if (!is_rank_zero() || !name)
+    if (!name)
         return NULL;
-    char *path = name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
+    return name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
+}
+
+FILE *metrics_file_open(char *path, int64_t step)
+{
+    if (!is_rank_zero() || !path)
+        return NULL;
     outdir_make_above(path); /* an error appears when the file is opened */
     keep_lines(path, step);
     FILE *file = fopen(path, "a");
     if (!file)
         complain("cannot write %s: %s; going on without metrics", path, strerror(errno));
-    free(path);
     return file;
 }
 

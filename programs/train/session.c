@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIT_STEPS = 6, WRONG_CONFIG = 78 };
+enum { WRONG_CONFIG = 78 };
 
 /* ---- after a step ---- */
 
@@ -43,9 +43,10 @@ static void save(session *run)
     cs_metrics m = cs_last_step(run->engine);
     char *best = isfinite(run->best) ? text("%.17g", run->best) : text("null");
     char *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
+    char *spent = run->budget.seconds > 0 ? text(", \"trained_seconds\": %.3f", run->budget.spent) : text("%s", "");
     char *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
-                        ", \"best_valid_loss\": %s%s}",
-                        m.step, m.epoch, m.samples, m.tokens, best, fitted);
+                        ", \"best_valid_loss\": %s%s%s}",
+                        m.step, m.epoch, m.samples, m.tokens, best, fitted, spent);
     owner_check(run->engine);
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
@@ -60,6 +61,7 @@ static void save(session *run)
     say_saved(run);
     free(best);
     free(fitted);
+    free(spent);
     free(client);
 }
 
@@ -70,25 +72,30 @@ static void take_fitted(session *run, int64_t steps)
     cs_set_total_steps(run->engine, steps);
 }
 
-/* Limits the number of steps by the time budget once the speed is known. The first step is excluded, since it includes
- * warm-up. Rank 0's clock decides for all ranks. */
+/* Returns the seconds since the last call. */
+static double lap(session *run)
+{
+    double before = run->marked;
+    run->marked = now();
+    return run->marked - before;
+}
+
+/* Fits the number of steps to the time budget. Rank 0's clock decides for all ranks. */
 static void fit_steps(session *run)
 {
-    double wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
-    cs_metrics m = cs_last_step(run->engine);
-    if (m.step == run->first + 1)
-        run->warm = now();
-    if (m.step != run->first + FIT_STEPS || run->fitted || wanted <= 0 || run->options.steps_given)
+    int64_t done = cs_last_step(run->engine).step, before = run->steps;
+    bool again = run->fitted;
+    int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval");
+    if (run->options.steps_given || !time_budget_due(&run->budget, again, done, before, interval))
         return;
-    double seconds = (now() - run->warm) / (FIT_STEPS - 1);
-    double fitting = fmin((double)run->steps, (double)run->first + fmax(wanted / seconds, FIT_STEPS));
-    int64_t steps = cs_agree(run->engine, (int64_t)fitting);
-    if (steps >= run->steps)
+    int64_t steps = time_budget_fit(&run->budget, done, before, run->max_steps);
+    steps = cs_agree(run->engine, steps);
+    if (steps == before)
         return;
     progress_end(&run->progress);
-    say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
+    say("%.2f s a step on this machine%s: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
         "--steps N decides otherwise)",
-        seconds, steps, run->steps, wanted);
+        run->budget.step, again ? " now" : "", steps, before, run->budget.seconds);
     take_fitted(run, steps);
 }
 
@@ -102,17 +109,19 @@ void session_step(session *run)
     cs_metrics m = cs_last_step(run->engine);
     double seconds = (now() - run->started) / (double)(m.step - run->first);
     progress_draw(&run->progress, &m, run->steps, seconds);
+    time_budget_step(&run->budget, lap(run));
     fit_steps(run);
     bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
     double valid = check ? validate(run) : (double)NAN;
     metrics_file_write(&run->metrics, &m, valid);
     say_saved(run);
-    if (!due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
-        return;
-    if (m.not_finite > 0 && m.step != run->steps)
-        complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
-    else
-        save(run);
+    if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
+        if (m.not_finite > 0 && m.step != run->steps)
+            complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
+        else
+            save(run);
+    }
+    time_budget_pause(&run->budget, lap(run));
 }
 
 /* ---- the start ---- */
@@ -137,6 +146,16 @@ static cs_status go_back(session *run, const char *tag, char **client)
     return CS_OK;
 }
 
+static void resume_budget(session *run, const char *client)
+{
+    int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
+    /* a checkpoint of an earlier version does not say how much of the budget was used */
+    double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
+    run->budget.spent = number_after(client, "trained_seconds", likely);
+    if (fitted > 0 && !run->options.steps_given)
+        take_fitted(run, fitted);
+}
+
 /* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */
 static void resume(session *run)
 {
@@ -156,12 +175,11 @@ static void resume(session *run)
     CS_MUST(status);
     if (!run->source)
         return;
-    int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
-    /* the time budget of another run does not apply to this one */
-    if (fitted > 0 && run->source == run->output && !run->options.steps_given)
-        take_fitted(run, fitted);
     run->best = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
+    /* the time budget of another run does not apply to this one */
+    if (run->source == run->output)
+        resume_budget(run, client);
     if (run->first <= run->steps)
         say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
             run->source);
@@ -232,14 +250,16 @@ session session_open(int count, char **argument)
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
     /* with cspeed.epochs, the number of steps is known only after the data is opened */
-    run.steps = cs_config_get_int(run.config, "cspeed.steps");
+    run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
+    run.budget.seconds = cs_config_get_number(run.config, "cspeed.fit_seconds");
     introduce(&run);
     outdir_prepare(run.engine, run.output, run.options.fresh);
     resume(&run);
     check_export(&run);
     check_room(&run);
-    run.metrics = metrics_file_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
-    run.started = now();
+    run.metrics_path = metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics"));
+    run.metrics = metrics_file_open(run.metrics_path, run.first);
+    run.started = run.marked = now();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
             run.source ? run.source : run.output, run.steps, run.first);
@@ -276,10 +296,12 @@ void session_close(session *run)
     cs_log_summary(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);
+    ending_print(run);
     if (run->metrics)
         fclose(run->metrics);
     cs_data_close(run->valid);
     cs_data_close(run->train);
     cs_destroy(run->engine);
+    free(run->metrics_path);
     free(run->output);
 }

@@ -54,11 +54,28 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
 void progress_end(progress *bar);
 
 /* metrics_file.c: a NULL file means that no metrics are written */
-FILE *metrics_file_open(const char *output, const char *name, int64_t step);
+char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */
+FILE *metrics_file_open(char *path, int64_t step);             /* NULL for a NULL path */
 void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss);
 
 /* sample_text.c */
 void sample_text_print(cs_engine *engine, const cs_config *config);
+
+/* time_budget.c: cspeed.fit_seconds. The budget covers optimizer steps, validation and saves, in all attempts of a run,
+ * but not the start of a process and the work after the last step. */
+typedef struct {
+    double seconds; /* the budget; 0: none */
+    double spent;   /* seconds used, earlier attempts included */
+    double step;    /* recent mean of the seconds of a step, without pauses */
+    double pauses;  /* seconds of this attempt in which validation or a save stopped the training */
+    int64_t steps;  /* steps of this attempt */
+} time_budget;
+void time_budget_step(time_budget *budget, double seconds);  /* call after each step */
+void time_budget_pause(time_budget *budget, double seconds); /* call after each validation and save */
+/* Returns true if the number of steps is to be fitted after step `done` of `total`. `fitted`: `total` is a fit. */
+bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval);
+/* Returns the number of steps that fits: at least `done`, at most `max`; `total` if it would hardly change. */
+int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max);
 
 /* session.c: one training run */
 typedef struct {
@@ -67,18 +84,24 @@ typedef struct {
     cs_data *train, *valid; /* valid NULL: no validation */
     command_line options;
     FILE *metrics;
+    char *metrics_path;
     progress progress;
     char *output;
-    const char *source;   /* the folder of the checkpoint from which this run resumed; NULL: none */
-    const char *exported; /* the Hugging Face folder to write at the end; NULL: none */
-    int64_t steps;
-    int64_t first; /* the first step of this run */
-    bool fitted;   /* the number of steps is derived from the speed of this machine */
+    const char *source;       /* the folder of the checkpoint from which this run resumed; NULL: none */
+    const char *exported;     /* the Hugging Face folder to write at the end; NULL: none */
+    int64_t steps, max_steps; /* max_steps: as configured */
+    int64_t first;            /* the first step of this run */
+    bool fitted;              /* the number of steps is derived from the speed of this machine */
+    time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1: none */
-    double best, started, warm;
+    double best, started;
+    double marked; /* the time up to which the budget has counted */
 } session;
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
+
+/* ending.c: prints where the run is and what can be done with it; on a terminal it also draws the loss. */
+void ending_print(const session *run);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The nearest of all finite halves, by search; ties to the even one. */
+/* Searches all finite halves for the nearest one; of two equally near ones, takes the even one. */
 static uint16_t nearest(float value, float (*widen)(uint16_t), uint16_t infinity)
 {
     uint16_t low = 0, high = infinity;
@@ -61,7 +61,7 @@ START_TEST(every_half_comes_back)
 }
 END_TEST
 
-/* Known answers of Philox4x32-10 (the authors' own test vectors, words 2 and 3 of the counter zero). */
+/* Known answers of Philox4x32-10: the authors' test vectors. Tests words 2 and 3 of the results for counter zero. */
 START_TEST(philox_known_answer)
 {
     cs_rng_block block = cs_rng_philox(0, 0);

@@ -1,4 +1,4 @@
-/* test_crc.c - CRC32C: published test vectors, and the variant with the instruction against the one with the table. */
+/* test_crc.c - CRC32C: published test vectors, and a comparison of the instruction with the table. */
 #include "suite.h"
 
 #include "base/crc.h"
@@ -30,7 +30,7 @@ START_TEST(vectors)
 }
 END_TEST
 
-/* Lengths around the stretches that are summed side by side, from every alignment. */
+/* Lengths near the sections that are summed in parallel, at every alignment. */
 START_TEST(both_ways_agree)
 {
     enum { BYTES = 100000 };

@@ -1,5 +1,5 @@
-/* test_join.c - the mutual authentication: a process with the secret is accepted, and all other connections are refused
- * whatever they send. */
+/* test_join.c - mutual authentication: a process with the secret is accepted; every other connection is refused,
+ * whatever it sends. */
 #include "base/clock.h"
 #include "base/join.h"
 #include "suite.h"
@@ -64,7 +64,7 @@ START_TEST(both_know_the_secret)
     ck_assert_str_eq((char *)both.sides[1].peer, "rank 1");
     ck_assert_str_eq((char *)both.sides[0].peer, "rank 0!");
     ck_assert_uint_eq(both.sides[0].peer_bytes, 7);
-    ck_assert_int_eq(write(both.sockets[0], "abc", 3), 3); /* the handshake left nothing behind, and took nothing */
+    ck_assert_int_eq(write(both.sockets[0], "abc", 3), 3); /* the handshake has read exactly its own bytes */
     ck_assert_int_eq(read(both.sockets[1], after, 4), 3);
     ck_assert_str_eq(after, "abc");
     end(&both);
@@ -90,7 +90,7 @@ static const struct {
     const unsigned char *key;
     const char *job;
     int attempt;
-    const char *listener, *caller; /* what they say */
+    const char *listener, *caller; /* the names that they send */
 } strangers[] = {
     { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
@@ -126,7 +126,7 @@ START_TEST(no_secret_on_both_sides_joins)
 }
 END_TEST
 
-/* Carries what one side sends to the other, keeping a copy. */
+/* Forwards what one side sends to the other, and keeps a copy. */
 static size_t carry(pair *here, int from, int to_socket, unsigned char *kept, size_t at)
 {
     ssize_t got = recv(here->sockets[1 - from], kept + at, 4096, MSG_DONTWAIT);
@@ -136,14 +136,14 @@ static size_t carry(pair *here, int from, int to_socket, unsigned char *kept, si
     return at + (size_t)got;
 }
 
-/* Somebody who overheard a whole joining says the caller's part again, word for word. */
+/* Replay attack: an attacker that recorded a whole handshake sends the caller's bytes again. */
 START_TEST(a_replay_is_refused)
 {
     pair caller, listener;
     unsigned char said[8192], answered[8192];
     size_t said_bytes = 0, answered_bytes = 0;
-    begin(&caller, key_one, "job", 3);   /* its sockets[1] is in the hands of the one in the middle */
-    begin(&listener, key_one, "job", 3); /* and so is the other's sockets[0] */
+    begin(&caller, key_one, "job", 3);   /* the process in the middle owns its sockets[1] */
+    begin(&listener, key_one, "job", 3); /* and this one's sockets[0] */
     for (int turn = 0; turn < 4; turn++) {
         advance(&caller, 0);
         said_bytes = carry(&caller, 0, listener.sockets[0], said, said_bytes);
@@ -168,8 +168,8 @@ START_TEST(a_replay_is_refused)
 }
 END_TEST
 
-/* What a listener says to one that has not proved anything is its hello alone: a head, and as many bytes as that says.
- * Nothing in it was made with the key, so that there is nothing against which to try guesses of the secret. */
+/* A listener sends only its hello to a peer that has not proved anything: a head, and the bytes that the head
+ * announces. Nothing in the hello is computed with the key, so guesses of the secret cannot be tested against it. */
 START_TEST(a_listener_proves_nothing_first)
 {
     enum { HELLO = 1 };
@@ -187,13 +187,14 @@ START_TEST(a_listener_proves_nothing_first)
     ck_assert_int_eq(said[5], HELLO);
     ck_assert_int_eq(lengths[0], CS_JOIN_HEAD + (said[6] << 8 | said[7]));
     ck_assert_int_eq(lengths[0], lengths[1]);
-    size_t nonce = CS_JOIN_HEAD + 7; /* 32 random bytes; the rest does not depend on the key */
+    size_t nonce = CS_JOIN_HEAD + 7; /* 32 random bytes; the other bytes do not depend on the key */
     ck_assert_mem_eq(said, again, nonce);
     ck_assert_mem_eq(said + nonce + 32, again + nonce + 32, (size_t)lengths[0] - nonce - 32);
 }
 END_TEST
 
-/* A listener that is called by another listener's words, or a caller by its own: roles are part of what is proved. */
+/* Reflection: a listener receives another listener's messages, or a caller its own. The proof contains the role, so
+ * both are refused. */
 START_TEST(a_mirror_is_refused)
 {
     pair both;
@@ -218,7 +219,7 @@ START_TEST(a_mirror_is_refused)
 }
 END_TEST
 
-/* Every single bit of the conversation counts: none may be changed without a refusal. */
+/* Every bit of the handshake is protected: a change of any bit causes a refusal. */
 START_TEST(a_changed_byte_is_noticed)
 {
     for (int direction = 0; direction < 2; direction++)
@@ -301,7 +302,7 @@ START_TEST(the_silent_are_let_go_of)
 }
 END_TEST
 
-/* A byte at a time: what comes slowly is put together. */
+/* The bytes arrive one at a time and are assembled. */
 START_TEST(a_slow_peer_joins)
 {
     pair caller, listener;
@@ -401,7 +402,7 @@ START_TEST(without_a_key_only_loopback)
 }
 END_TEST
 
-/* RFC 4231's test cases take other key lengths; this value is of Python's hmac module. */
+/* The test cases of RFC 4231 have keys of other lengths; this value was computed by Python's hmac module. */
 START_TEST(a_tag_is_hmac_sha256)
 {
     static const unsigned char should[] = {

@@ -323,7 +323,17 @@ START_TEST(test_many_faults)
         end += sprintf(end, "\"unknown%d\": %d,", i, i);
     strcpy(end, "}");
     ck_assert_int_eq(fill(text, &t, &doc), CS_BAD_CONFIG);
-    ck_assert_ptr_nonnull(strstr(cs_error(), "(and 60 more)"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "\nand 60 more"));
+    cs_json_close(doc);
+    char path[20000];
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    ck_assert_int_eq(cs_json_parse(&doc, "{}", 2, "file"), CS_OK);
+    for (int i = 0; i < 2; i++) /* a fault of more bytes than there is room for is cut off, not lost */
+        cs_json_fault(doc, path, "wrong");
+    ck_assert_int_eq(cs_json_verdict(doc), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "file:1:1 at xxx"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "\nand 1 more"));
     cs_json_close(doc);
 }
 END_TEST

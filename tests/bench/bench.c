@@ -1,6 +1,6 @@
 /* bench.c - reads the command line of a benchmark by its table of options. */
 #include "bench.h"
-#include "flags.h"
+#include "cspeed/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ refuse(char **argv, const bench_option *options, const char *argument, const cha
     exit(64);
 }
 
-/* The option that an argument names, or the positional number whose turn it is; NULL where there is none. */
+/* Returns the option that an argument names, or the next positional number; NULL if there is none. */
 static const bench_option *find(const bench_option *options, const char *argument, int positional)
 {
     for (; options->name; options++)
@@ -49,13 +49,13 @@ static const bench_option *find(const bench_option *options, const char *argumen
     return NULL;
 }
 
-/* False where `text` is not a value that the option takes. */
+/* Returns false if the option does not accept the value `text`. */
 static bool store(const bench_option *option, const char *text)
 {
     char *end;
     if (option->word) {
         *option->word = text;
-        return cl_flags_choice(option->choices, text) >= 0;
+        return cs_options_choice(option->choices, text) >= 0;
     }
     errno = 0;
     long long at = strtoll(text, &end, 10);

@@ -1,12 +1,13 @@
-/* bench.h - the command line of a benchmark: options and positional numbers that it knows; anything else is refused. */
+/* bench.h - the command line of a benchmark: its options and positional numbers. Anything else is refused. */
 #ifndef CS_TESTS_BENCH_H
 #define CS_TESTS_BENCH_H
 
 #include <stdbool.h>
 
-/* Exactly one of number, word and given is set. What is not on the command line keeps its value. */
+/* One option or positional number. Exactly one of number, word and given is set. The value keeps its default if the
+ * command line does not give it. */
 typedef struct {
-    const char *name; /* "--rounds", followed by its value; "ROUNDS": a positional number. NULL ends a table */
+    const char *name; /* "--rounds" takes a value; "ROUNDS" is a positional number. NULL ends a table */
     int *number;      /* a whole number from min to max                                                     */
     int min, max;
     const char **word; /* one of the words in choices ("fp32|bf16")                                          */
@@ -14,8 +15,8 @@ typedef struct {
     bool *given; /* a switch, without a value                                                          */
 } bench_option;
 
-/* Reads argv[1] and all that follow it. At the first argument that the table does not allow, prints what is wrong
- * and the usage to stderr, and ends the process with exit code 64. --help prints the usage and ends it with 0. */
+/* Reads argv[1] and all arguments after it. If the table does not allow an argument, prints the error and the usage to
+ * stderr and ends the process with exit code 64. --help prints the usage and ends the process with 0. */
 void bench_arguments(int argc, char **argv, const bench_option *options);
 
 #endif

@@ -1,16 +1,20 @@
-/* bench_checkpoint.c - GB/s of saving, loading and verifying, beside the disk itself and PyTorch, and what a save in
- * the background costs a training.
+/* bench_checkpoint.c - speed of saving, loading and verifying in GB/s, compared with the disk itself and with PyTorch,
+ * and the cost of a background save for a training.
  *
  *     [CSPEED_PEER_PYTHON=PYTHON] bench_checkpoint [MEGABYTES [ROUNDS]]
  *
- * The state (256 MB by default, tensors of 16 MB) goes to a folder in TMPDIR or /tmp, and is deleted. Interleaved
- * rounds (5); the median of each, and of each round's shares. The disk is `dd oflag=direct conv=fsync` of the state's
- * own bytes, from memory in /dev/shm, in steps of 16 MB: some disks take zeros faster; and `dd iflag=direct` of what
- * that wrote. A checkpoint just saved is loaded from the disk, then again, and verified, from the page cache, where the
- * file system puts there what was read. The roofs of verifying are CRC32C of the state
- * in memory, by one thread and by as many as verify has, and reading the shards from the page cache by these. The
- * training is a GPT-2 of 10 M parameters, one rank; the stall is what cs_metrics.save_stall says, beside the median
- * step. */
+ * The state (256 MB by default, in tensors of 16 MB) is written to a folder in TMPDIR or /tmp, and deleted at the end.
+ * The measurements are repeated in ROUNDS interleaved rounds (5 by default). The output is the median over the rounds,
+ * of each speed and of its ratio to the disk's speed in the same round.
+ *
+ * The speed of the disk is measured with dd on the same bytes, since some disks write zeros faster: `dd oflag=direct
+ * conv=fsync` from a file in /dev/shm, in steps of 16 MB, and `dd iflag=direct` of that copy. A checkpoint that was
+ * just saved is loaded from the disk. Then it is loaded again and verified from the page cache, if the file system
+ * keeps what it has read there. The upper bounds for verifying are the CRC32C of the state in memory, with one thread
+ * and with the threads of verify, and reading the shards from the page cache with these threads.
+ *
+ * The training is a GPT-2 with 10 M parameters on one rank. The stall is cs_metrics.save_stall; it is printed with the
+ * time of the median step. */
 #include "bench.h"
 #include "base/clock.h"
 #include "base/crc.h"
@@ -56,7 +60,7 @@ static void fault(void *to, const char *sentence)
     fprintf(stderr, "%s\n", sentence);
 }
 
-/* Takes the checksums, so that the compiler cannot leave out computing them. */
+/* Stores the checksums, so that the compiler cannot remove their computation. */
 static _Atomic uint32_t checksums;
 
 static cs_status sum_piece(void *argument, int64_t index)
@@ -66,7 +70,7 @@ static cs_status sum_piece(void *argument, int64_t index)
     return CS_OK;
 }
 
-/* A tensor's worth of a shard, in a buffer that stays in the processor's cache. */
+/* Reads the bytes of one tensor from a shard into a buffer that stays in the processor's cache. */
 static cs_status read_piece(void *argument, int64_t index)
 {
     static _Thread_local char part[1 << 18];
@@ -133,7 +137,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the rounds' speeds of one kind, or of their ratios to another kind's. */
+/* Returns the median over the rounds of one speed, or of its ratio to another speed. */
 static double median(const speeds *rounds, int count, kind of, kind to)
 {
     double value[ROUNDS_MOST];
@@ -158,7 +162,7 @@ static void print(const speeds *rounds, int count, const bench *p)
            100 * median(rounds, count, VERIFY, CACHE));
 }
 
-/* The state as a file in memory, for dd. */
+/* Writes the state to a file in memory, which dd reads. */
 static void keep_in_memory(bench *p)
 {
     snprintf(p->memory, sizeof p->memory, "/dev/shm/cspeed-bench-%d", (int)getpid());
@@ -228,7 +232,7 @@ static void measure_stall(void)
         cs_backward(engine);
         cs_step(engine);
         step[i] = cs_last_step(engine).step_seconds;
-        if (i == 2 || i == 5) /* the first save takes memory that the second has */
+        if (i == 2 || i == 5) /* the first save allocates the memory that later ones reuse */
             CS_MUST(cs_save_checkpoint(engine, "train", NULL, NULL));
     }
     CS_MUST(cs_finish_checkpoint(engine));

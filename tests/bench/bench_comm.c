@@ -1,17 +1,20 @@
-/* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
- * peers.
+/* bench_comm.c - collectives on one host with 1 KB to 256 MB of fp32 on each rank, in place and staged, compared with a
+ * copy and with other libraries.
  *
  *     bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES]
  *                [--peers]
  *
- * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
- * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
- * of that size, over the time in place. "host us" is how long a call in place keeps its caller: a transport of host
- * memory until the collective is done, NCCL until it is in the GPU's stream. Ranks are pinned, round robin, to the
- * cores this process may use (Gloo's are not, which suits it better). --peers also runs, in turn,
- * tests/peers/comm_mpi.c (where mpicc and mpirun are) and tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a
- * Python with torch) on the same vectors. With --device the vectors in place, and those that are copied, are the
- * device's, timed until its stream is done; the staged ones stay the host's. */
+ * The time of a collective is that of the slowest rank: the median over the repetitions of a round, and then the median
+ * over rounds. GB/s is the vector's bytes divided by that time; before each call, each rank writes its vector on its
+ * own core. "of copy" is the time in which every rank copies a vector of that size, divided by the time in place. "host
+ * us" is the time until a call in place returns, in microseconds: with a transport of host memory the collective is
+ * then complete, with NCCL it is queued in the GPU's stream.
+ *
+ * Ranks are pinned, in turn, to the cores that this process may use. Gloo's ranks are not pinned, because Gloo is
+ * faster so. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
+ * tests/peers/comm_gloo.py (if CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device, the
+ * vectors in place and the copied vectors are in the device's memory, and the time includes the wait for its stream;
+ * the staged vectors are in host memory. */
 #include "bench.h"
 #include "base/log.h"
 #include "device/device.h"
@@ -75,27 +78,27 @@ static int repetitions(size_t bytes)
     return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
 }
 
-/* Zero bytes, as if this rank had just written them. */
-static void write_vector(cs_device *far, float *a, size_t bytes)
+/* Sets the bytes to zero, as if this rank had just written them. */
+static void write_vector(cs_device *gpu, float *a, size_t bytes)
 {
-    if (!far) {
+    if (!gpu) {
         memset(a, 0, bytes);
         return;
     }
-    cs_op_fill(cs_device_stream(far, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
-    cs_stream_sync(cs_device_stream(far, CS_COMPUTE));
+    cs_op_fill(cs_device_stream(gpu, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
+    cs_stream_sync(cs_device_stream(gpu, CS_COMPUTE));
 }
 
-static void copy_vector(cs_device *far, float *b, const float *a, size_t bytes)
+static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
 {
-    if (far)
-        cs_stream_copy(cs_device_stream(far, CS_COMM), b, a, bytes);
+    if (gpu)
+        cs_stream_copy(cs_device_stream(gpu, CS_COMM), b, a, bytes);
     else
         memcpy(b, a, bytes);
 }
 
-/* far: the vectors are its; NULL: the host's. Returns the seconds until the call returned. */
-static double run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
+/* gpu: the vectors are in its memory; NULL: they are in host memory. Returns the seconds until the call returned. */
+static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
     double begun = now();
@@ -110,11 +113,11 @@ static double run_once(cs_comm *comm, cs_device *far, int row, float *a, float *
         cs_comm_all_gather(comm, b, a, part, CS_F32);
         break;
     default:
-        copy_vector(far, b, a, bytes);
+        copy_vector(gpu, b, a, bytes);
     }
     double took = now() - begun;
-    if (far)
-        cs_stream_sync(cs_device_stream(far, CS_COMM));
+    if (gpu)
+        cs_stream_sync(cs_device_stream(gpu, CS_COMM));
     return took;
 }
 
@@ -127,16 +130,16 @@ static double slowest(cs_comm *comm, double seconds)
     return seconds;
 }
 
-/* host: becomes the caller's part. */
-static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes, double *host)
+/* Returns the seconds of a collective or copy; *host becomes the seconds until the call returned. */
+static double measure(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes, double *host)
 {
     double times[MOST_REPETITIONS], calls[MOST_REPETITIONS];
     int count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
-        write_vector(far, a, bytes); /* as in a training, each rank has just written its own vector */
+        write_vector(gpu, a, bytes); /* as in a training, each rank has just written its own vector */
         cs_comm_barrier(comm);
         double begun = now();
-        double call = run_once(comm, far, row, a, b, bytes);
+        double call = run_once(comm, gpu, row, a, b, bytes);
         double took = now() - begun;
         call = slowest(comm, call);
         took = slowest(comm, took);
@@ -172,8 +175,8 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
     for (int i = 0; i < SIZE_COUNT; i++)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
-                cs_device *far = way == IN_PLACE ? device : NULL;
-                double host = 0, seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i), &host);
+                cs_device *gpu = way == IN_PLACE ? device : NULL;
+                double host = 0, seconds = measure(comm, gpu, row, ways[way][0], ways[way][1], size_at(i), &host);
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
                 if (cs_comm_rank(comm) == 0 && way == IN_PLACE)
@@ -205,7 +208,7 @@ static int run(void *argument)
     return 0;
 }
 
-/* A peer prints lines "OPERATION BYTES SECONDS"; others are passed over. */
+/* Reads a peer's lines "OPERATION BYTES SECONDS" and ignores other lines. */
 static void read_peer(results *into, int way, const char *command)
 {
     FILE *pipe = popen(command, "r");

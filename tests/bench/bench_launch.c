@@ -1,10 +1,11 @@
-/* bench_launch.c - from the command line until all ranks run: on this machine, on 8 "hosts" by SSH (loopback addresses,
- * a private sshd), on 64 nodes that join a lobby (--no_ssh), and `torchrun --nproc-per-node 2` in the same run.
+/* bench_launch.c - the time from the command line until all ranks run: on this machine; on 8 simulated hosts over SSH
+ * (loopback addresses, a private sshd); on 64 nodes that join a lobby (--no_ssh); and with `torchrun --nproc-per-node
+ * 2` in the same run.
  *
  *     CSPEED_PEER_PYTHON=/path/to/python bench_launch [ROUNDS]
  *
- * A rank writes a byte into a file; a round ends when all have. Rounds alternate between the ways. Prints the median
- * and the spread in milliseconds, and the goals. */
+ * Each rank writes a byte to a file; a round ends when all ranks have written. The rounds of the different launches
+ * alternate. Prints the median and the spread in milliseconds, and the goals. */
 #include "suite.h"
 #include "bench.h"
 #include "cluster.h"
@@ -24,7 +25,7 @@ enum { MOST_ROUNDS = 50, WAYS = 4, HOSTS = 8, NODES = 64, PATIENCE = 120 };
 typedef struct {
     const char *name, *goal;
     int ranks;
-    char command[4096]; /* for sh; "" : not on this machine */
+    char command[4096]; /* a command for sh; "": it cannot run on this machine */
     double seconds[MOST_ROUNDS];
     int count;
 } way;
@@ -42,7 +43,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds until every rank has written its byte; below 0 when they did not. */
+/* Returns the seconds until every rank has written its byte; below 0 if some rank has not. */
 static double measure(const way *w)
 {
     struct stat file = { 0 };
@@ -104,7 +105,7 @@ static void print(way *w)
 
 static int rounds = 10;
 
-/* A test as far as Check is concerned, which the hosts need. */
+/* Runs inside a test of Check, because the functions that start the hosts need one. */
 START_TEST(bench)
 {
     static way ways[WAYS];
@@ -117,7 +118,7 @@ START_TEST(bench)
     for (int round = 0; round <= rounds; round++)
         for (int i = 0; i < WAYS; i++) {
             double seconds = *ways[i].command ? measure(&ways[i]) : -1;
-            if (round > 0 && seconds >= 0) /* the first warms the file cache and learns host keys */
+            if (round > 0 && seconds >= 0) /* the first run fills the file cache and adds the host keys */
                 ways[i].seconds[ways[i].count++] = seconds;
         }
     printf("%-22s %10s %18s   %s\n", "until all ranks run", "median ms", "spread", "goal ms");

@@ -1,13 +1,16 @@
-/* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, against the
- * roof this run measures: the matrix roof for products and attention, the rate of a copy for the rest. A far device is
- * given as many of an operation in a row as last some milliseconds, and is waited for once. With CSPEED_CUDNN=none in
- * the environment a GPU's attention is the engine's own kernels', not cuDNN's.
+/* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
+ * bf16 with native products where the CPU has them. The rate is compared with the roof that this run measures: the rate
+ * of matrix products for products and attention (of which only what the causal mask shows is counted), the rate of a
+ * copy for all others. On a GPU an operation is queued as often as fills some milliseconds, and the host waits once at
+ * the end. With CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of
+ * cuDNN.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"
 #include "base/must.h"
 #include "device/device.h"
 #include "cspeed/ops.h"
+#include "device/products.h"
 #include "device/state.h"
 
 #include <math.h>
@@ -35,7 +38,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* What the operations work on; made once a type. */
+/* The tensors that the operations use, allocated once for each type. */
 static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, loss, dloss;
     cs_tensor head_lse;
@@ -49,11 +52,11 @@ static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
     size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
     cs_tensor x = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
     if (type <= CS_F16)
-        cs_op_fill(stream, x, 0.01f); /* untouched memory would read as one page of zeros */
+        cs_op_fill(stream, x, 0.01f); /* memory that was never written would be read from one shared page of zeros */
     return x;
 }
 
-/* Copies host memory of the caller's to new memory of the device. */
+/* Copies the caller's host memory to new memory of the device. */
 static void *bring(const void *from, size_t bytes)
 {
     void *there = cs_device_alloc(device, bytes);
@@ -62,7 +65,7 @@ static void *bring(const void *from, size_t bytes)
     return there;
 }
 
-/* What operations read beside tensors. */
+/* Arguments of operations other than tensors. */
 static void make_small(void)
 {
     uint64_t numbers[64];
@@ -79,7 +82,7 @@ static void make_small(void)
     free(begins);
 }
 
-/* Normal numbers; large ones of one operation must not slow the next. */
+/* Normally distributed numbers; large results of one operation must not make the next one slow. */
 static void refill(cs_tensor x)
 {
     float *values = cs_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
@@ -148,46 +151,20 @@ static void run_copy(void)
         cs_op_matmul_grad_weight(stream, name##_grad(), dbias, x, y, layout);                                          \
     }
 
-static cs_tensor qkv_weight(void)
-{
-    return shaped(on.w, WIDTH, 3 * WIDTH);
-}
-static cs_tensor qkv_grad(void)
-{
-    return shaped(on.dw, WIDTH, 3 * WIDTH);
-}
-static cs_tensor proj_weight(void)
-{
-    return shaped(on.w, WIDTH, WIDTH);
-}
-static cs_tensor proj_grad(void)
-{
-    return shaped(on.dw, WIDTH, WIDTH);
-}
-static cs_tensor up_weight(void)
-{
-    return on.w;
-}
-static cs_tensor up_grad(void)
-{
-    return on.dw;
-}
-static cs_tensor down_weight(void)
-{
-    return shaped(on.w, 4 * WIDTH, WIDTH);
-}
-static cs_tensor down_grad(void)
-{
-    return shaped(on.dw, 4 * WIDTH, WIDTH);
-}
-static cs_tensor head_weight(void)
-{
-    return on.table;
-}
-static cs_tensor head_grad(void)
-{
-    return on.dtable;
-}
+#define WEIGHTS(name, weight, grad)                                                                                    \
+    static cs_tensor name##_weight(void)                                                                               \
+    {                                                                                                                  \
+        return weight;                                                                                                 \
+    }                                                                                                                  \
+    static cs_tensor name##_grad(void)                                                                                 \
+    {                                                                                                                  \
+        return grad;                                                                                                   \
+    }
+WEIGHTS(qkv, shaped(on.w, WIDTH, 3 * WIDTH), shaped(on.dw, WIDTH, 3 * WIDTH))
+WEIGHTS(proj, shaped(on.w, WIDTH, WIDTH), shaped(on.dw, WIDTH, WIDTH))
+WEIGHTS(up, on.w, on.dw)
+WEIGHTS(down, shaped(on.w, 4 * WIDTH, WIDTH), shaped(on.dw, 4 * WIDTH, WIDTH))
+WEIGHTS(head, on.table, on.dtable)
 PRODUCTS(qkv, WIDTH, 3 * WIDTH, on.x, on.qkv, row(on.bias, 3 * WIDTH), row(on.dbias, 3 * WIDTH), CS_IN_OUT)
 PRODUCTS(proj, WIDTH, WIDTH, on.x, on.y, row(on.bias, WIDTH), row(on.dbias, WIDTH), CS_IN_OUT)
 PRODUCTS(up, WIDTH, 4 * WIDTH, on.x, on.wide, row(on.bias, 4 * WIDTH), row(on.dbias, 4 * WIDTH), CS_IN_OUT)
@@ -371,7 +348,7 @@ static void run_init(void)
 typedef struct {
     const char *name;
     void (*run)(void);
-    double bytes; /* moved at least; 0: judged by its flops */
+    double bytes; /* the minimum that is moved; 0: compared by flops */
 } bench;
 
 static double time_of(void (*run)(void), int times)
@@ -478,6 +455,23 @@ static void show_walks(void)
         show(&walks[i]);
 }
 
+enum { FP32, BF16, NATIVE, WAYS };
+
+static void show_all(void)
+{
+    stream = cs_device_stream(device, CS_COMPUTE);
+    make_small();
+    make_all();
+    copy_rate = 8.0 * LONG / best_of(run_copy);
+    printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
+           dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9,
+           copy_rate * 1e-9);
+    refill_all();
+    show_products();
+    refill_all();
+    show_walks();
+}
+
 int main(int count, char **arguments)
 {
     const char *kind = "cpu";
@@ -491,19 +485,16 @@ int main(int count, char **arguments)
     B = samples;
     T = length;
     N = B * T;
-    for (dtype = CS_F32; dtype <= CS_BF16; dtype++) {
+    for (int way = 0; way < WAYS; way++) {
+        dtype = way == FP32 ? CS_F32 : CS_BF16;
         CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
-        stream = cs_device_stream(device, CS_COMPUTE);
-        make_small();
-        make_all();
-        copy_rate = 8.0 * LONG / best_of(run_copy);
-        printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
-               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9,
-               copy_rate * 1e-9);
-        refill_all();
-        show_products();
-        refill_all();
-        show_walks();
+        if (way == NATIVE && !(cs_device_methods(device, dtype, false) & 1u << CS_METHOD_NATIVE)) {
+            cs_device_close(device);
+            break;
+        }
+        if (way == NATIVE)
+            cs_device_use_products(device, &(cs_product_choice){ .dtype = dtype, .others = CS_METHOD_NATIVE });
+        show_all();
         cs_device_close(device);
     }
     return 0;

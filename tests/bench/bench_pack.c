@@ -1,9 +1,10 @@
-/* bench_pack.c - MB/s of text to tokens, against Hugging Face's tokenizers in the same run.
+/* bench_pack.c - MB/s of text that is tokenized, compared with Hugging Face's tokenizers in the same run.
  *
  *     [CSPEED_PEER_PYTHON=python] bench_pack [MEGABYTES]
  *
- * English text and code found on this machine, the small Llama 3-like tokenizer of the tests; one thread, then one a
- * core. With a Python that has tokenizers: the same bytes by encode() of a text a megabyte, interleaved. */
+ * The input is English text and code from this machine; the tokenizer is the small one of the tests that is like Llama
+ * 3's. It runs with one thread, and then with one thread for each core. If CSPEED_PEER_PYTHON names a Python that has
+ * tokenizers, its encode() gets the same bytes, one megabyte at a time, in alternating rounds. */
 #include "bench.h"
 #include "base/json.h"
 #include "base/must.h"
@@ -51,7 +52,7 @@ static double peer(const char *python)
     return rate;
 }
 
-/* The small tokenizer of that name in the tests' golden file. */
+/* Writes the small tokenizer with that name in the golden file of the tests. */
 static void write_tokenizer(const char *name)
 {
     size_t index;

@@ -1,9 +1,9 @@
-/* bench_start.c - from the command line to the first finished step: `cspeed --num_gpus 2 train` on
+/* bench_start.c - the time from the command line to the first finished step, of `cspeed --num_gpus 2 train` with
  * configs/tiny_cpu.json.
  *
  *     bench_start [RUNS]
  *
- * Prints the median of RUNS (10) wall times until the line of step 1 is there, and the goal. */
+ * Prints the median wall time of RUNS runs (10 by default) until the line of step 1 appears, and the goal. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static int shell(const char *folder, const char *command)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* Seconds until the first step's line; below 0 when it never came. */
+/* Returns the seconds until the line of the first step appears; below 0 if it does not appear. */
 static double start(const char *folder)
 {
     char command[4096], line[1024];

@@ -1,17 +1,19 @@
-/* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time by phase, memory.
+/* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time of each phase, memory.
  *
  *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
  *                [--stage 0|3] [--products auto|fixed|native|sgemm|packed]
- *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N] [--graphs
- * on|off|both]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
+ *                [--graphs on|off|both]
  *
- * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
- * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
- * run, whose phases wait for the device; --batch is the micro-batch in place of the table's, and --graphs turns
- * cspeed.cuda_graphs on, or runs each workload both ways: give it steps enough, since the second one captures. The roof
- * is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a Python that has
- * torch, each round also runs tests/peers/gpt2_torch.py, or step_cuda.py, on the same work, in turn, and the ratio is
- * printed with its spread. */
+ * On the CPU the model is GPT-2 124M. If no option selects workloads, these run: bf16 and fp32, micro-batches of 4 x
+ * 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. On a GPU the models of the table below run
+ * in bf16 on one rank. The times of the phases are measured in a second run, in which each phase waits for the device.
+ * --batch replaces the micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and
+ * without graphs. It needs enough steps, because a graph is captured in the second step. The roof is the rate that this
+ * machine's matrix library reaches in the same run.
+ *
+ * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs tests/peers/gpt2_torch.py or step_cuda.py
+ * on the same work, alternately, and the ratio is printed with its spread. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -24,7 +26,7 @@
 
 enum { MOST_STEPS = 64, MOST_ROUNDS = 16 };
 
-/* Sizes as the models' own config.json has them, dropout off. */
+/* The sizes are those of the models' config.json; dropout is off. */
 typedef struct {
     const char *name;
     int vocabulary;
@@ -40,7 +42,7 @@ typedef struct {
 /* How a CPU multiplies matrices: cspeed.products. */
 static const char *products = "auto";
 
-/* On the CPU the first alone. --vocabulary replaces the vocabulary of all. */
+/* The CPU runs only the first one. --vocabulary replaces the vocabulary of all. */
 static shape models[] = {
     { "gpt2", 50304, "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
     { "gpt2-xl", 50304,
@@ -104,7 +106,7 @@ static void write_config(const workload *work, char *path)
     }
 }
 
-/* Called when the next step is under way, so that asking keeps no device waiting. */
+/* Called while the next step runs, so that reading the numbers does not make the device wait. */
 static void note(cs_engine *engine, measurement *outcome, int step)
 {
     if (cs_rank(engine) != 0)
@@ -156,7 +158,7 @@ static double median(double *values, int count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Tokens a second of the median step; the first, which warms up, is left out. */
+/* Returns the tokens per second of the median step. The first step, which warms up, is excluded. */
 static double train(const workload *work, measurement *shared)
 {
     char config[64];
@@ -170,7 +172,7 @@ static double train(const workload *work, measurement *shared)
     return work->batch * work->length / median(seconds + 1, work->steps - 1);
 }
 
-/* Tokens a second that PyTorch reaches; 0: no peer here. */
+/* Returns the tokens per second that PyTorch reaches; 0: it is not available. */
 static double train_peer_with(const workload *work, const char *script, const char *more)
 {
     const char *python = getenv("CSPEED_PEER_PYTHON");

@@ -151,7 +151,7 @@ static int fail_on_one_rank(void *argument)
     return 0;
 }
 
-START_TEST(failures_are_told_by_the_next_verb)
+START_TEST(failures_are_returned_by_the_next_verb)
 {
     bool *good = run_share(2 * sizeof *good);
     shell_enter();
@@ -201,7 +201,7 @@ START_TEST(the_program)
 }
 END_TEST
 
-/* ---- a state that is larger than what a GPU's goes through ---- */
+/* ---- a state that is larger than the pinned buffers through which a GPU's state is copied ---- */
 
 static int save_and_load(void *argument)
 {
@@ -238,5 +238,5 @@ START_TEST(a_large_state_is_saved_and_loaded_through_buffers)
 }
 END_TEST
 
-SUITE_MAIN("async", the_same_bits, failures_are_told_by_the_next_verb,
+SUITE_MAIN("async", the_same_bits, failures_are_returned_by_the_next_verb,
            a_large_state_is_saved_and_loaded_through_buffers, the_program)

@@ -49,8 +49,8 @@ START_TEST(every_range)
             if (dims < CS_MAX_DIMS && code >= 1 << 2 * dims)
                 break;
             ck_assert(cs_boxes_count(&total, shape, dims, 4));
-            for (int64_t from = 0; from <= total;
-                 from += total > 64 ? 3 : 1) /* all ranges of a small shape, a third of a large one's */
+            /* All ranges of a small shape, and a third of those of a large shape. */
+            for (int64_t from = 0; from <= total; from += total > 64 ? 3 : 1)
                 for (int64_t to = from; to <= total; to++)
                     if (!try_range(shape, dims, (cs_range){ from, to }))
                         ck_abort_msg("%d dimensions, shape code %d, elements %d to %d", dims, code, (int)from, (int)to);

@@ -294,7 +294,7 @@ static int want_too_much(void *argument)
     return heard ? 0 : 1;
 }
 
-START_TEST(what_is_missing_is_told_together)
+START_TEST(all_missing_tensors_are_reported_together)
 {
     shell_enter();
     SHOULD(saved_save("out", "t", 1));
@@ -346,4 +346,5 @@ START_TEST(large_tensors)
 END_TEST
 
 SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert, texts_come_back, tags,
-           saving_a_tag_again, pruning, pieces_must_fit_together, what_is_missing_is_told_together, large_tensors)
+           saving_a_tag_again, pruning, pieces_must_fit_together, all_missing_tensors_are_reported_together,
+           large_tensors)

@@ -100,7 +100,7 @@ START_TEST(blocks_are_read_where_mapping_fails)
 END_TEST
 
 /* Every bit is covered by a checksum: header, padding, data. A file that does not exist fails this test. */
-START_TEST(flipped_bits_are_told)
+START_TEST(flipped_bits_are_reported)
 {
     char path[200];
     shell_enter();
@@ -378,6 +378,6 @@ START_TEST(killed_at_any_moment)
 }
 END_TEST
 
-SUITE_MAIN("damage", flipped_bits_are_told, blocks_are_read_where_mapping_fails, cut_and_missing_files, mixed_saves,
+SUITE_MAIN("damage", flipped_bits_are_reported, blocks_are_read_where_mapping_fails, cut_and_missing_files, mixed_saves,
            latest_that_names_nothing, crash_states, places_that_are_taken, a_rank_that_cannot_write, full_disks,
            killed_at_any_moment)

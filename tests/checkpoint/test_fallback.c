@@ -158,7 +158,7 @@ START_TEST(damage_that_shows_while_it_is_read)
 }
 END_TEST
 
-/* ---- what becomes of the damaged one ---- */
+/* ---- what happens to the damaged checkpoint ---- */
 
 static int go_on_past_damage(void *argument)
 {

@@ -1,4 +1,5 @@
-/* test_comm.c - collectives compared with a plain tree, in worlds of 1 to 7 ranks; rendezvous, lost ranks, closing. */
+/* test_comm.c - collectives compared with a plain summation tree, in worlds of 1 to 7 ranks; rendezvous, lost ranks,
+ * closing. */
 #include "base/half.h"
 #include "base/log.h"
 #include "base/range.h"
@@ -73,7 +74,7 @@ START_TEST(large_vectors_are_the_tree)
 }
 END_TEST
 
-/* Ranks bring memory of different sorts to one call: still one answer. */
+/* The ranks pass different kinds of memory to one call; the result is the same on all ranks. */
 static int disagreeing_places(void *argument)
 {
     (void)argument;
@@ -117,7 +118,7 @@ START_TEST(not_a_number_is_kept)
 }
 END_TEST
 
-/* Every 16-bit pattern, alone and doubled, against the conversions of half.h. */
+/* Every 16-bit pattern, and twice its value, compared with the conversions of half.h. */
 START_TEST(halves_round_as_everywhere)
 {
     static const cs_dtype dtypes[] = { CS_BF16, CS_F16 };
@@ -155,7 +156,7 @@ static int count_at_barriers(void *argument)
     SHOULD(open_world(&comm, "shm"));
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     for (int round = 1; round <= 300; round++) {
-        if (round % 100 == rank) /* now and then one is late, so that the others fall asleep */
+        if (round % 100 == rank) /* now and then one rank is late, so that the others sleep while they wait */
             nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         atomic_fetch_add(counter, 1);
         cs_comm_barrier(comm);
@@ -280,7 +281,7 @@ START_TEST(heap_ends_with_a_sentence)
 }
 END_TEST
 
-/* ---- meeting, losing, leaving: ranks started by hand, so that each one's end can be seen -------- */
+/* ---- rendezvous, lost ranks, closing: ranks started by the test, so that it sees how each one ends ---- */
 
 typedef struct {
     int ranks, rank;
@@ -310,7 +311,7 @@ static _Noreturn void play(const role *part, int port, int output)
     _exit(part->run ? part->run(comm) : 0);
 }
 
-/* Runs the parts at once, and says how each ended. */
+/* Runs the parts concurrently, and stores how each ended. */
 static void perform(const role *parts, int count, ending *endings)
 {
     static int port = 20000;
@@ -372,7 +373,7 @@ static int leave_early(cs_comm *comm)
         cs_comm_close(comm);
         return 0;
     }
-    if (cs_comm_rank(comm) == 0) { /* rank 1's end is no loss to who does not wait for it */
+    if (cs_comm_rank(comm) == 0) { /* the end of rank 1 is not an error for a rank that does not wait for it */
         int word = 5;
         nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
         cs_comm_send(comm, &word, sizeof word, 2);

@@ -1,4 +1,4 @@
-/* test_comms_logger.c - statistics of collectives: what is counted, and the arithmetic and tables of DeepSpeed. */
+/* test_comms_logger.c - statistics of collectives: the recorded calls, and the arithmetic and tables of DeepSpeed. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"
@@ -32,7 +32,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* A world of one prints a record of calls on `ranks` ranks; nothing is exchanged then but with itself. */
+/* In a world of one rank, prints the statistics of calls as if there were `ranks` ranks. No other rank is involved. */
 static char *table_of(cs_tally *tally)
 {
     cs_world world = { .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
@@ -52,7 +52,7 @@ static char *table_of(cs_tally *tally)
     return shell_read("table.txt", NULL);
 }
 
-/* Gbit/s by hand: 1 MiB in 1 ms is 8.388608. */
+/* Gbit/s computed by hand: 1 MiB in 1 ms is 8.388608. */
 START_TEST(arithmetic)
 {
     static const struct {
@@ -69,7 +69,7 @@ START_TEST(arithmetic)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_tally *tally = cs_tally_new(&(cs_tally_settings){ true, false, UINT32_MAX }, 4);
         double count, total, mean, algorithm, bus, min, max;
-        for (int call = 0; call < 20; call++) /* two of twenty lie outside the trimmed mean at each end */
+        for (int call = 0; call < 20; call++) /* at each end, two of twenty values are excluded from the trimmed mean */
             cs_tally_note(tally, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
         char *table = table_of(tally);
         char *row = strstr(table, cases[i].name);
@@ -89,7 +89,7 @@ START_TEST(arithmetic)
 }
 END_TEST
 
-/* Only the operations asked for; and no end of sizes costs no end of memory. */
+/* Only the requested operations are recorded; and memory is bounded although the number of sizes is not. */
 START_TEST(limits)
 {
     shell_enter();
@@ -108,7 +108,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Five units of a tiny GPT-2 on two ranks: one scatter each a step. */
+/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. */
 START_TEST(a_training)
 {
     static const char *const head =

@@ -13,12 +13,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- a distant device ------------------------------------------------------------------------- */
+/* ---- a simulated device with memory of its own ---- */
 
 enum { BLOCKS = 64, COPIES = 4096 };
 
 typedef struct {
-    char *seen, *real; /* the same memory, for the host and for the device */
+    char *seen, *real; /* addresses of the same memory, for the host and for the device */
     size_t bytes;
 } distant_block;
 
@@ -193,7 +193,7 @@ START_TEST(collectives_are_the_tree)
 }
 END_TEST
 
-/* Of several pieces, and of a length that leaves some over. */
+/* A vector of several pieces, whose length is not a multiple of a piece. */
 static int large_collectives(void *argument)
 {
     enum { LARGE = (5 << 18) + 5, BYTES = (9 << 20) + 7 };
@@ -313,7 +313,7 @@ START_TEST(nccl_needs_a_module_that_has_it)
 }
 END_TEST
 
-/* Rank 1 has the CPU's memory, rank 0 another. */
+/* Rank 1 uses the CPU's memory, rank 0 a device's. */
 static int mix_devices(void *argument)
 {
     const char *rank = getenv("RANK");

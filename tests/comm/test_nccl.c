@@ -21,7 +21,7 @@
 
 enum { MOST_RANKS = 5, LONGEST_SECONDS = 60 };
 
-/* Ranks have a device each, or share one. */
+/* The ranks have one device each, or share one device. */
 static bool is_emulated(const char *devices)
 {
     setenv("CSPEED_EMULATOR_DEVICES", devices, 1);
@@ -128,7 +128,7 @@ START_TEST(nccl_refuses_a_shared_device)
 }
 END_TEST
 
-/* What is computed before a collective, and after it, is ordered by events alone. */
+/* Only events order the collective relative to the computations before and after it. */
 static int compute_around(void *kind)
 {
     rank_state state;
@@ -198,7 +198,7 @@ START_TEST(messages_arrive)
 }
 END_TEST
 
-/* ---- meeting, losing: ranks started by hand, so that each one's end can be seen ---------------- */
+/* ---- rendezvous, lost ranks: ranks started by the test, so that it sees how each one ends ---- */
 
 typedef struct {
     int ranks, started;
@@ -288,7 +288,7 @@ START_TEST(a_lost_rank_ends_the_others)
 }
 END_TEST
 
-/* Nobody is in a collective when it happens. */
+/* No rank is in a collective when the other one dies. */
 static int die_while_others_compute(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
@@ -324,7 +324,7 @@ START_TEST(a_rank_that_never_comes_is_named)
 }
 END_TEST
 
-/* ---- faults in NCCL's calls, by the emulator: of which rank, in what call, and what it does -------- */
+/* ---- faults in calls of NCCL, injected by the emulator: the rank, the call, and what happens in it ---- */
 
 static int sum_once(rank_state *state)
 {
@@ -344,7 +344,7 @@ static int sum_and_stay(rank_state *state)
     return 0;
 }
 
-/* The fourth time of a graph that has captured a collective. */
+/* The rank dies in the fourth use of a graph that has captured a collective. */
 static int die_between_graphs(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
@@ -359,7 +359,7 @@ static int die_between_graphs(rank_state *state)
     return 0;
 }
 
-/* The second time of a graph is its capture, in which a broadcast connects the ranks. */
+/* The second use of a graph is its capture; in it, a broadcast connects the ranks. */
 static int die_in_capture(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
@@ -377,8 +377,9 @@ static int die_in_capture(rank_state *state)
 
 enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
 
-/* said: by one rank at least, since the one that runs out of time first ends the other. codes, ANY: a rank may miss
- * that another dies as it ends, or not. Rank 1 may be lost in its first collective before rank 0 has begun that. */
+/* said: at least one rank prints it, because the rank that times out first ends the other one. codes, ANY: a rank may
+ * or may not notice that another dies while it ends. Rank 1 may be lost in its first collective before rank 0 has
+ * started that collective. */
 static const struct {
     int ranks;
     const char *fault; /* of the emulator; "": none */
@@ -452,11 +453,12 @@ START_TEST(traffic_is_counted)
 }
 END_TEST
 
-/* ---- what a call costs the caller --------------------------------------------------------------- */
+/* ---- the cost of a call for the caller ---- */
 
 static _Thread_local int naps, threads;
 
-/* These count the sleeps and threads of the module: functions of the program come before libc's of the same name. */
+/* These functions count the sleeps and threads of the module: the dynamic linker prefers functions of the program to
+ * those of libc with the same name. */
 int nanosleep(const struct timespec *duration, struct timespec *left)
 {
     naps++;
@@ -486,7 +488,7 @@ static int call_often(void *kind)
     return 0;
 }
 
-/* A call of 50 us costs the caller neither a sleep, which would last a millisecond, nor a thread. */
+/* A call that takes 50 us must cause no sleep, which would last a millisecond, and no thread. */
 START_TEST(a_call_is_not_slept_for)
 {
     char nccl[] = "nccl";

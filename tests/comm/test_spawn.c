@@ -167,7 +167,7 @@ START_TEST(ranks_die_with_their_parent)
         _exit(cs_spawn(2, wait_forever, page) != CS_OK);
     await_noted(page, 0);
     await_noted(page, 1);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* the orphans become ours, so that their end can be seen */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* the orphans become children of this process, which waits for them */
     kill(parent, SIGKILL);
     ck_assert_int_eq(waitpid(parent, NULL, 0), parent);
     for (int i = 0; i < 2; i++) {

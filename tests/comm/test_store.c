@@ -81,7 +81,7 @@ static void expect(const ending *is, int code, const char *sentence)
     ck_assert_msg(!sentence || strstr(is->said, sentence), "said \"%s\", not \"%s\"", is->said, sentence);
 }
 
-/* Everybody tells everybody its number, three bytes times its rank. */
+/* Every rank sets its number, three bytes for each rank number, and reads those of all others. */
 static int tell_all(const cs_world *world)
 {
     cs_store *store;
@@ -195,7 +195,8 @@ START_TEST(the_missing_are_named)
 }
 END_TEST
 
-/* Rank 0 has descriptors for its listener, its thread's event and both ends of its own call, and none for rank 1. */
+/* Rank 0 has descriptors for its listener, its thread's event, and both ends of its own connection, but none for rank
+ * 1. */
 static int meet_without_descriptors(const cs_world *world)
 {
     enum { OWN = 4, SECONDS = 3 };
@@ -262,7 +263,8 @@ static int knock(int port)
     ck_abort_msg("nobody listens at %d", port);
 }
 
-/* Hundreds that say nothing, some that talk nonsense, and one that says a word at a time, before the ranks come. */
+/* Before the ranks connect: hundreds of connections that send nothing, some that send invalid data, and one that sends
+ * one word at a time. */
 START_TEST(strangers_disturb_nobody)
 {
     enum { SILENT = 400 };
@@ -362,7 +364,7 @@ START_TEST(without_a_key_only_loopback)
 }
 END_TEST
 
-/* A rank that is lost before all have come makes room for another. */
+/* If a rank is lost before all have connected, another process may take its rank. */
 START_TEST(a_rank_may_come_again)
 {
     int port = ports_free("127.0.0.1");

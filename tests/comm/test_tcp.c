@@ -17,7 +17,7 @@
 
 enum { HEAP = 256 << 20, LARGE = (1 << 20) + 5 };
 
-/* How many ranks each simulated host has; 0 ends the list. */
+/* The number of ranks of each simulated host; 0 ends the list. */
 typedef struct {
     const char *name;
     int ranks, hosts[SUMS_RANKS];
@@ -104,7 +104,7 @@ START_TEST(large_vectors_are_the_tree)
 }
 END_TEST
 
-/* The same vectors over shm and over tcp, among hosts of two: every bit is the same. */
+/* The same vectors over shm and over tcp, between hosts of two ranks: the results are equal bit for bit. */
 static int compare_with_shm(void *hosts)
 {
     enum { COUNT = 100003 };
@@ -166,7 +166,7 @@ START_TEST(messages_arrive_in_order)
 }
 END_TEST
 
-/* ---- losing, leaving: ranks started by hand, so that each one's end can be seen ---------------- */
+/* ---- lost ranks, closing: ranks started by the test, so that it sees how each one ends ---- */
 
 typedef struct {
     int code; /* exit code, or 128 + signal */
@@ -250,7 +250,7 @@ static int leave_early(cs_comm *comm)
         cs_comm_close(comm);
         return 0;
     }
-    if (cs_comm_rank(comm) == 0) { /* rank 1's end is no loss to who does not wait for it */
+    if (cs_comm_rank(comm) == 0) { /* the end of rank 1 is not an error for a rank that does not wait for it */
         int word = 5;
         nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
         cs_comm_send(comm, &word, sizeof word, 2);
@@ -350,8 +350,8 @@ START_TEST(ranks_meet_again)
 }
 END_TEST
 
-/* A training of two ranks over tcp is the training over shm, bit for bit, with sharded and with replicated parameters.
- */
+/* A training of two ranks over tcp gives the bits of the training over shm, with sharded and with replicated
+ * parameters. */
 START_TEST(a_training_is_that_over_shm)
 {
     static run_result over[2];

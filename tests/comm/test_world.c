@@ -1,4 +1,4 @@
-/* test_world.c - environments that describe a world, and environments that are errors. */
+/* test_world.c - environments that describe a world, and environments that are refused. */
 #include "cspeed/comm.h"
 
 #include <check.h>
@@ -97,7 +97,7 @@ static const struct {
     { "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_TASKS_PER_NODE=8 SLURM_JOB_ID=12", 0, 1, 0, 1,
       0, "", "" }, /* in a batch script, not by srun */
     { "SLURM_JOB_ID=12 SLURM_NTASKS=8", 0, 1, 0, 1, 0, "", "" },
-    /* one starter by another: the inner one counts */
+    /* if one launcher has started the other, the variables of the inner one are used */
     { "RANK=0 WORLD_SIZE=3 TORCHELASTIC_RUN_ID=none " OMPI_1_OF_2 MASTER, 0, 3, 0, 3, 29501, "host1", "" },
     { "RANK=0 WORLD_SIZE=3 CSPEED_JOB_ID=j " SRUN_5_OF_7 MASTER, 0, 3, 0, 3, 29501, "host1", "j" },
     { OMPI_1_OF_2 " SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=12 SLURM_STEP_ID=0", 1, 2, 1, 2, 29500, "", "" },

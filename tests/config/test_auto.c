@@ -91,16 +91,16 @@ static bool has_note(const cs_config *config, const char *text)
 #define OF_PROGRAM                                                                                                     \
     "optimizer: not in the file, as where a program supplies one of its own: AdamW with DeepSpeed's defaults"
 
-/* The optimizer and the schedule of a file that leaves them out are its Trainer's, or DeepSpeed's defaults. The first
- * note says which. */
+/* The optimizer and the schedule that a file does not give are those of Hugging Face's Trainer, or DeepSpeed's
+ * defaults. The first note says which. */
 START_TEST(test_left_out)
 {
     static const struct {
-        const char *more, *set; /* behind the batch size; of the command line, or NULL */
+        const char *more, *set; /* more: follows the batch size in the file; set: of the command line, or NULL */
         double rate;
         const char *shape;   /* NULL: constant */
-        double first, later; /* rates of the updates 1 and 6 of 10 */
-        const char *note;    /* NULL: none of an optimizer */
+        double first, later; /* learning rates of updates 1 and 6 of 10 */
+        const char *note;    /* NULL: no note about the optimizer */
     } rows[] = {
         { "\"fp16\": {}", NULL, 1e-3, NULL, 1e-3, 1e-3,
           OF_PROGRAM " (lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0), at a constant rate;" },
@@ -118,7 +118,7 @@ START_TEST(test_left_out)
         { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4, \"eps\": \"auto\"}}", NULL, 4e-4, "LinearLR",
           4e-4, 2e-4, NULL },
         { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4}}", NULL, 4e-4, NULL, 4e-4, 4e-4, NULL },
-        /* the word is a value of its own here, and a remark is no value */
+        /* these keys have "auto" as a value of their own, and a comment is not a value */
         { "\"pipeline\": {\"stages\": \"auto\"}, \"_\": \"auto\", \"fp16\": {\"_\": \"auto\"}", "cspeed.device=auto",
           1e-3, NULL, 1e-3, 1e-3, OF_PROGRAM },
         { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
@@ -157,7 +157,7 @@ START_TEST(test_left_out)
 }
 END_TEST
 
-/* As many steps as the data has are known later: the word stays until then. */
+/* "auto" remains until the data is opened, which determines the number of steps. */
 START_TEST(test_epochs)
 {
     shell_enter();
@@ -181,7 +181,7 @@ static void find_origin(void *to, const cs_listing *item)
         snprintf((char *)(uintptr_t)row[1], 64, "%s", item->origin);
 }
 
-/* No value is said to come from a line whose text is another one. */
+/* The origin of a value never names a line that does not contain the value. */
 START_TEST(test_origins)
 {
     static const char *const rows[][3] = {
@@ -196,7 +196,7 @@ START_TEST(test_origins)
         { "\"zero_optimization\": {\"cpu_offload\": true}", "zero_optimization.offload_optimizer.device", "line 2" },
         { "\"gradient_clipping\": null", "gradient_clipping", "default" },
         { "\"flops_profiler\": {\"enabled\": true}", "wall_clock_breakdown", "derived: flops_profiler.enabled" },
-        { "\"comms_logger\": {}", "comms_logger.enabled", "derived: the section is there" },
+        { "\"comms_logger\": {}", "comms_logger.enabled", "derived: the section is present" },
         { "\"amp\": {\"enabled\": true}, \"fp16\": {\"hysteresis\": 5}", "fp16.hysteresis", "derived: amp" },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr", "Hugging Face's default" },
         { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.type", "Hugging Face's default" },
@@ -215,7 +215,7 @@ START_TEST(test_origins)
 }
 END_TEST
 
-/* The width of a model in a folder; a number given beside "auto" stands. */
+/* The model's width is read from its folder; a number in the file is not replaced. */
 START_TEST(test_folder)
 {
     shell_enter();
@@ -261,7 +261,7 @@ END_TEST
 
 START_TEST(test_base64)
 {
-    cs_config *config; /* {"train_batch_size": 8, "_": "~~~>>>???"}: both alphabets, with and without padding */
+    cs_config *config; /* {"train_batch_size": 8, "_": "~~~>>>???"} in both alphabets, with and without padding */
     static const char *const texts[] = {
         "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwgIl8iOiAifn5-Pj4-Pz8_In0=",
         "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwgIl8iOiAifn5-Pj4-Pz8_In0",
@@ -288,14 +288,16 @@ static void ignore(void *to, const char *heading, const cs_key *key)
     (void)to, (void)heading, (void)key;
 }
 
-/* docs/differences.md is the table, row for row. Some facts that comparisons with DeepSpeed found must stand in it. */
+/* docs/differences.md equals the table, row for row. The table must contain some facts that comparisons with DeepSpeed
+ * have found. */
 START_TEST(test_differences)
 {
     static const char *const facts[][3] = {
         { "optimizer", "the program passes an optimizer", "lr 5e-5" },
         { "scheduler", "a constant rate", "linear decay to 0" },
-        { "bf16.enabled", "\"auto\" is filled in", "\"auto\" is false" },
-        { "optimizer.params.bias_correction", "its bias correction is one step ahead", "is step 1, at every stage" },
+        { "bf16.enabled", "replaces \"auto\"", "\"auto\" is false" },
+        { "optimizer.params.bias_correction", "its bias correction is one step ahead",
+          "is step 1 of the bias correction" },
         { "cspeed.model", "padding_idx drop the gradient", "every row of the embedding has its gradient" },
         { "gradient_accumulation_steps", "averages these means", "one mean over all targets" },
         { "scheduler.params.warmup_min_lr", "0.14 a warm-up began at the full rate", "warmup_min_lr" },

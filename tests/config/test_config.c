@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a world of this size, without one. */
+/* For a world of this size, without an open communicator. */
 static void set_world(int size)
 {
     char text[16];
@@ -31,7 +31,7 @@ static cs_config *must_finish(const char *text)
 
 /* ---- train_batch_size = micro batch x accumulation x world size ---- */
 
-/* "auto" alone is what Hugging Face's trainer fills in when it is told nothing. */
+/* "auto" without any number is 8, the default of Hugging Face's Trainer. */
 static void check_usual(const char *text, int accumulation)
 {
     char origin[64];
@@ -46,7 +46,7 @@ static void check_usual(const char *text, int accumulation)
 
 START_TEST(test_triangle)
 {
-    /* 0: absent. DeepSpeed's own cases, for two ranks. */
+    /* 0: the key is absent. These are cases of DeepSpeed's own tests, for two ranks. */
     static const int good[][6] = {
         { 32, 16, 1, 32, 16, 1 }, { 32, 8, 0, 32, 8, 2 },  { 32, 0, 2, 32, 8, 2 },
         { 0, 8, 2, 32, 8, 2 },    { 32, 0, 0, 32, 16, 1 }, { 0, 8, 0, 16, 8, 1 },
@@ -153,7 +153,7 @@ START_TEST(test_precision_notes)
 }
 END_TEST
 
-/* ---- what is there, what is inert, what is refused ---- */
+/* ---- which keys are supported, inert or refused ---- */
 
 START_TEST(test_defaults)
 {
@@ -221,8 +221,8 @@ START_TEST(test_refused)
         { "\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {}}",
           "cpu_offload: the old spelling of \"offload_optimizer\", which is there too" },
         { "\"zero_optimization\": {\"cpu_offload\": 5}, \"max_grad_norm\": 1",
-          "max_grad_norm, because its name in this file is gradient_clipping" },
-        { "\"offload_optimizer\": {\"device\": \"cpu\"}", "its place is in zero_optimization" },
+          "max_grad_norm, because DeepSpeed's name for it is gradient_clipping" },
+        { "\"offload_optimizer\": {\"device\": \"cpu\"}", "it belongs in zero_optimization" },
         { "\"pipeline\": {\"pipeline_parallel_size\": 2}", "not supported: pipeline.pipeline_parallel_size" },
         { "\"zero_optimization\": {\"offload_optimizer\": false}", "an object is needed" },
         { "\"zero_optimization\": {\"offload_optimizer\": {\"max_in_cpu\": 1}}", "unknown key" },
@@ -349,7 +349,7 @@ START_TEST(test_epochs)
     config = must_finish(written_with(
         "\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
         "{\"total_num_steps\": \"auto\"}}"));
-    ck_assert(config->settings.schedule.total_is_auto); /* until the data says how many steps that is */
+    ck_assert(config->settings.schedule.total_is_auto); /* until the data determines the number of steps */
     cs_config_close(config);
 }
 END_TEST
@@ -364,7 +364,7 @@ START_TEST(test_lenient)
 }
 END_TEST
 
-/* What a checkpoint keeps can be read again and means the same. */
+/* The configuration in a checkpoint can be read again and has the same meaning. */
 START_TEST(test_text)
 {
     cs_config *config = must_finish(
@@ -457,7 +457,8 @@ START_TEST(test_reference)
 }
 END_TEST
 
-/* A name twice in a table would hide the second row; each default must be readable; each row needs its sentence. */
+/* A repeated name in a table would hide the second row. Each default must be readable, and each row needs its
+ * documentation. */
 START_TEST(test_tables)
 {
     const cs_section *section;

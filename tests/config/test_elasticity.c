@@ -1,4 +1,5 @@
-/* test_elasticity.c - DeepSpeed's table of elastic batches, the section in training, and values that are errors. */
+/* test_elasticity.c - DeepSpeed's table of elastic batches, the elasticity section in a training, and values that are
+ * refused. */
 #include "config/config.h"
 #include "config/resolve.h"
 #include "suite.h"
@@ -28,7 +29,7 @@ typedef struct {
     int64_t micro; /* 0: without a world */
 } row;
 
-/* DeepSpeed's own results; of 0.2 the corrected ones: see elasticity.h. */
+/* DeepSpeed's own results; those of version 0.2 are corrected, as elasticity.h explains. */
 static const row table[] = {
     { FIRST ", \"version\": 0.1", 0, 9792,
       " 32 34 36 48 51 64 68 72 96 102 136 144 153 192 204 272 288 306 408 576 612 816 1224", 23, 0 },
@@ -39,7 +40,8 @@ static const row table[] = {
     { SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0 },
     { "\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
       " 1 2 4", 3, 2 },
-    /* 16 ranks in groups of 4 are 4 parts of 2499, which 17 divides; DeepSpeed says 16, which does not */
+    /* 16 ranks in groups of 4 are 4 data-parallel ranks with 2499 samples each. 17 divides 2499; DeepSpeed's micro
+     * batch of 16 does not */
     { FIRST ", \"model_parallel_size\": 4, \"num_gpus_per_node\": 8", 16, 9996, " 16", 1, 17 },
     { FIRST, 64, 9792, NULL, 23, 17 },
     { "\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 12, 96, " 12", 1, 8 },
@@ -63,7 +65,7 @@ static void check_row(const row *r)
     if (r->world)
         ck_assert_msg(cs_elasticity_micro(settings, plan.batch, r->world) == r->micro, "%s: micro %d", r->section,
                       (int)cs_elasticity_micro(settings, plan.batch, r->world));
-    for (int i = 0; i < plan.count; i++) /* whatever the table says, a plan must hold */
+    for (int i = 0; i < plan.count; i++) /* properties of every result, whatever its table row is */
         ck_assert_msg(cs_elasticity_micro(settings, plan.batch, plan.worlds[i]) > 0, "%s: %d ranks have no micro batch",
                       r->section, (int)plan.worlds[i]);
     cs_elasticity_free(&plan);
@@ -141,7 +143,7 @@ START_TEST(test_training)
     config = open_section(FIRST ", \"model_parallel_size\": 2, \"num_gpus_per_node\": 2", "");
     ck_assert(finish(config, 64) == CS_BAD_CONFIG && strstr(cs_error(), "no layer is split over ranks"));
     cs_config_close(config);
-    config = open_section(FIRST, ""); /* version 0.2 finds a batch for a world that min_gpus leaves out */
+    config = open_section(FIRST, ""); /* version 0.2 finds a batch for a world that is smaller than min_gpus */
     ck_assert_msg(finish(config, 3) == CS_OK && config->settings.micro_batch > 0, "%s", cs_error());
     cs_config_close(config);
 }
@@ -165,7 +167,7 @@ START_TEST(test_scheduler)
 }
 END_TEST
 
-/* Every batch that is chosen is the best of all multiples of a base, by counting. */
+/* Every chosen batch has the most valid world sizes among all multiples of a base; found by exhaustive search. */
 START_TEST(test_best)
 {
     for (int64_t max = 20; max < 400; max += 37) {

@@ -25,7 +25,7 @@ static void must_say(const char *sentence, bool whether)
     free(said);
 }
 
-/* The line of a key has this value and this origin. */
+/* Checks that the line of the key has this value and this origin. */
 static void must_list(const char *path, const char *value, const char *origin)
 {
     char *said = shell_read("out.txt", NULL), wanted[128];
@@ -129,10 +129,10 @@ START_TEST(test_explain)
     shell_enter();
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain zero_optimization.stage"), 0);
     must_say("integer, default 0, from 0 to 3", true);
-    must_say("what is sharded", true);
+    must_say("ZeRO stage: 0 shards nothing", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain gradient_clipping"), 0);
     must_say("number, default 1.0, at least 0, Infinity too", true);
-    must_say("DeepSpeed: 1.0 since June 2026, and 0, off, in every release before. Here: 1.0;", true);
+    must_say("DeepSpeed: 1.0 since June 2026; 0 (no clipping) in earlier releases. Here: 1.0;", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain scheduler.params.warmup_num_steps"), 0);
     must_say("(WarmupLR)", true);
     must_say("(WarmupCosineLR)", true);
@@ -172,7 +172,7 @@ START_TEST(test_curve)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr b.json --steps 8"), 0);
     must_say("           4  5e-05           \n", true);
     must_say("beta1", false);
-    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* the rate and the decay of a Trainer */
+    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* uses the Trainer's rate and decay */
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr c.json --steps 5"), 0);
     must_say("           1  5e-05           \n           2  4e-05           \n", true);
     must_say("           5  1e-05           \n", true);

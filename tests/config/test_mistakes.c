@@ -18,7 +18,7 @@ static cs_config *must_finish(const char *text)
 START_TEST(test_refused)
 {
     static const char *const bad[][2] = {
-        /* where a misplaced key belongs, and how an unknown one may be left in */
+        /* the message says where a misplaced key belongs, and how an unknown key can be accepted */
         { "\"optimizer\": {\"type\": \"Adam\", \"eps\": 1e-8}",
           "at optimizer.eps: unknown key here: it belongs in optimizer.params (train --lenient ignores it)" },
         { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"momentum\": 0}}", "it is a key of SGD or of Muon" },
@@ -42,7 +42,7 @@ START_TEST(test_refused)
         { "\"aio\": {\"queue_depht\": 8}", "the nearest known one is \"queue_depth\"" },
         { "\"aio\": {\"block_size\": 0.5}", "a whole number is needed" },
         { "\"vocabulary_size\": \"5\"", "a number is needed" },
-        /* strings that stand for a boolean or a number, where DeepSpeed does not take them */
+        /* strings in place of a boolean or a number, in sections where DeepSpeed does not accept them */
         { "\"flops_profiler\": {\"enabled\": \"true\"}", "true or false is needed, not \"true\"" },
         { "\"gradient_clipping\": \"1.0\"", "a number is needed, not \"1.0\"" },
         { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"1e-3\"}}", "a number is needed, not \"1e-3\"" },
@@ -57,7 +57,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* DeepSpeed's pydantic sections take strings for booleans and numbers; "auto" is the default there. */
+/* DeepSpeed's pydantic sections accept strings as booleans and numbers; "auto" means the default there. */
 START_TEST(test_strings)
 {
     cs_config *config = must_finish(written_with(
@@ -81,7 +81,7 @@ START_TEST(test_strings)
 }
 END_TEST
 
-/* A template is said to be one, and nothing else is. */
+/* A template that was not filled in is reported as one; other files are not. */
 START_TEST(test_templates)
 {
     static const char *const forms[] = { "{{ batch }}", "${BATCH}", "<batch size>", "%(batch)s", "{% if x %}" };

@@ -31,7 +31,8 @@ START_TEST(sum_is_world_times_the_mean)
 }
 END_TEST
 
-/* The same eight samples a step, dealt to two ranks or one, unevenly masked: the mean is over all rows that count. */
+/* The same eight samples in each step on one rank or on two, with different numbers of masked targets: the mean is over
+ * all rows that have a target. */
 START_TEST(masked_rows_weigh_alike_wherever_they_are)
 {
     run_result alone, dealt, whole;
@@ -107,7 +108,7 @@ static int load(void *argument)
     return 0;
 }
 
-/* A WarmupLR's rate says how far the schedule is. */
+/* WarmupLR's rate shows the position in the schedule. */
 static trip *saved_trip(const char *precision)
 {
     trip *job = run_share(sizeof *job);
@@ -128,7 +129,7 @@ static void end_trip(trip *job)
     run_unshare(job, sizeof *job);
 }
 
-/* Of each number: as it was saved, or as a run begins. */
+/* For each number: true if the load restores the saved value, false if the value is that of a new run. */
 static void check_load(trip *job, cs_load_options options, bool numbers_taken, bool moments_taken, bool schedule_taken)
 {
     job->options = options;
@@ -148,7 +149,7 @@ static void check_load(trip *job, cs_load_options options, bool numbers_taken, b
     }
 }
 
-START_TEST(a_load_takes_what_it_is_told_to)
+START_TEST(a_load_reads_the_requested_parts)
 {
     trip *job = saved_trip("bf16");
     check_load(job, (cs_load_options){ 0 }, true, true, true);
@@ -159,7 +160,7 @@ START_TEST(a_load_takes_what_it_is_told_to)
 }
 END_TEST
 
-/* From bf16 there is no scale to take; from fp16 there is. */
+/* A bf16 checkpoint has no loss scale to restore; a fp16 checkpoint has one. */
 START_TEST(a_loss_scale_comes_from_fp16_alone)
 {
     for (int half = 0; half < 2; half++) {
@@ -228,4 +229,4 @@ START_TEST(tags_that_differ)
 END_TEST
 
 SUITE_MAIN("options", sum_is_world_times_the_mean, masked_rows_weigh_alike_wherever_they_are,
-           a_load_takes_what_it_is_told_to, a_loss_scale_comes_from_fp16_alone, tags_that_differ)
+           a_load_reads_the_requested_parts, a_loss_scale_comes_from_fp16_alone, tags_that_differ)

@@ -56,7 +56,7 @@ START_TEST(test_ours)
 }
 END_TEST
 
-/* The world that the refusal names, or 0. */
+/* Returns the world size that the refusal names, or 0. */
 static int fitting_world(const char *sentence)
 {
     const char *hint = strstr(sentence, "; world size ");
@@ -69,7 +69,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* One line: the place is known from the name. */
+/* Prints the refusal as one line, without the path of the file, which the name identifies. */
 static void print_refusal(const char *name, int world)
 {
     char text[160];

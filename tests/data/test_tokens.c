@@ -1,4 +1,4 @@
-/* test_tokens.c - token shards: what is written can be read; other formats are read; malformed files are rejected by
+/* test_tokens.c - token shards: a written shard can be read; other formats are read; malformed files are rejected by
  * name. */
 #include "data/tokens.h"
 

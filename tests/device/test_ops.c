@@ -57,8 +57,8 @@ static void free_all(int count, const cs_tensor *tensors)
 typedef struct {
     int N, K, M;
 } product_size;
-static const product_size product_sizes[] = { { 1, 1, 1 },     { 3, 5, 7 },     { 63, 65, 1 },    { 65, 63, 129 },
-                                              { 130, 48, 96 }, { 2, 300, 500 }, { 257, 128, 384 } };
+static const product_size product_sizes[] = { { 1, 1, 1 },     { 3, 5, 7 },     { 63, 65, 1 },     { 65, 63, 129 },
+                                              { 130, 48, 96 }, { 2, 300, 500 }, { 257, 128, 384 }, { 33, 256, 300 } };
 
 static void check_forward(cs_dtype dtype, product_size s, cs_layout layout, bool with_bias, cs_dtype out)
 {

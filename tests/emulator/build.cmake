@@ -22,8 +22,8 @@ list(FILTER emulated INCLUDE REGEX "\\.cu$")
 set_source_files_properties(${emulated} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
 list(FILTER emulator_sources EXCLUDE REGEX "/trials_races\\.cc$")
 add_library(cspeed_cuda_emulated MODULE ${cuda_sources} ${emulator_sources})
-target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
-                           ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
+target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
+                           ${PROJECT_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
 target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator"
                            CS_CUDNN_LIBRARY="libcudnn_emulated.so")
 # Multiply-adds may be fused, as nvcc does, and an unaligned access is a fatal error, as on a GPU.
@@ -58,8 +58,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CSPEED_SANITIZE)
   foreach(target instrumented_kernels ${instrumented})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
                           LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-    target_include_directories(${target} PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
-                               ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
+    target_include_directories(${target} PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
+                               ${PROJECT_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
     target_compile_definitions(${target} PRIVATE CS_EMULATOR CS_EMULATOR_INSTRUMENTED CS_CUDA_BUILT="the emulator"
                                CS_CUDNN_LIBRARY="libcudnn_emulated.so")
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
@@ -74,8 +74,8 @@ endif()
 # streams, so it is linked to the module.
 file(GLOB cudnn_sources CONFIGURE_DEPENDS ${emulator}/cudnn/*.cc)
 add_library(cudnn_emulated MODULE ${cudnn_sources})
-target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
-                           ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
+                           ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(cudnn_emulated PRIVATE CS_EMULATOR)
 target_compile_options(cudnn_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
 target_link_libraries(cudnn_emulated PRIVATE $<TARGET_FILE:cspeed_cuda_emulated>)
@@ -136,7 +136,7 @@ if(instrumented)
 endif()
 # Checks registers and shared memory of every kernel; compiles all kernels for three architectures.
 if(NOT CSPEED_SANITIZE)
-  add_test(NAME test_resources COMMAND ${CMAKE_SOURCE_DIR}/.ci/kernels check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  add_test(NAME test_resources COMMAND ${PROJECT_SOURCE_DIR}/.ci/kernels check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   set_tests_properties(test_resources PROPERTIES TIMEOUT 1800 LABELS slow SKIP_RETURN_CODE 77)
 endif()
 # test_gpu runs .ci/gpu on the emulated module, which starts the programs of the tests above.

@@ -122,8 +122,8 @@ cudaError_t emulator_capture_add(emulator_place &place, std::function<void()> it
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded);
 /* An error if the capture of this thread, or the one that the stream takes part in, forbids the next operation. */
 cudaError_t emulator_capture_forbids(const emulator_queue &touched);
-/* The same for work in the legacy stream. Stricter than a real runtime, which runs the work outside of the graph if
- * this thread captures only streams made with cudaStreamNonBlocking. */
+/* As above, for work in the legacy stream. The emulator is stricter than a real runtime, which runs the work outside of
+ * the graph if this thread captures only streams made with cudaStreamNonBlocking. */
 cudaError_t emulator_capture_forbids_legacy();
 
 /* For tests: numbers of kernels launched outside of graphs, and of graphs launched. */

@@ -3,7 +3,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "agreement.h"
+#include "engine.h"
 #include "base/must.h"
 
 #include <stdio.h>

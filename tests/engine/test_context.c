@@ -72,16 +72,20 @@ static void read_in_pieces(cs_context *context, int64_t piece, float *logits)
         int64_t count = from + piece < POSITIONS ? piece : POSITIONS - from;
         ck_assert_int_eq(cs_context_count(context), from);
         CS_MUST(cs_context_read(context, tokens + from, count, &output));
-        ck_assert_int_eq(cs_rows(output), count);
-        copy_rows(logits, output, from);
+        ck_assert_int_eq(cs_rows(output), 1);
+        copy_rows(logits, output, from + count - 1);
     }
     ck_assert_int_eq(cs_context_count(context), POSITIONS);
 }
 
+/* Compares the last row of each piece. */
 static void check_same(const float *whole, const float *pieces, const arithmetic *way, int64_t piece)
 {
     double max = 0, apart = 0;
     for (int64_t i = 0; i < LOGITS; i++) {
+        int64_t row = i / RUN_VOCABULARY;
+        if ((row + 1) % piece != 0 && row != POSITIONS - 1)
+            continue;
         max = fmax(max, fabs((double)whole[i]));
         apart = fmax(apart, fabs((double)whole[i] - (double)pieces[i]));
     }
@@ -112,6 +116,52 @@ START_TEST(every_position_has_the_same_logits)
     for (int model = 0; model < MODELS; model++)
         for (int i = 0; i < WAYS; i++)
             check_model(models[model], &ways[i]);
+}
+END_TEST
+
+/* Four texts of different lengths, each of which also exists alone; seven steps together. */
+enum { TEXTS = 4, STEPS = 7 };
+
+static void check_batch(const char *model, const arithmetic *way)
+{
+    static float alone[TEXTS][LOGITS];
+    cs_engine *engine = open_model(model, way, "cspeed.data.seq_len=16");
+    cs_context *contexts[TEXTS];
+    cs_tensor output;
+    int32_t next[TEXTS];
+    for (int text = 0; text < TEXTS; text++) {
+        CS_MUST(cs_context_open(&contexts[text], engine, 0));
+        for (int i = 0; i <= 2 * text + STEPS; i++) {
+            CS_MUST(cs_context_read(contexts[text], &tokens[(i + text) % POSITIONS], 1, &output));
+            copy_rows(alone[text], output, i);
+        }
+        cs_context_clear(contexts[text]);
+        for (int i = 0; i <= 2 * text; i++)
+            CS_MUST(cs_context_read(contexts[text], &tokens[(i + text) % POSITIONS], 1, &output));
+    }
+    for (int step = 1; step <= STEPS; step++) {
+        for (int text = 0; text < TEXTS; text++)
+            next[text] = tokens[(2 * text + step + text) % POSITIONS];
+        CS_MUST(cs_contexts_step(contexts, TEXTS, next, &output));
+        ck_assert_int_eq(cs_rows(output), TEXTS);
+        for (int i = 0; i < TEXTS * RUN_VOCABULARY; i++) {
+            int text = i / RUN_VOCABULARY, column = i % RUN_VOCABULARY;
+            float want = alone[text][(2 * text + step) * RUN_VOCABULARY + column];
+            ck_assert_float_eq(cs_element(output, i), want);
+        }
+    }
+    for (int text = 0; text < TEXTS; text++) {
+        ck_assert_int_eq(cs_context_count(contexts[text]), 2 * text + STEPS + 1);
+        cs_context_close(contexts[text]);
+    }
+    cs_destroy(engine);
+}
+
+START_TEST(texts_of_a_batch_are_the_same_as_alone)
+{
+    for (int model = 0; model < MODELS; model++)
+        for (int i = 0; i < WAYS; i++)
+            check_batch(models[model], &ways[i]);
 }
 END_TEST
 
@@ -173,10 +223,16 @@ START_TEST(what_cannot_be_read_is_refused)
     ck_assert_int_eq(cs_context_count(context), 0);
     CS_MUST(cs_context_read(context, tokens, 4, &output));
     ck_assert_int_eq(cs_context_read(context, tokens, 1, &output), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_contexts_step(&context, 1, tokens, &output), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "cs_contexts_step: 1 tokens, and there is room for 1 to 0"));
+    ck_assert_int_eq(cs_contexts_step(&context, 0, tokens, &output), CS_BAD_CONFIG);
+    cs_context *many[17] = { context };
+    ck_assert_int_eq(cs_contexts_step(many, 17, tokens, &output), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "17 contexts, and a micro-batch has 1 to 16 rows"));
     cs_context_close(context);
     cs_destroy(engine);
 }
 END_TEST
 
-SUITE_MAIN("context", every_position_has_the_same_logits, a_long_text_is_read_in_pieces, training_does_not_notice,
-           what_cannot_be_read_is_refused)
+SUITE_MAIN("context", every_position_has_the_same_logits, texts_of_a_batch_are_the_same_as_alone,
+           a_long_text_is_read_in_pieces, training_does_not_notice, what_cannot_be_read_is_refused)

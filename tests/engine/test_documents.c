@@ -139,7 +139,7 @@ START_TEST(packed_documents_train_as_if_alone)
 END_TEST
 
 /* Samples of one document each equal samples without starts, bit for bit. */
-START_TEST(one_document_is_no_packing)
+START_TEST(one_document_equals_no_packing)
 {
     static const char *const precisions[] = { "fp32", "bf16", "fp16" };
     static int32_t starts[ROWS];
@@ -160,4 +160,4 @@ START_TEST(one_document_is_no_packing)
 }
 END_TEST
 
-SUITE_MAIN("documents", packed_documents_train_as_if_alone, one_document_is_no_packing)
+SUITE_MAIN("documents", packed_documents_train_as_if_alone, one_document_equals_no_packing)

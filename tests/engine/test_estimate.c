@@ -44,11 +44,12 @@ static void check_same(const run_spec *spec)
         ck_assert_uint_eq(told[rank].activations, run->activations);
         ck_assert_uint_eq(told[rank].copy, run->copy);
         ck_assert_int_eq(told[rank].copy > 0, spec->set[0] != NULL);
+        ck_assert_uint_eq(told[rank].prediction, run->prediction);
         ck_assert_uint_eq(told[rank].workspace, 0);
     }
 }
 
-START_TEST(what_is_told_is_what_is_held)
+START_TEST(estimated_memory_is_allocated_memory)
 {
     for (int stage = 0; stage <= 3; stage++)
         for (int world = 1; world <= 3; world += stage % 2 + 1)
@@ -168,5 +169,5 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", what_is_told_is_what_is_held, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
            the_launcher_shows_it)

@@ -1,6 +1,7 @@
 /* test_evaluate.c - evaluation and prediction: the same bits in every world, padding is not counted, and training is
  * not changed by it. */
 #include "suite.h"
+#include "near.h"
 #include "runs.h"
 #include "shell.h"
 #include "engine.h"
@@ -228,5 +229,49 @@ START_TEST(every_world_predicts_the_same_bits)
 }
 END_TEST
 
+/* Returns the mean cross-entropy of logits in double precision. */
+static double loss_of(cs_tensor logits, cs_tensor targets)
+{
+    const float *row = logits.data;
+    double loss = 0;
+    for (int64_t r = 0; r < cs_rows(logits); r++, row += cs_columns(logits)) {
+        double sum = 0;
+        for (int64_t v = 0; v < cs_columns(logits); v++)
+            sum += exp((double)row[v]);
+        loss += log(sum) - (double)row[((const int32_t *)targets.data)[r]];
+    }
+    return loss / (double)cs_rows(logits);
+}
+
+/* A CPU computes the loss of this vocabulary in chunks of 64 rows, and a step's memory has no room for all logits: the
+ * first prediction allocates memory of its own. */
+START_TEST(a_prediction_has_memory_of_its_own)
+{
+    run_spec spec = { .world = 1,
+                      .steps = 1,
+                      .micro = 12,
+                      .precision = "fp32",
+                      .recompute = "unit",
+                      .set = { "cspeed.model.vocab_size=131072" } };
+    if (strcmp(near_device(), "cpu") != 0)
+        return;
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch batch = run_batch(engine, &spec, 0);
+    size_t before = cs_device_allocated(engine->device), workspace = cs_device_workspace(engine->device);
+    cs_tensor output;
+    CS_MUST(cs_predict(engine, &batch, &output));
+    size_t after = cs_device_allocated(engine->device) + workspace - cs_device_workspace(engine->device);
+    ck_assert_uint_ge(cs_memory_of(engine).prediction, 144 * 131072 * sizeof(float));
+    ck_assert_uint_eq(after - before, cs_memory_of(engine).prediction);
+    double loss = loss_of(output, batch.targets);
+    run_step(engine, &spec);
+    ck_assert_msg(fabs(cs_last_step(engine).loss - loss) <= 1e-6 * loss, "the logits' loss is %.9g, the step's %.9g",
+                  loss, cs_last_step(engine).loss);
+    CS_MUST(cs_predict(engine, &batch, &output));
+    ck_assert(loss_of(output, batch.targets) < loss);
+    cs_destroy(engine);
+}
+END_TEST
+
 SUITE_MAIN("evaluate", every_world_evaluates_to_the_same_bits, padding_does_not_count, training_does_not_notice,
-           every_world_predicts_the_same_bits)
+           every_world_predicts_the_same_bits, a_prediction_has_memory_of_its_own)

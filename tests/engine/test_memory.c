@@ -121,6 +121,29 @@ START_TEST(prefetch_costs_one_row_a_unit)
 }
 END_TEST
 
+/* Gradients that are sent in 16 bits are converted into one row, which has room for the longest unit; sums that have
+ * the type of the transfer are sent as they are. Dry run and allocation agree. */
+START_TEST(sending_in_16_bits_costs_one_row)
+{
+    size_t row = (size_t)((unit_elements(1) + 127) / 128 * 128) * 2, pooled = 0;
+    for (int stage = 3; stage >= 0; stage--) {
+        run_spec spec = { .world = 2, .stage = stage, .steps = 2, .precision = "bf16", .prefetch = 1 };
+        run_result wide, half, same;
+        run_train(&spec, &wide);
+        spec.set[0] = "communication_data_type=bf16";
+        run_train(&spec, &half);
+        spec.set[0] = "data_types.grad_accum_dtype=bf16";
+        run_train(&spec, &same);
+        size_t added = half.at_open[0].heap - wide.at_open[0].heap;
+        ck_assert_uint_eq(half.memory[0].gradient_rows, wide.memory[0].gradient_rows + row);
+        ck_assert_uint_ge(added, row);
+        ck_assert_uint_lt(added, row + PAGE);
+        pooled = stage >= 2 ? wide.memory[0].gradient_rows : pooled; /* sums in 16 bits need it at all stages */
+        ck_assert_uint_eq(same.memory[0].gradient_rows, pooled + (stage >= 2 ? row : 0));
+    }
+}
+END_TEST
+
 static void write_at(const char *root, const char *file, const char *words)
 {
     char path[256];
@@ -182,4 +205,4 @@ START_TEST(a_model_beyond_the_host_is_refused)
 END_TEST
 
 SUITE_MAIN("memory", persistent_bytes_equal_the_formula, recomputation_needs_less, prefetch_costs_one_row_a_unit,
-           the_room_of_a_host, a_model_beyond_the_host_is_refused)
+           sending_in_16_bits_costs_one_row, the_room_of_a_host, a_model_beyond_the_host_is_refused)

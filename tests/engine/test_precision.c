@@ -103,7 +103,7 @@ START_TEST(a_row_of_types)
 }
 END_TEST
 
-/* ---- every mode trains: equal at every stage, close to fp32, with the memory of its types ---- */
+/* ---- every mode trains: it is equal at every stage, close to fp32, and uses the memory that its types need ---- */
 
 static void near_fp32(const mode *its, const run_result *result, const run_result *wide, int steps, int index)
 {
@@ -208,7 +208,7 @@ START_TEST(half_the_bytes_travel)
     for (int unit = 0; unit < UNITS; unit++)
         all += padded_elements(unit) / WORLD; /* this rank's part, which the other rank receives */
     for (int stage = 0; stage <= 3; stage++) {
-        uint64_t times = stage == 1 ? 1 : 2; /* a reduce-scatter; an all-reduce, or one for each of two micro-batches */
+        uint64_t times = stage == 1 ? 1 : 2; /* an all-reduce, or two reduce-scatters, sends twice as much */
         uint64_t wide = bytes_of(stage, NULL);
         uint64_t half = bytes_of(stage, "communication_data_type=bf16");
         uint64_t same = bytes_of(stage, "data_types.grad_accum_dtype=bf16");

@@ -142,5 +142,35 @@ START_TEST(worlds_agree)
 }
 END_TEST
 
+/* A vocabulary of which the CPU holds the logits of 64 rows at a time: a micro-batch of 144 rows has three chunks,
+ * one of 48 rows a single one. */
+START_TEST(chunks_of_logits_alike)
+{
+    run_spec spec = { .world = 2,
+                      .steps = 3,
+                      .micro = 12,
+                      .precision = "fp32",
+                      .recompute = "unit",
+                      .prefetch = 1,
+                      .set = { "cspeed.model.vocab_size=131072" } };
+    run_result first, other;
+    if (strcmp(near_device(), "cpu") != 0)
+        return;
+    run_train(&spec, &first);
+    ck_assert_uint_lt(first.memory[0].activations, 144 * 131072 * sizeof(float));
+    for (spec.stage = 1; spec.stage <= 3; spec.stage += 2) {
+        spec.recompute = spec.stage == 1 ? "unit" : "none";
+        run_train(&spec, &other);
+        same_bits(&first, &other, spec.steps, "chunks of logits");
+    }
+    spec.stage = 2;
+    spec.micro = 4;
+    spec.accumulation = 3;
+    run_train(&spec, &other);
+    close_losses(&first, &other, spec.steps, 1e-6, "chunks of logits and micro-batches");
+    learns(&first, spec.steps);
+}
+END_TEST
+
 SUITE_MAIN("stages", fp32_alike, bf16_alike, fp16_alike, dropout_alike, odd_worlds_train, accumulation_fp32,
-           accumulation_bf16, worlds_agree)
+           accumulation_bf16, worlds_agree, chunks_of_logits_alike)

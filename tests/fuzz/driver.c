@@ -1,8 +1,8 @@
-/* driver.c - runs a fuzz target where clang's libFuzzer is not: TARGET SECONDS [FOLDER] mutates the folder's files for
- * that long, or, when it is written 1000000x, as many times; without a folder it begins with nothing.
+/* driver.c - runs a fuzz target without clang's libFuzzer: TARGET SECONDS [FOLDER].
  *
- * A crash or a sanitizer's report ends the process; the input that did it is then in the file TARGET prints at its
- * start. */
+ * It mutates the files of the folder for SECONDS, or N times if the argument is Nx (1000000x). Without a folder it
+ * starts from an empty input. A crash or a report of a sanitizer ends the process; the input that caused it is then in
+ * the file whose name the driver prints at its start. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -60,7 +60,8 @@ static void read_folder(const char *folder)
         samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 1 };
 }
 
-/* One change: a bit, a byte, a run removed, a run of another sample put in, or a word that formats care for. */
+/* Makes one change: flips a bit, replaces a byte, removes a sequence, inserts a sequence of another sample, or inserts
+ * a word that has a meaning in some format. */
 static size_t mutate(uint8_t *bytes, size_t size)
 {
     static const char *const words[] = { "null", "\"auto\"", "{}",      "[]",  "1e999", "-1", "18446744073709551616",
@@ -103,7 +104,7 @@ static size_t mutate(uint8_t *bytes, size_t size)
     }
 }
 
-/* The input under test lives in a mapped file, which outlives a crash. */
+/* The current input is in a mapped file, which remains after a crash. */
 static uint8_t *map_input(char *path, size_t room)
 {
     const char *folder = getenv("TMPDIR");
@@ -151,7 +152,7 @@ int main(int count, char **argument)
         memcpy(input, samples[i].bytes, size);
         for (uint64_t changes = runs < sample_count ? 0 : 1 + draw(8); changes > 0; changes--)
             size = mutate(input, size);
-        uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees a read behind the end */
+        uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer detects a read past the end */
         memcpy(exact, input, size);
         LLVMFuzzerTestOneInput(exact, size);
         free(exact);

@@ -1,7 +1,8 @@
-/* fuzz_checkpoint.c - any bytes as a manifest and as a safetensors file: a verdict, never a crash.
+/* fuzz_checkpoint.c - reads any bytes as a manifest and as a safetensors file: they are accepted or refused, without a
+ * crash.
  *
- * The manifest's checksum would stop nearly every input, so the right digits are put in where there is a place for
- * them. */
+ * The manifest's checksum would reject nearly every input. If the input has the member for the checksum, the correct
+ * digits are written into it. */
 #include "base/crc.h"
 #include "checkpoint/line.h"
 #include "checkpoint/safetensors.h"
@@ -12,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a good manifest says is added to and multiplied without looking again. */
+/* The numbers of an accepted manifest are added and multiplied without further checks. */
 static void check_numbers(const cs_manifest *manifest)
 {
     json_t *engine = json_object_get(manifest->root, "engine");
@@ -58,7 +59,7 @@ static void try_header(const char *text, size_t size)
     cs_safetensors_close(&header);
 }
 
-/* A header alone, of whatever length the data would have. */
+/* Reads a header without its data, for several lengths of the data. */
 static void try_bare_header(const char *text, size_t size)
 {
     cs_safetensors header;

@@ -1,8 +1,8 @@
-/* fuzz_config.c - any bytes, and any structure, as a configuration: a sentence or a resolved struct, never a crash; and
- * what is accepted is stable.
+/* fuzz_config.c - reads any bytes, and any JSON structure, as a configuration: it is refused with a message or
+ * resolved, without a crash. The resolved configuration, read again, gives itself.
  *
- * Bytes behind the first NUL are overrides, one a line. What is still JSON is tried again with known keys of the tables
- * set to values of every kind, chosen by the bytes. */
+ * The bytes after the first NUL are overrides, one on each line. If the rest is JSON, it is read a second time with
+ * known keys set to values of every kind, selected by the bytes. */
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/sections.h"
@@ -67,7 +67,7 @@ static uint32_t draw(uint32_t *state, uint32_t below)
     return (*state >> 8) % below;
 }
 
-/* Some key of some table becomes some value. */
+/* Sets a key of some table to some value. */
 static void set_known(cs_config *config, uint32_t *state)
 {
     static const char *const values[] = {

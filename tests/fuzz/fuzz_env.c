@@ -1,5 +1,5 @@
-/* fuzz_env.c - an environment file of any bytes: nothing may crash, and what is set has a name that a shell could set.
- */
+/* fuzz_env.c - reads any bytes as an environment file: nothing crashes, and a shell could set every name that
+ * results. */
 #include "plan/env.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* fuzz_hosts.c - a hostfile, a list of hosts and filters of any bytes: nothing may crash, and what is accepted must
- * make sense. The first line is the filters, include and exclude apart by a tab; the rest is the hostfile. */
+/* fuzz_hosts.c - reads any bytes as a hostfile, a list of hosts and filters: nothing crashes, and an accepted result is
+ * consistent. The first line has the filters, include and exclude, separated by a tab; the rest is the hostfile. */
 #include "plan/allocation.h"
 #include "plan/hosts.h"
 
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         *exclude++ = '\0';
     if (cl_hosts_parse(&hosts, "two", two, sizeof two - 1) != 0)
         abort();
-    if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+    if (cl_select_hosts(&hosts, *include ? include : NULL, exclude) == 0)
         check(&hosts);
     cl_hosts_free(&hosts);
     if (cl_hosts_parse_list(&hosts, include) == 0)
@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cl_allocation_expand(include, ignore, NULL);
     if (newline && cl_hosts_parse(&hosts, "fuzz", newline + 1, size - first - 1) == 0) {
         check(&hosts);
-        if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+        if (cl_select_hosts(&hosts, *include ? include : NULL, exclude) == 0)
             check(&hosts);
         cl_hosts_free(&hosts);
     }

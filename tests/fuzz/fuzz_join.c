@@ -1,4 +1,4 @@
-/* fuzz_join.c - bytes of a stranger against both sides of the joining: nothing may crash, and nobody may get in. */
+/* fuzz_join.c - sends any bytes to both sides of the handshake: nothing crashes, and no peer is accepted. */
 #include "base/join.h"
 
 #include <stdint.h>
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const unsigned char key[CS_MAC_BYTES] = "the key";
 
-/* The stranger's words come all at once, or behind a genuine hello's head. */
+/* The bytes are sent at once, either alone or after the head of a valid hello. */
 static void meet(const uint8_t *data, size_t size, bool caller, bool prompted)
 {
     static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 2, 1, 0, 64 };

@@ -1,4 +1,5 @@
-/* fuzz_jsonl.c - any bytes as lines of JSON, of texts or of conversations: tokens or a sentence, never a crash. */
+/* fuzz_jsonl.c - reads any bytes as lines of JSON with texts or conversations: they become tokens or are refused with a
+ * message, without a crash. */
 #include "base/must.h"
 #include "data/job.h"
 
@@ -15,7 +16,7 @@ static void check(const cs_job_work *work)
         CS_ASSERT(work->starts[i] <= work->token_count);
 }
 
-/* Each line by itself, so that one that is refused does not hide the next. */
+/* Reads each line separately, so that a refused line does not hide the next one. */
 static void try_line(cs_job_plan *plan, cs_document *document, cs_job_workspace *workspace)
 {
     cs_corpus corpus = { .documents = document, .document_count = 1 };

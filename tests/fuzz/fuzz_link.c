@@ -1,6 +1,6 @@
-/* fuzz_link.c - any bytes as messages between front and agent, and as an order.
+/* fuzz_link.c - reads any bytes as messages between front and agent, and as an order.
  *
- * What is decoded as an order must encode to what decodes the same. The first byte says whether the link is sealed. */
+ * A decoded order, encoded and decoded again, must be the same. The first byte says whether the link is sealed. */
 #include "wire/link.h"
 #include "plan/order.h"
 

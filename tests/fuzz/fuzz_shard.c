@@ -1,6 +1,8 @@
-/* fuzz_shard.c - any bytes as the header of a checkpoint's shard: what is taken tiles its tensors, and nothing crashes.
+/* fuzz_shard.c - reads any bytes as the header of a checkpoint's shard: in an accepted header the boxes cover each
+ * tensor exactly once, and nothing crashes.
  *
- * The length in front and the checksum in the manifest, which would stop nearly every input, are made right. */
+ * The length before the header and its checksum in the manifest would reject nearly every input, so they are corrected
+ * first. */
 #include "base/crc.h"
 #include "checkpoint/chunks.h"
 

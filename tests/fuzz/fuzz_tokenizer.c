@@ -1,5 +1,6 @@
-/* fuzz_tokenizer.c - any bytes as a tokenizer.json: a sentence or a tokenizer, never a crash; and one that is accepted
- * makes tokens of any text that are in its vocabulary, and the same ones again. Text follows the first NUL. */
+/* fuzz_tokenizer.c - reads any bytes as a tokenizer.json: it is refused with a message or opened, without a crash. An
+ * opened tokenizer encodes any text to tokens of its vocabulary, the same ones each time. The text follows the first
+ * NUL. */
 #include "base/must.h"
 #include "text/encoder.h"
 #include "text/parts.h"

@@ -1,4 +1,5 @@
-/* fuzz_tokens.c - any bytes as a token shard: a sentence or tokens that can all be read, never a crash. */
+/* fuzz_tokens.c - reads any bytes as a token shard: it is refused with a message, or all its tokens can be read,
+ * without a crash. */
 #include "base/must.h"
 #include "data/data.h"
 #include "data/tokens.h"
@@ -37,7 +38,8 @@ static void read_windows(const char *path)
     cs_windows_close(windows);
 }
 
-/* The name decides whether raw tokens are taken, and a file in memory has no such name: a magic has to be there. */
+/* Raw tokens are recognised by the file's name. A file in memory has no such name, so the input needs a magic
+ * number. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[64];

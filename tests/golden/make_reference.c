@@ -1,7 +1,7 @@
-/* make_reference.c - prints configs/reference.json from the key tables; test_config holds the two together.
+/* make_reference.c - prints configs/reference.json from the key tables; test_config checks that the two agree.
  *
- * build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl -lcrypto
- *        -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
+ *     build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl
+ *            -lcrypto -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
 #include "config/config.h"
 #include "config/sections.h"
 
@@ -80,7 +80,8 @@ int main(void)
         "// Every key at its default. A file needs only those that differ.\n//\n"
         "// \"no effect\": DeepSpeed's key is accepted, and the sentence says why it changes nothing here. \"nothing "
         "else\": another value is\n"
-        "// refused, and the sentence says why. test_config holds this file to the tables of engine/config/.\n{\n");
+        "// refused, and the sentence says why. test_config compares this file with the tables of engine/config/.\n"
+        "{\n");
     print_table("", top->keys, top->count, 1);
     printf("}\n");
     return 0;

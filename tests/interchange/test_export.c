@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "interchange/huggingface.h"
+#include "unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,41 +16,48 @@
 #define SMALL                                                                                                          \
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50, \"n_positions\": 8, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": "  \
     "2}"
+#define BYTES                                                                                                          \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_positions\": 8, \"n_embd\": 16, \"n_layer\": 1, \"n_head\": " \
+    "2}"
 /* 333 MB in fp32. */
 #define LARGE                                                                                                          \
     "{\"model_type\": \"llama\", \"vocab_size\": 16000, \"hidden_size\": 1024, \"intermediate_size\": 4096, "          \
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 16, \"tie_word_embeddings\": false}"
 
-enum { LARGEST = 16000 * 1024, LIMIT_KB = 100000 };
+enum { LARGEST = 16000 * 1024, TENSORS = 32, LIMIT_KB = 100000 };
 
 /* Saves a model's weights. All elements are `value`, except that the first element of a tensor is the tensor's number.
  * All tensors share one buffer, so the file holds what is common to all. */
 static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
 {
-    json_t *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
-    cs_source_tensor *wanted;
-    int64_t count;
-    const char *tied;
-    CS_MUST(cs_huggingface_names(&wanted, &count, &tied, config));
-    cs_piece *pieces = calloc((size_t)count, sizeof *pieces);
+    cs_json *doc;
+    cs_model *model;
+    cs_model_facts facts;
+    CS_MUST(cs_json_parse(&doc, config_text, strlen(config_text), "config.json"));
+    CS_MUST(cs_models_open(&model, &facts, doc, cs_json_root(doc), ""));
+    json_t *provenance = json_pack("{sO}", "model", cs_json_root(doc));
+    cs_piece pieces[TENSORS];
+    int64_t count = 0;
     float *data = malloc(LARGEST * sizeof *data);
     for (int i = 0; i < LARGEST; i++)
         data[i] = value;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t elements = wanted[i].shape[0] * (wanted[i].dims == 2 ? wanted[i].shape[1] : 1);
-        pieces[i] = (cs_piece){ wanted[i].name, "weights", CS_F32, wanted[i].dims, { 0 }, { 0, elements }, data };
-        memcpy(pieces[i].shape, wanted[i].shape, sizeof pieces[i].shape);
-    }
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const cs_unit_entry *entry = model->units[i]->entries[at];
+            cs_piece *piece = &pieces[count++];
+            *piece = (cs_piece){ entry->full_name,    "weights", CS_F32, entry->param.value.dims, { 0 },
+                                 { 0, entry->count }, data };
+            memcpy(piece->shape, entry->param.value.shape, sizeof piece->shape);
+        }
     cs_checkpoint_content content = {
         .tag = tag, .config_text = "{}", .step = step, .provenance = provenance, .pieces = pieces, .piece_count = count
     };
     cs_comm *comm = saved_world();
     CS_MUST(cs_checkpoint_save(comm, dir, &content));
     cs_comm_close(comm);
-    cs_huggingface_free(wanted, count);
     json_decref(provenance);
-    json_decref(config);
-    free(pieces);
+    cs_model_free(model);
+    cs_json_close(doc);
     free(data);
 }
 
@@ -123,8 +131,8 @@ START_TEST(a_whole_folder_or_none)
     save_model(SMALL, "runs", "a", 1, 1);
     shell_write("file", "mine");
     ck_assert_int_eq(shell_run("mkdir full && cp file full"), 0);
-    expect(78, "file is there already", "export runs file");
-    expect(78, "full is there already", "export runs full");
+    expect(64, "file is there already", "export runs file");
+    expect(64, "full is there already", "export runs full");
     ck_assert_int_eq(shell_run("cmp file full/file && ls full | wc -l | grep -qx 1"), 0);
     ck_assert_int_eq(shell_run("ulimit -f 8; trap '' XFSZ; %s/cspeed export runs out 2> why", CS_BIN), 1);
     ck_assert_int_eq(shell_run("grep 'model.safetensors.*File too large' why"), 0);
@@ -148,6 +156,18 @@ START_TEST(a_whole_folder_or_none)
     expect(65, "the file is damaged\n", "export runs/d out");
     expect(0, "28 tensors", "export runs out --tag b");
     holds("out", 2);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_missing_tokenizer_is_reported)
+{
+    shell_enter();
+    save_model(SMALL, "runs", "a", 1, 1);
+    save_model(BYTES, "runs", "b", 2, 2);
+    expect(0, "small has no tokenizer: none is known of this model", "export runs small --tag a");
+    expect(0, "bytes has no tokenizer: the tokens of this model are bytes", "export runs bytes --tag b");
+    expect(0, "again has no tokenizer: the tokens of this model are bytes", "import bytes again");
     shell_leave();
 }
 END_TEST
@@ -189,4 +209,5 @@ START_TEST(memory_stays_flat)
 }
 END_TEST
 
-SUITE_MAIN("export", the_newest_whole_one_is_taken, a_whole_folder_or_none, memory_stays_flat)
+SUITE_MAIN("export", the_newest_whole_one_is_taken, a_whole_folder_or_none, a_missing_tokenizer_is_reported,
+           memory_stays_flat)

@@ -94,7 +94,7 @@ START_TEST(machines)
 }
 END_TEST
 
-START_TEST(what_is_told)
+START_TEST(bindings_are_described)
 {
     cl_cores cores;
     cl_binding binding;
@@ -200,4 +200,4 @@ START_TEST(this_machine)
 }
 END_TEST
 
-SUITE_MAIN("bind", machines, what_is_told, devices, ranges, this_machine)
+SUITE_MAIN("bind", machines, bindings_are_described, devices, ranges, this_machine)

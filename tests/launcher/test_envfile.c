@@ -258,7 +258,7 @@ START_TEST(prefixes_and_secrets)
     check_entry(&env, "NCCL_DEBUG", "x y", "caller (NCCL*)");
     cl_env_free(&env);
 
-    options.env = (cl_repeated){ { "NCCL_API_KEY", "LD_LIBRARY_PATH", "MLFLOW*", "CSPEED_J*" }, 4 };
+    options.env = (cs_option_list){ { "NCCL_API_KEY", "LD_LIBRARY_PATH", "MLFLOW*", "CSPEED_J*" }, 4 };
     ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "NCCL_API_KEY", "x y", "--env (caller)");
     check_entry(&env, "LD_LIBRARY_PATH", "x y", "--env (caller)");
@@ -266,7 +266,7 @@ START_TEST(prefixes_and_secrets)
     check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern must be specific */
     check_entry(&env, "CSPEED_JOB_ID", NULL, NULL);
     cl_env_free(&env);
-    options.env = (cl_repeated){ { "*TOKEN*" }, 1 };
+    options.env = (cs_option_list){ { "*TOKEN*" }, 1 };
     ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "MLFLOW_TRACKING_TOKEN", "x y", "--env (pattern)");
     cl_env_free(&env);

@@ -75,7 +75,7 @@ START_TEST(a_rank_that_died)
 END_TEST
 
 /* Programs that do not use cspeed send no progress records, and the report then omits progress. */
-START_TEST(nothing_told_is_not_said)
+START_TEST(missing_records_are_not_reported)
 {
     cl_front *front = broken(3, SEGV);
     for (int rank = 0; rank < front->worker_count; rank++) {
@@ -160,7 +160,7 @@ static void tell_end(cl_front *front, int rank, int status, int after, const cha
 }
 
 /* The report names the same rank in every order in which the agents report the four ends. */
-START_TEST(the_first_failure_is_the_one_that_tells_why)
+START_TEST(the_first_failure_is_the_one_with_a_reason)
 {
     static const struct {
         int first;
@@ -436,7 +436,7 @@ START_TEST(states)
 }
 END_TEST
 
-SUITE_MAIN("failure", a_rank_that_died, nothing_told_is_not_said, causes_and_hints, others_that_failed,
-           the_first_failure_is_the_one_that_tells_why, what_needed_force_and_what_is_left, no_rank_is_to_blame,
+SUITE_MAIN("failure", a_rank_that_died, missing_records_are_not_reported, causes_and_hints, others_that_failed,
+           the_first_failure_is_the_one_with_a_reason, what_needed_force_and_what_is_left, no_rank_is_to_blame,
            the_way_on, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
            a_remote_tail_is_kept_here, results, states)

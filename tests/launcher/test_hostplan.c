@@ -524,7 +524,7 @@ START_TEST(json)
 }
 END_TEST
 
-/* Nothing that the shell of pdsh would do to arguments happens: they are in the plan byte for byte. */
+/* Arguments are in the plan byte for byte; a shell, such as that of pdsh, would change some of them. */
 /* Reads the command line as `cspeed run` does: flags may also follow the command's word. */
 START_TEST(plans_of_run)
 {

@@ -72,7 +72,7 @@ START_TEST(tags_are_listed)
     expect(64, "unknown flag --bogus; see", "inspect out --bogus");
     expect(64, "unknown argument more", "inspect out more");
     expect(64, "--tag needs a value", "verify out --tag");
-    expect(64, "--tensors= needs a value", "diff out --tensors= out");
+    expect(64, "--tensors has an empty value", "diff out --tensors= out");
     shell_leave();
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(removed_while_it_is_read)
 }
 END_TEST
 
-START_TEST(differences_are_told)
+START_TEST(differences_are_reported)
 {
     float a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 1, 2, 3.5f, 4, 5, NAN };
     shell_enter();
@@ -344,5 +344,5 @@ START_TEST(foreign_checkpoints)
 END_TEST
 
 SUITE_MAIN("inspect", tags_are_listed, tensors_and_numbers, what_is_not_finite_is_counted, damage_is_named,
-           verify_and_load_agree, removed_while_it_is_read, differences_are_told, memory_stays_flat,
+           verify_and_load_agree, removed_while_it_is_read, differences_are_reported, memory_stays_flat,
            foreign_checkpoints)

@@ -171,7 +171,7 @@ START_TEST(logs_of_jobs_that_have_ended)
         { "logs nosuch", 66, "./cspeed_runs has no logs of it" },
         { "logs ./elsewhere", 66, "no log files" },
         { "logs", 64, "which JOB" },
-        { "logs a b", 64, "\"b\" is unexpected" },
+        { "logs a b", 64, "unknown argument b" },
         { "logs a --rank x", 64, "--rank" },
     };
     enter();
@@ -301,8 +301,8 @@ START_TEST(only_a_process_that_has_ended_is_gone)
 }
 END_TEST
 
-/* All cspeed processes of a job are killed at the same time. Its ranks end with them. Processes that the ranks had
- * started in sessions of their own are ended when the next job begins on this host; no other process is. */
+/* All cspeed processes of a job are killed at the same time. Its ranks end with them. If the ranks had started
+ * processes in other sessions, those are ended when the next job begins on this host; other processes are not. */
 START_TEST(the_next_job_ends_what_is_left)
 {
     char word[64], kept[64];

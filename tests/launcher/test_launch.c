@@ -140,6 +140,42 @@ START_TEST(the_local_rank_argument)
 }
 END_TEST
 
+/* `plan` shows the argument as every rank gets it. */
+START_TEST(the_local_rank_argument_in_a_plan)
+{
+    static const struct {
+        const char *flags[4], *wanted;
+    } cases[] = {
+        { { "plan", "launch" }, "command   /bin/echo a --local-rank=$LOCAL_RANK\n" },
+        { { "plan", "launch", "--use_env" }, "command   /bin/echo a\n" },
+        { { "--local_rank_arg", "plan", "launch" }, "command   /bin/echo a --local_rank=$LOCAL_RANK\n" },
+        { { "--local_rank_arg", "plan" }, "command   /bin/echo a --local_rank=$LOCAL_RANK\n" },
+        { { "plan", "run" }, "command   /bin/echo a\n" },
+        { { "plan", "--json", "launch" }, "\"command\": [\"/bin/echo\", \"a\", \"--local-rank=$LOCAL_RANK\"]" },
+        { { "plan", "--json", "run" }, "\"command\": [\"/bin/echo\", \"a\"]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *line[8] = { NULL };
+        int count = 0;
+        for (int word = 0; word < 4 && cases[i].flags[word]; word++)
+            line[count++] = cases[i].flags[word];
+        line[count++] = "/bin/echo";
+        line[count++] = "a";
+        jobs_begin();
+        job here = jobs_start(-1, line);
+        jobs_finish(&here);
+        jobs_check_code(&here, 0);
+        jobs_check_has(here.out, cases[i].wanted);
+        jobs_end(&here);
+    }
+    jobs_begin();
+    RUN(nothing, "plan", "launch", "--use_env");
+    jobs_check_code(&nothing, 64);
+    jobs_check_has(nothing.err, "no PROGRAM is named behind `launch`");
+    jobs_end(&nothing);
+}
+END_TEST
+
 START_TEST(environment_of_ranks)
 {
     jobs_begin();
@@ -276,7 +312,7 @@ START_TEST(programs_are_found)
         const char *program;
         int code;
         const char *says;
-        const char *command; /* the command in front of it; NULL: none */
+        const char *command; /* the word before the program; NULL: none */
     } cases[] = {
         { "cs-test-tool", 0, "from path", "run" },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
@@ -424,17 +460,23 @@ START_TEST(ports_do_not_clash)
     jobs_begin();
     job first = START("--num_gpus", "1", "--master_port", port, SHELL, "touch up; sleep 1000");
     jobs_await("up");
-    pid_t second = fork(); /* the second job must not write into the files of the first */
-    if (second == 0) {
-        int null = open("/dev/null", O_WRONLY);
-        dup2(null, 1);
-        dup2(null, 2);
-        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "/bin/true", (char *)NULL);
-        _exit(99);
+    char wanted[64], flag[32];
+    snprintf(wanted, sizeof wanted, "--master_port (or MASTER_PORT) %s: ", port);
+    snprintf(flag, sizeof flag, "--master_port=%s", port);
+    for (int i = 0; i < 4; i++) { /* by the flag or the variable; alone or as one of several nodes */
+        setenv("MASTER_PORT", port, i % 2);
+        job second =
+            jobs_start_as("second",
+                          (const char *const[]){ i % 2 ? "-q" : flag, "--num_gpus=1", i / 2 ? "--no_ssh" : "-q",
+                                                 i / 2 ? "--nnodes=2" : "-q", i / 2 ? "--node_rank=0" : "-q",
+                                                 "--master_addr=127.0.0.1", "/bin/true", NULL });
+        jobs_finish(&second);
+        unsetenv("MASTER_PORT");
+        jobs_check_code(&second, 69);
+        jobs_check_has(second.err, wanted);
+        free(second.out);
+        free(second.err);
     }
-    int status;
-    waitpid(second, &status, 0);
-    ck_assert_int_eq(WEXITSTATUS(status), 69);
     kill(first.pid, SIGTERM);
     jobs_finish(&first);
     jobs_check_code(&first, 143);
@@ -784,6 +826,7 @@ int main(int count, char **arguments)
     const TTest *const tests[] = {
         exit_codes,
         the_local_rank_argument,
+        the_local_rank_argument_in_a_plan,
         environment_of_ranks,
         environment_is_documented,
         arguments_are_bytes,

@@ -347,7 +347,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
     _exit(1);
 }
 
-/* A node that may join between two attempts does not give up because the ranks use their port. */
+/* A node that may join between two attempts continues to try while the ranks use their port. */
 START_TEST(a_node_that_comes_while_ranks_hold_the_port)
 {
     for (int row = 0; row < 8; row++) {
@@ -371,7 +371,7 @@ START_TEST(a_node_that_comes_while_ranks_hold_the_port)
         text[length > 0 ? length : 0] = '\0';
         ck_assert_msg(strstr(text, "this node comes when the next attempt begins; 1 s of 10"), "row %d: %s", row, text);
         ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
-        cl_lobby_listen(lobby, true); /* fails while a rank listens, and is tried again */
+        cl_lobby_listen(lobby, true); /* cannot bind the port while a rank listens on it */
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
         cl_lobby_listen(lobby, true);
@@ -433,8 +433,8 @@ static struct rlimit limit_files(int more)
     return before;
 }
 
-/* If no file descriptor is free, that of a stranger is closed for the next caller. If there is no stranger, the lobby
- * reports it, and it does not loop in the meantime. */
+/* If no file descriptor is free, the descriptor of a stranger is closed for the next caller. If there is no stranger,
+ * the lobby reports it, and waits without a busy loop. */
 START_TEST(running_out_of_descriptors_is_said)
 {
     site front;
@@ -523,7 +523,7 @@ END_TEST
 
 /* ---- ports and addresses ------------------------------------------------------------------------ */
 
-START_TEST(a_taken_port_is_told_with_its_owner)
+START_TEST(a_taken_port_is_reported_with_its_owner)
 {
     site front, second;
     cl_lobby *lobby, *other;
@@ -685,5 +685,5 @@ END_TEST
 SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_slow_node_is_not_crowded_out,
            a_lobby_that_does_not_listen_keeps_its_port, a_node_that_comes_while_ranks_hold_the_port,
            answers_that_are_final, running_out_of_descriptors_is_said, a_replay_is_refused,
-           a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
+           a_taken_port_is_reported_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
            a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)

@@ -66,7 +66,7 @@ static void add(const char **list, int *count, const char *word)
     list[*count] = NULL;
 }
 
-/* Nodes meet without SSH: by a list of named hosts, or as many nodes of a range as come. */
+/* The nodes connect without SSH: either a list of named hosts, or any nodes, as many as a range allows. */
 static void add_meeting(const cell *here, int node, const char **list, int *count)
 {
     static char port[32], node_rank[32], span[32];

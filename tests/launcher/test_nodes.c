@@ -14,7 +14,7 @@
 
 static char hosts[128], port[32];
 
-/* Starts two hosts, and makes a folder for jobs within that of the cluster. Returns false if there is no sshd. */
+/* Starts two hosts, and creates a folder for jobs in the cluster's folder. Returns false if there is no sshd. */
 static bool begin(void)
 {
     shell_enter();

@@ -566,7 +566,7 @@ START_TEST(a_console_that_stands_still)
     }
     ck_assert_int_lt(before, 1000); /* the agents receive no more credit */
     ck_assert(cl_output_waits(&output));
-    for (int i = 0; i < 100; i++) /* what has been sent already is still kept */
+    for (int i = 0; i < 100; i++) /* bytes that agents have sent already are still kept */
         cl_output_feed(&output, 0, 0, block, BYTES, now);
     now += 4 * SECOND;
     cl_output_serve(&output, now);

@@ -85,7 +85,7 @@ START_TEST(an_entry_has_what_commands_show)
 }
 END_TEST
 
-START_TEST(ids_are_told_apart)
+START_TEST(ids_are_distinguished)
 {
     static const struct {
         const char *id, *found, *says;
@@ -244,5 +244,5 @@ START_TEST(a_caller_gets_the_state)
 }
 END_TEST
 
-SUITE_MAIN("registry", an_entry_has_what_commands_show, ids_are_told_apart, an_id_runs_once, what_is_gone_is_swept,
+SUITE_MAIN("registry", an_entry_has_what_commands_show, ids_are_distinguished, an_id_runs_once, what_is_gone_is_swept,
            a_zombie_is_gone, only_a_folder_of_our_own, a_caller_gets_the_state)

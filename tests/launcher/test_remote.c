@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a carrier has sent until its end. */
+/* The data that a carrier has sent until its end. */
 typedef struct {
     int failed, finished; /* exit codes; -1: not received */
     char why[8192], said[2048], output[1 << 17], errors[4096];

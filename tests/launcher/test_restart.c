@@ -51,10 +51,11 @@ START_TEST(not_every_end_is_tried_again)
         { "9", "any", "exit 3", 3, 2 }, /* two attempts in a row that end at once, without a step */
         { "9", "4,5", "exit 3", 3, 1 }, /* the code is not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 64", 64, 1 }, /* these six would end in the same way the next time */
+        { "9", "any", "exit 64", 64, 1 }, /* these seven would end in the same way the next time */
         { "9", "any", "exit 65", 65, 1 },
         { "9", "any", "exit 66", 66, 1 },
         { "9", "any", "exit 69", 69, 1 },
+        { "9", "any", "exit 70", 70, 1 },
         { "9", "any", "exit 76", 76, 1 },
         { "9", "any", "exit 78", 78, 1 },
         { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* an unsupported configuration */
@@ -307,7 +308,7 @@ START_TEST(world_sizes_are_those_of_the_configuration)
 }
 END_TEST
 
-/* A node never comes: there are no ranks yet whose last step the retry could examine. */
+/* A node never joins: no ranks exist yet, so the retry cannot examine their last step. */
 START_TEST(a_node_that_never_comes)
 {
     char port[32];
@@ -542,7 +543,7 @@ START_TEST(a_host_that_is_silent)
 }
 END_TEST
 
-/* A job that continues without an unreachable host does not loop although the connection has ended. */
+/* A job that continues without an unreachable host sleeps in poll (no busy loop), although the connection has ended. */
 START_TEST(a_host_that_cannot_be_reached)
 {
     struct rusage before, after;

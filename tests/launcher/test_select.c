@@ -80,7 +80,7 @@ START_TEST(filters)
         char text[256] = "";
         const char *include = table[i].include ? table[i].include : "", *exclude = table[i].exclude;
         ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", table[i].hosts, strlen(table[i].hosts)), 0);
-        int code = cl_hosts_select(&hosts, table[i].include, exclude);
+        int code = cl_select_hosts(&hosts, table[i].include, exclude);
         if (table[i].result) {
             ck_assert_msg(code == 0, "-i '%s' -e '%s': %s", include, exclude ? exclude : "", cs_error());
             write_hosts(&hosts, text, sizeof text);

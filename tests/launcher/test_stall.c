@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "fake.h"
-#include "front/stall_report.h"
+#include "front/stall.h"
 
 #include <stdlib.h>
 
@@ -60,8 +60,8 @@ START_TEST(the_odd_one_out)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = place(cases[i].ranks);
-        int odd = cl_stall_report_suspect(front);
-        char *text = cl_stall_report_text(front, 2 * SECOND);
+        int odd = cl_stall_suspect(front);
+        char *text = cl_stall_text(front, 2 * SECOND);
         ck_assert_msg(odd == cases[i].odd, "case %zu: rank %d: %s", i, odd, text);
         ck_assert_msg(strstr(text, cases[i].says) != NULL, "case %zu: %s", i, text);
         free(text);
@@ -72,14 +72,14 @@ END_TEST
 START_TEST(age_is_of_the_last_that_moved)
 {
     cl_front *front = fake_front(&job);
-    ck_assert(cl_stall_report_age(front, 100 * SECOND) == INT64_MAX);
+    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
     fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* last progress at 47 s */
     fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* last progress at 40 s */
-    ck_assert_int_eq(cl_stall_report_age(front, 100 * SECOND), 53 * SECOND);
+    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 53 * SECOND);
     fake_end(front, 0, 0, false, 0); /* a rank that has ended makes no progress */
-    ck_assert_int_eq(cl_stall_report_age(front, 100 * SECOND), 60 * SECOND);
+    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 60 * SECOND);
     fake_end(front, 1, 0, false, 0);
-    ck_assert(cl_stall_report_age(front, 100 * SECOND) == INT64_MAX);
+    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
 }
 END_TEST
 
@@ -90,7 +90,7 @@ START_TEST(the_table)
     fake_beat(front, 1, 7, SUM, 3 * SECOND, 10 * SECOND);
     fake_beat(front, 2, 6, NONE, 4 * SECOND, 10 * SECOND);
     fake_beat(front, 3, 7, SUM, SECOND, 10 * SECOND);
-    char *text = cl_stall_report_text(front, 70 * SECOND);
+    char *text = cl_stall_text(front, 70 * SECOND);
     ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has moved for 61 s\n"
                            "  ranks 0-1,3: step 7, waiting in all_reduce (63 s)\n"
                            "  rank 2: step 6 (64 s)\n"

@@ -24,8 +24,8 @@ enum { STEPS = 10, HELD = 128 };
 
 typedef struct {
     run_spec spec;
-    const char *from, *to,
-        *export; /* folders of a checkpoint that is loaded and not trained on, of one to save, of an export */
+    /* Folders: a checkpoint to load, without training; a checkpoint to save; an export. */
+    const char *from, *to, *export;
     double loss[STEPS];
     int padded;      /* number of parameters that are padded */
     int64_t held;    /* rows of the last of them, padding included */
@@ -45,7 +45,7 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
     return count;
 }
 
-/* With one rank, which has the whole row. */
+/* Counts the bytes of the padding that are not zero; with one rank, which has the whole row. */
 static void look_at_padding(journey *j, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
 {
     cs_precision types = engine->zero.precision;
@@ -163,7 +163,7 @@ enum { WORLD = 2, SHARED_STEPS = 2 };
 typedef struct {
     run_spec spec;
     double loss[SHARED_STEPS], norm[SHARED_STEPS];
-    int64_t seen[WORLD], nonzero[WORLD]; /* of each rank: elements of its share of the padding, bytes that are not 0 */
+    int64_t seen[WORLD], nonzero[WORLD]; /* for each rank: padding elements in its part, bytes that are not 0 */
 } share;
 
 static void look_at_share(share *s, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
@@ -198,7 +198,7 @@ static int train_share(void *argument)
     return 0;
 }
 
-/* Stages give the same bits only where nothing is rounded between micro-batches; `alike` says so. */
+/* The stages give the same bits only if nothing is rounded between micro-batches; then `alike` is true. */
 static void check_share(const char *precision, const char *model, const char *optimizer, const char *more, bool alike)
 {
     share *all = run_share(4 * sizeof *all);

@@ -295,7 +295,7 @@ START_TEST(trajectories_are_the_references)
 {
     static const struct {
         int world, stage;
-        bool same; /* must have the bits of the runs before */
+        bool same; /* must have the same bits as the runs before */
     } runs[] = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
     golden *file = golden_open(CS_SOURCE "/tests/golden/optim.golden");
     a_run *before = NULL;

@@ -40,6 +40,59 @@ static const struct {
         { { 0.01, 0, 1, 1 }, "13" },
     };
 
+enum { MANY = 3000 };
+
+static float many[MANY];
+
+static int by_logit(const void *one, const void *other)
+{
+    int a = *(const int *)one, b = *(const int *)other;
+    return many[a] != many[b] ? (many[a] > many[b] ? -1 : 1) : a - b;
+}
+
+/* Returns in kept[] whether top_k and top_p keep each token of `many`, by sorting all of them. */
+static void keep_by_sorting(const cs_sampling *how, bool kept[MANY])
+{
+    int order[MANY];
+    double total = 0, sum = 0;
+    int64_t count = how->top_k > 0 ? how->top_k : MANY;
+    for (int i = 0; i < MANY; i++)
+        order[i] = i;
+    qsort(order, MANY, sizeof *order, by_logit);
+    for (int64_t i = 0; i < count; i++)
+        total += exp((double)many[order[i]]);
+    memset(kept, 0, MANY * sizeof *kept);
+    for (int64_t i = 0; i < count && sum < how->top_p * total; i++) {
+        sum += exp((double)many[order[i]]);
+        kept[order[i]] = true;
+    }
+}
+
+/* Many logits are equal, as in 16 bits. */
+START_TEST(a_large_vocabulary_is_cut_as_by_sorting)
+{
+    static const cs_sampling ways[] = { { 1, 1, 1, 5 },    { 1, 7, 1, 5 },     { 1, 255, 1, 5 },  { 1, 257, 1, 5 },
+                                        { 1, 2999, 1, 5 }, { 1, 0, 0.2, 5 },   { 1, 0, 0.95, 5 }, { 1, 0, 0.999, 5 },
+                                        { 1, 40, 0.5, 5 }, { 1, 1000, 0.9, 5 } };
+    for (int i = 0; i < MANY; i++)
+        many[i] = (float)(i * 7919 % 97) / 16;
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        bool kept[MANY], drawn[MANY] = { false };
+        int64_t keeps = 0, draws = 0;
+        keep_by_sorting(&ways[way], kept);
+        for (int place = 0; place < 2000; place++) {
+            int32_t token = cs_sample(cs_matrix(many, CS_F32, 1, MANY), &ways[way], 1, place);
+            ck_assert_msg(kept[token], "way %d: token %d", (int)way, (int)token);
+            draws += !drawn[token];
+            drawn[token] = true;
+        }
+        for (int i = 0; i < MANY; i++)
+            keeps += kept[i];
+        ck_assert(draws == keeps || keeps > 100);
+    }
+}
+END_TEST
+
 START_TEST(only_what_may_come_is_drawn)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -130,10 +183,10 @@ START_TEST(a_prompt_is_continued)
     refuse("", 64, "is needed");
     refuse("out --prompt a --prompts b", 64, "one of the two");
     refuse("out --prompt a --output b", 64, "--output is for --prompts");
-    refuse("out --top_p 2 --prompt a", 64, "\"2\" is not a number from 0 to 1");
+    refuse("out --top_p 2 --prompt a", 64, "--top_p takes a number from 0 to 1, not \"2\"");
     refuse("out --bottom_k 2", 64, "unknown flag --bottom_k");
     refuse("out --prompt", 64, "--prompt needs a value");
-    refuse("out --prompt a --seed 99999999999999999999", 64, "is not a whole number");
+    refuse("out --prompt a --seed 99999999999999999999", 64, "--seed takes a whole number");
     refuse("nowhere --prompt a", 66, "nowhere: no such folder; name the output folder of a training");
     refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
     refuse("out --tag other --prompt a", 66, "other");
@@ -188,7 +241,7 @@ START_TEST(many_prompts_are_answered_in_their_order)
 END_TEST
 
 /* Rank 0 prints the error, whichever rank should have answered. */
-START_TEST(what_ranks_cannot_answer_is_told)
+START_TEST(errors_of_ranks_are_reported)
 {
     static const struct {
         const char *arguments, *words;
@@ -221,5 +274,5 @@ START_TEST(what_ranks_cannot_answer_is_told)
 }
 END_TEST
 
-SUITE_MAIN("generate", only_what_may_come_is_drawn, as_often_as_it_is_likely, a_prompt_is_continued,
-           many_prompts_are_answered_in_their_order, what_ranks_cannot_answer_is_told)
+SUITE_MAIN("generate", only_what_may_come_is_drawn, a_large_vocabulary_is_cut_as_by_sorting, as_often_as_it_is_likely,
+           a_prompt_is_continued, many_prompts_are_answered_in_their_order, errors_of_ranks_are_reported)

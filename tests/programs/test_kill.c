@@ -72,7 +72,7 @@ static long latest_step(const char *path)
 }
 
 /* Returns the step from which the run says that it resumes, or the step that it has reached if that is beyond its
- * --steps; -1: it has printed neither yet. */
+ * --steps; -1: the run has printed neither yet. */
 static long said_step(void)
 {
     char *out = shell_read("out.txt", NULL);

@@ -111,7 +111,7 @@ END_TEST
 
 /* Both runs wait for a lock that another process holds on the file; after its release they decide one after the
  * other. */
-START_TEST(judging_takes_turns)
+START_TEST(decisions_are_serialized)
 {
     enter();
     ck_assert_int_eq(shell_run("mkdir out"), 0);
@@ -287,5 +287,5 @@ START_TEST(another_hosts_run_is_waited_for)
 }
 END_TEST
 
-SUITE_MAIN("owner", one_of_two_wins, judging_takes_turns, who_is_refused_touches_nothing, a_taken_folder_is_left_alone,
-           records_are_judged, another_hosts_run_is_waited_for)
+SUITE_MAIN("owner", one_of_two_wins, decisions_are_serialized, who_is_refused_touches_nothing,
+           a_taken_folder_is_left_alone, records_are_judged, another_hosts_run_is_waited_for)

@@ -148,7 +148,8 @@ START_TEST(long_texts_take_several_shards)
 }
 END_TEST
 
-/* There are few documents, and none fits into a tenth: the ends of all of them are held out. */
+/* The documents are so few and so long that none fits into a tenth of the bytes. Instead, the end of each is held
+ * out. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
     size_t size;
@@ -288,7 +289,7 @@ START_TEST(bad_lines_are_named_and_left_out)
         ck_assert_msg(strstr(said, "\"skip_bad\" is the number of such lines that may be left out, and is 4 here"),
                       "%s", said);
         free(said);
-        ck_assert_int_eq(shell_run("rmdir out"), 0);
+        ck_assert_int_ne(shell_run("ls -d out"), 0);
     }
     shell_leave();
 }
@@ -393,16 +394,16 @@ START_TEST(faults_are_one_sentence)
         { "--seq_len 64 text", 65, "one sequence of 65" },
         { "text nowhere.txt", 66, "nowhere.txt" },
         { "--output text/below text", 1, "text/below" },
-        { "--vocab words text", 64, "'words'" },
-        { "--valid 1 text", 64, "'1'" },
-        { "--valid nan text", 64, "'nan'" },
-        { "--seq_len 0 text", 64, "'0'" },
+        { "--vocab words text", 64, "--vocab words" },
+        { "--valid 1 text", 64, "not \"1\"" },
+        { "--valid nan text", 64, "not \"nan\"" },
+        { "--seq_len 0 text", 64, "not \"0\"" },
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
         { "--colour text", 64, "unknown flag --colour" },
         { "--valid 0 --field text text", 65, "text, line 1: each line has to be one JSON object: line 1, " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--valid 0 --field other --skip_bad 2 bad.jsonl", 65, "bad.jsonl: nothing is left to train on" },
-        { "--skip_bad some bad.jsonl", 64, "'some'" },
+        { "--skip_bad some bad.jsonl", 64, "not \"some\"" },
         { "--template plain bad.jsonl", 65, "no list \"messages\"" },
         { "--template jinja bad.jsonl", 78, "known are \"chatml\", \"chatml-bos\"" },
         { "--template auto bad.jsonl", 78, "no chat_template" },
@@ -425,7 +426,12 @@ START_TEST(faults_are_one_sentence)
                       faults[f].arguments, code, said);
         free(said);
     }
-    ck_assert_int_eq(shell_run("test ! -e out || rmdir out"), 0); /* a refused input leaves no shard */
+    ck_assert_int_ne(shell_run("ls -d out"), 0); /* a refused input leaves neither shards nor folders */
+    ck_assert_int_eq(shell_run("%s --output deep/er/out --valid 0 --seq_len 12 --skip_bad 1 bad.jsonl", PACK), 65);
+    ck_assert_int_ne(shell_run("ls -d deep"), 0);
+    ck_assert_int_eq(shell_run("mkdir deep && touch deep/mine"), 0);
+    ck_assert_int_ne(shell_run("%s --output deep/er/out/ bad.jsonl", PACK), 0);
+    ck_assert_int_eq(shell_run("ls deep | grep -qx mine && ! test -e deep/er"), 0);
     shell_leave();
 }
 END_TEST

@@ -264,7 +264,7 @@ START_TEST(names_may_have_any_character)
 END_TEST
 
 /* A run that resumes with another text prints a warning, and hosts with different tokens refuse to start. */
-START_TEST(other_data_is_told)
+START_TEST(other_data_is_reported)
 {
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
@@ -362,5 +362,5 @@ END_TEST
 
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
            an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
-           texts_of_every_sort_are_read, names_may_have_any_character, other_data_is_told, failures_leave_nothing,
+           texts_of_every_sort_are_read, names_may_have_any_character, other_data_is_reported, failures_leave_nothing,
            bad_lines_are_left_out_if_asked, export_is_checked_first, faults_are_named)

@@ -207,8 +207,17 @@ START_TEST(finished_fresh_and_alone)
     train(2, "--steps 3");
     ck_assert(says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
     ck_assert(!says("continuing at step"));
-    /* the command can be typed as it is printed */
+    /* the commands can be typed as they are printed; only a terminal gets a curve */
+    ck_assert(says("the run is in out, at step 4; the same command with --steps 8 continues it"));
+    ck_assert(
+        says("`" CS_BIN "/cspeed plot out` draws its curves; `" CS_BIN "/cspeed export out out_exported` writes"));
     ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours"));
+    ck_assert(!says("\n           1 "));
+    expect(0, shell_run(CS_BIN "/cspeed plot out && " CS_BIN "/cspeed export out out_exported && " CS_BIN
+                               "/generate out --prompt TEXT"));
+    expect(0, shell_run("CSPEED_TERMINAL=1 COLUMNS=60 LC_ALL=C %s/train --config config.json --steps 4", CS_BIN));
+    ck_assert(says("    * loss "));
+    ck_assert(says("\n          +-------------------------------------------------\n           1"));
     ck_assert_int_eq(lines_of("out/metrics.jsonl"), 4);
     train(2, "--steps 2 --fresh");
     ck_assert(says("out.1"));
@@ -412,7 +421,7 @@ START_TEST(names_stay_names)
 }
 END_TEST
 
-START_TEST(metrics_go_where_they_are_told)
+START_TEST(metrics_are_written_to_the_given_file)
 {
     prepare();
     write_config("bf16", "", 1);
@@ -580,6 +589,6 @@ SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_sta
            another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone,
            a_restart_does_not_start_over_again, another_model_of_the_same_shapes, checkpoints_that_will_not_fit,
            a_restart_does_not_go_back_again, fresh_behind_a_link, back_to_a_tag, a_failure_says_how_to_go_on,
-           names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
-           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
-           config_help_prints_the_table, own_model_trains_sharded)
+           names_stay_names, metrics_are_written_to_the_given_file, steps_fit_the_time_also_after_a_resume,
+           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code,
+           a_trainers_file_says_what_it_trains_with, config_help_prints_the_table, own_model_trains_sharded)

@@ -95,7 +95,7 @@ static const struct {
       "\"cycle_second_step_size\": 0}}",
       1,
       4,
-      { 0, .5, 0, 0 } }, /* the peak is at the begin of the second half, which is empty */
+      { 0, .5, 0, 0 } }, /* the peak is at the start of the second half, which is empty */
     { "{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, { .1, .14, .18, .22, .26, .3, .3 } },
     { "{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
       0.2,

@@ -1,11 +1,11 @@
-/* driver.c - a CUDA driver's library that has no GPU but takes every kernel: what cuDNN compiles for a GPU that is not
- * here is loaded into nothing. */
+/* driver.c - a substitute for the CUDA driver's library, without a GPU: it accepts every kernel that cuDNN compiles for
+ * an absent GPU, and ignores it. */
 
 #define EXPORT __attribute__((visibility("default")))
 
 enum { NO_GPU = 34, NOT_THERE = 500 }; /* as the toolkit's own stub says */
 
-/* What is asked for and never called, or may as well succeed. */
+/* Functions that cuDNN looks up but never calls, or that only need to return success. */
 /* clang-format off */
 #define NAMES(X)                                                                                                       \
     X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLinkCreate) X(cuLinkCreate_v2)              \

@@ -1,6 +1,7 @@
-/* faults.c - a library to preload: at one of the calls that change a file system it fails, does half, or kills.
+/* faults.c - a library to preload: in one of the calls that change a file system, it injects a fault.
  *
- * A call that fails does nothing. One that is killed dies before it does anything, or, a write, after half of it. */
+ * The call fails without an effect, or writes half of its bytes, or the process is killed. It is killed before the call
+ * has an effect; in a write, after half of the bytes. */
 #include "faults.h"
 
 #include <dlfcn.h>
@@ -25,7 +26,7 @@ static atomic_int calls;
 static int fail_at;
 static shim_how fail_how;
 
-/* Files that were written to and not flushed since. */
+/* Files that were written and have not been flushed since. */
 static pthread_mutex_t access_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     int file; /* of our own; 0: a free place */
@@ -34,7 +35,7 @@ static struct {
 } unflushed[256];
 enum { UNFLUSHED = sizeof unflushed / sizeof *unflushed };
 
-/* Names that were changed, in folders that were not flushed since. */
+/* Names that were changed in folders that have not been flushed since. */
 static struct {
     char from[512], to[512], folder[512]; /* of `to`; "": it was flushed */
     unsigned flags;
@@ -59,7 +60,7 @@ int shim_calls(void)
     return atomic_load(&calls);
 }
 
-/* Whether this call is the one. */
+/* Returns true if the fault is due in this call. */
 static bool is_due(void)
 {
     return atomic_load(&armed) && atomic_fetch_add(&calls, 1) == fail_at && fail_how != SHIM_COUNT;
@@ -135,7 +136,7 @@ void shim_lose(void)
     kill(getpid(), SIGKILL);
 }
 
-/* -1 with errno when the call that is due fails; 0 when it goes on. */
+/* Returns -1 and sets errno if this call is to fail, or 0 if it continues. */
 static int fail(void)
 {
     if (!is_due() || fail_how == SHIM_SHORT)
@@ -200,7 +201,7 @@ EXPORT ssize_t pwrite64(int file, const void *bytes, size_t count, off_t offset)
     return put(file, bytes, count, offset);
 }
 
-/* A killed process loses nothing that the kernel has, so nothing waits for the disk here. */
+/* The kernel keeps everything that a killed process has written, so fsync need not wait for the disk here. */
 static int flush(int file)
 {
     if (fail())

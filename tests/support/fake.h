@@ -48,11 +48,11 @@ static inline cl_front *fake_front(fake *job)
     return &job->front;
 }
 
-/* Adds a progress record that arrived at `told`; the rank had reached its position `age` before that. */
-static inline void fake_beat(cl_front *front, int rank, int64_t step, int collective, int64_t age, int64_t told)
+/* Adds a progress record that arrived at the time `arrived`; the rank had reached its position `age` before that. */
+static inline void fake_beat(cl_front *front, int rank, int64_t step, int collective, int64_t age, int64_t arrived)
 {
     front->workers[rank].beat = (cl_link_beat){ .rank = rank, .collective = collective, .step = step, .age = age };
-    front->workers[rank].beat_at = told;
+    front->workers[rank].beat_at = arrived;
 }
 
 /* Ends a rank with this wait status, `after` nanoseconds after the start. */

@@ -34,7 +34,7 @@ const char *near_device(void);
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
-/* What this process has launched on the emulated GPU: single kernels, and graphs. */
+/* Numbers of launches of this process on the emulated GPU: single kernels, and graphs. */
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;

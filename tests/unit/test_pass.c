@@ -11,7 +11,7 @@ static cs_device *device;
 static cs_pass *open_pass(void *block, size_t bytes)
 {
     cs_pass *pass;
-    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, CS_F32, block, bytes }));
+    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, CS_F32, block, bytes, 0 }));
     return pass;
 }
 
@@ -129,7 +129,7 @@ static size_t random_walk(cs_pass *pass, bool real)
     return cs_pass_peak(pass);
 }
 
-START_TEST(measuring_foretells_the_peak)
+START_TEST(measuring_predicts_the_peak)
 {
     cs_pass *measure = open_pass(NULL, 0);
     size_t peak = random_walk(measure, false);
@@ -142,11 +142,32 @@ START_TEST(measuring_foretells_the_peak)
 }
 END_TEST
 
+/* With room for 200 rows of 10 columns. */
+START_TEST(chunks_are_even_and_bounded)
+{
+    static const struct {
+        int64_t rows, columns, chunk;
+    } cases[] = {
+        { 1, 10, 1 },      { 192, 10, 192 },  { 193, 10, 128 },  { 384, 10, 192 },
+        { 1000, 10, 192 }, { 1025, 10, 192 }, { 100, 1000, 64 }, { 65, 10, 65 },
+    };
+    cs_pass *pass;
+    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, CS_F32, NULL, 0, 8000 }));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_int_eq(cs_pass_chunk(pass, CS_F32, cases[i].rows, cases[i].columns), cases[i].chunk);
+    ck_assert_int_eq(cs_pass_chunk(pass, CS_BF16, 384, 10), 384);
+    cs_pass_close(pass);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order,
-                                   evaluation_keeps_nothing, rewinding_forgets_what_was_kept_since,
-                                   tensors_of_others_may_be_kept, measuring_foretells_the_peak };
+                                   evaluation_keeps_nothing,
+                                   rewinding_forgets_what_was_kept_since,
+                                   tensors_of_others_may_be_kept,
+                                   measuring_predicts_the_peak,
+                                   chunks_are_even_and_bounded };
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     int failed = suite_run("pass", tests, (int)(sizeof tests / sizeof *tests));
     cs_device_close(device);

@@ -1,321 +1,286 @@
-/* attention.c - causal self-attention. A block of BLOCK query rows is multiplied with the keys that at least one of the
- * rows sees. Forward has one task for each query head of a sample. Backward has one task for each key head, which adds
- * up the gradients from all query heads that read this key head.
+/* attention.c - causal self-attention, forward: one task for each query head of a sample.
  *
- * Forward stores the log of each softmax denominator, from which backward computes the probabilities P again. With
- * dP = dy v^T (with the dropout of P) and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D),
- * dq = dS k, dk += dS^T q. If the tensors are 16-bit, a task works on fp32 copies of its head. */
-#include "device/cpu/cpu.h"
+ * A block of queries walks over the blocks of keys that it sees, and keeps for each row the maximum of the scores so
+ * far, the sum of the exponentials, and the sum of values that they weigh; when the maximum grows, the sums are scaled
+ * (online softmax). Forward stores the log of each softmax denominator, from which backward computes the probabilities
+ * again. */
+#include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
-#include "device/cpu/elements.h"
 
+#include <float.h>
 #include <math.h>
 
-enum { BLOCK = 64, COPIES_FORWARD = 4, COPIES_BACKWARD = 7 };
+/* ---- what forward and backward share ---- */
+
+cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args *given)
+{
+    cs_attention_job all = { .given = given, .length = cs_columns(given->lse) };
+    bool pairs = given->y.dtype == CS_BF16 && cs_cpu_computes_bf16(device) && cs_tile_has_pairs();
+    all.lines = cs_round_up(all.length, CS_BLOCK / 2);
+    all.width = cs_columns(given->y) / given->heads.queries;
+    all.wide = cs_round_up(all.width, CS_LANES);
+    all.each = pairs ? 2 : 1;
+    all.depth = (all.width + all.each - 1) / all.each;
+    all.group = given->heads.queries / given->heads.keys;
+    all.scale = 1 / sqrtf((float)all.width);
+    return all;
+}
+
+void cs_attention_run(cs_device *device, cs_attention_job *all, int64_t heads, int64_t floats, cs_team_task *task)
+{
+    all->stride = floats;
+    all->scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(floats * device->threads) * sizeof(float));
+    cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(all->given->y) / all->length * heads), task, all);
+}
+
+cs_attention_mask cs_attention_mask_of(const cs_attention_job *all, int64_t sample, int64_t which)
+{
+    cs_attention_mask mask = { .place = (uint64_t)(which * all->length * all->length) };
+    if (all->given->dropout.rate > 0)
+        mask.key = cs_dropout_key(all->given->dropout, sample);
+    if (all->given->heads.starts.data)
+        mask.starts = (const int32_t *)all->given->heads.starts.data + sample * all->length;
+    return mask;
+}
+
+void cs_attention_rows(const cs_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column)
+{
+    size_t bytes = all->each == 2 ? sizeof(uint16_t) : sizeof(float), line = (size_t)all->wide * bytes;
+    size_t used = (size_t)all->width * bytes, stride = (size_t)cs_columns(x) * cs_dtype_bytes(x.dtype);
+    const char *from = cs_elements_at(x, row * cs_columns(x) + column);
+    char *here = (char *)to;
+    for (int64_t t = 0; t < all->length; t++, from += stride, here += line) {
+        CS_ATTENTION_FETCH(from, stride, (size_t)all->width * cs_dtype_bytes(x.dtype), 0);
+        if (all->each == 2)
+            memcpy(here, from, used);
+        else
+            cs_elements_widen((float *)(void *)here, from, x.dtype, all->width);
+        memset(here + used, 0, line - used);
+    }
+    memset(here, 0, (size_t)(all->lines - all->length) * line);
+}
+
+float *cs_attention_layers(const cs_attention_job *all, float *rows, float **room)
+{
+    if (all->each == 1)
+        return rows;
+    float *layers = cs_attention_take(room, cs_attention_words(all));
+    cs_tile_layers(layers, rows, all->lines, all->wide);
+    return layers;
+}
+
+float *cs_attention_panels(const cs_attention_job *all, const float *rows, float **room)
+{
+    float *panels = cs_attention_take(room, cs_attention_words(all));
+    cs_tile_panels(panels, rows, all->lines, all->depth, all->wide / all->each);
+    return panels;
+}
+
+const uint16_t *cs_attention_bits(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i, cs_range keys,
+                                  uint16_t *scratch)
+{
+    return cs_dropout_bits(scratch, mask->key, mask->place + (uint64_t)(i * all->length + keys.from),
+                           cs_range_length(keys));
+}
+
+/* ---- forward ---- */
 
 typedef struct {
-    const cs_attention_args *given;
-    int64_t length, width; /* T, D */
-    int64_t columns, wide; /* of y, of qkv */
-    int64_t group;         /* query heads for each key head */
-    float scale;
-    bool narrow;    /* 16-bit tensors */
-    float *scratch; /* scratch memory of all threads */
-    int64_t stride; /* floats of scratch for each thread */
-} job;
-
-/* The matrices of one task's head, (T, D) and fp32. */
-typedef struct {
-    const float *q, *k, *v, *dy;
-    float *y, *dq, *dk, *dv;
-    int64_t wide, slim; /* leading dimensions: of q k v and their gradients, of y and dy */
-    float *lse;
-    uint64_t key, place; /* for dropout: the sample's key, and the head's first element in the sample */
-    float *score, *dscore;
-    uint16_t *bits;
-    float *room;           /* memory for the fp32 copies */
-    const int32_t *starts; /* first row that each row of the sample sees, or NULL */
+    cs_attention_mask mask;
+    const float *q, *k, *v; /* rows, panels, layers */
+    /* one block of queries: the weighted sums of values, and for each row the maximum and CS_LANES partial sums */
+    float *values, *max, *sums;
+    float *strip, *pairs; /* the probabilities of a strip */
 } head;
 
-/* ---- the matrices of a head ---- */
-
-static int64_t scratch_floats(const job *all, bool backward)
+static head take_head(const cs_attention_job *all, int64_t sample, int64_t which, int thread)
 {
-    int64_t scores = BLOCK * all->length * (backward ? 2 : 1);
-    int64_t copies = all->narrow ? all->length * all->width * (backward ? COPIES_BACKWARD : COPIES_FORWARD) : 0;
-    return cs_round_up(scores + copies + all->length / 2 + 16, 16);
-}
-
-static float *copy_in(const job *all, float *to, cs_tensor from, int64_t row, int64_t column)
-{
-    for (int64_t t = 0; to && t < all->length; t++)
-        cs_elements_widen(to + t * all->width, cs_elements_at(from, (row + t) * cs_columns(from) + column), from.dtype,
-                          all->width);
-    return to;
-}
-
-static void copy_out(const job *all, cs_tensor to, int64_t row, int64_t column, const float *from)
-{
-    for (int64_t t = 0; t < all->length; t++)
-        cs_elements_narrow(cs_elements_at(to, (row + t) * cs_columns(to) + column), to.dtype, from + t * all->width,
-                           all->width);
-}
-
-/* Returns the first column of a head in qkv. */
-static int64_t column_of_key(const job *all, int64_t which)
-{
-    return (all->given->heads.queries + which) * all->width;
-}
-
-static int64_t column_of_value(const job *all, int64_t which)
-{
-    return column_of_key(all, which) + all->given->heads.keys * all->width;
-}
-
-static float *element_of(cs_tensor x, int64_t row, int64_t column)
-{
-    return (float *)x.data + row * cs_columns(x) + column;
-}
-
-/* Key head `which` of the sample whose first row is `row`. */
-static void view_keys(const job *all, head *view, int64_t row, int64_t which)
-{
-    const cs_attention_args *given = all->given;
-    int64_t key = column_of_key(all, which), value = column_of_value(all, which);
-    int64_t size = all->length * all->width;
-    if (all->narrow) {
-        view->k = copy_in(all, view->room, given->qkv, row, key);
-        view->v = copy_in(all, view->room + size, given->qkv, row, value);
-        view->dk = view->room + 5 * size;
-        view->dv = view->room + 6 * size;
-        return;
-    }
-    view->k = element_of(given->qkv, row, key);
-    view->v = element_of(given->qkv, row, value);
-    if (given->dqkv.data) {
-        view->dk = element_of(given->dqkv, row, key);
-        view->dv = element_of(given->dqkv, row, value);
-    }
-}
-
-static void view_queries(const job *all, head *view, int64_t row, int64_t which)
-{
-    const cs_attention_args *given = all->given;
-    int64_t column = which * all->width, size = all->length * all->width;
-    view->lse = (float *)given->lse.data + (row / all->length * given->heads.queries + which) * all->length;
-    view->place = (uint64_t)(which * all->length * all->length);
-    if (all->narrow) {
-        view->q = copy_in(all, view->room + 2 * size, given->qkv, row, column);
-        view->y = view->room + 3 * size;
-    } else {
-        view->q = element_of(given->qkv, row, column);
-        view->y = element_of(given->y, row, column);
-    }
-    if (given->dqkv.data && all->narrow) {
-        view->dy = copy_in(all, view->room + 4 * size, given->dy, row, column);
-        /* y and dq share memory: delta is computed from a block's rows of y before its dq is written */
-        view->dq = view->y = copy_in(all, view->room + 3 * size, given->y, row, column);
-    } else if (given->dqkv.data) {
-        view->dy = element_of(given->dy, row, column);
-        view->dq = element_of(given->dqkv, row, column);
-    }
-}
-
-/* Returns the part of a view that all heads of a task share. */
-static head view_of(const job *all, int64_t sample, int thread)
-{
+    cs_tensor qkv = all->given->qkv;
+    int64_t row = sample * all->length, key = which / all->group, words = cs_attention_words(all);
     float *room = all->scratch + thread * all->stride;
-    head view = { .wide = all->narrow ? all->width : all->wide, .slim = all->narrow ? all->width : all->columns };
-    if (all->given->dropout.rate > 0)
-        view.key = cs_dropout_key(all->given->dropout, sample);
-    if (all->given->heads.starts.data)
-        view.starts = (const int32_t *)all->given->heads.starts.data + sample * all->length;
-    view.score = room;
-    view.dscore = room + BLOCK * all->length;
-    room += BLOCK * all->length * (all->given->dqkv.data ? 2 : 1);
-    view.bits = (uint16_t *)(void *)room;
-    view.room = room + all->length / 2 + 16;
+    float *q = cs_attention_take(&room, words), *k = cs_attention_take(&room, words),
+          *v = cs_attention_take(&room, words);
+    cs_attention_rows(all, q, qkv, row, which * all->width);
+    cs_attention_rows(all, k, qkv, row, cs_attention_key_column(all, key));
+    cs_attention_rows(all, v, qkv, row, cs_attention_value_column(all, key));
+    head view = { .mask = cs_attention_mask_of(all, sample, which), .q = q };
+    view.k = cs_attention_panels(all, k, &room);
+    view.v = cs_attention_layers(all, v, &room);
+    view.values = cs_attention_take(&room, CS_BLOCK * all->wide);
+    view.max = cs_attention_take(&room, CS_BLOCK);
+    view.sums = cs_attention_take(&room, CS_BLOCK * CS_LANES);
+    view.strip = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view.pairs = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
     return view;
 }
 
-/* ---- one block of rows [from, to) against keys [low, to), where low is the first key that row `from` sees ---- */
-
-typedef struct {
-    int64_t low, from, to;
-} block;
-
-/* Causal mask, sliding window and document borders: returns the first row that row i sees. It never decreases from
- * row to row. */
-static int64_t first_seen(const job *all, const head *view, int64_t i)
+static int64_t scratch_floats(const cs_attention_job *all)
 {
-    int64_t window = all->given->heads.window, first = view->starts ? view->starts[i] : 0;
-    return window && i - window >= first ? i - window + 1 : first;
+    int64_t block = CS_BLOCK * (all->wide + 1 + CS_LANES) + CS_TILE_ROWS * CS_BLOCK * 3 / 2;
+    return cs_round_up(5 * (cs_attention_words(all) + 16) + block + 5 * 16, 16);
 }
 
-static block block_at(const job *all, const head *view, int64_t from)
+typedef float eight __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t eight_bits __attribute__((vector_size(32)));
+typedef int32_t four_bits __attribute__((vector_size(16)));
+
+#if CS_LANES == 16
+#define LOW(x) __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+#define HIGH(x) __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)
+#endif
+#define LOW_HALF(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
+#define HIGH_HALF(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
+/* The larger of each two lanes; b where one is NaN. */
+#define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
+
+static float largest_lane(cs_lanes x)
 {
-    return (block){ first_seen(all, view, from), from, from + BLOCK < all->length ? from + BLOCK : all->length };
+#if CS_LANES == 16
+    eight low = LOW(x), high = HIGH(x), e = LARGER(eight, eight_bits, low, high);
+#else
+    eight e = (eight)x;
+#endif
+    four low_half = LOW_HALF(e), high_half = HIGH_HALF(e), f = LARGER(four, four_bits, low_half, high_half);
+    float first = f[0] > f[1] ? f[0] : f[1], second = f[2] > f[3] ? f[2] : f[3];
+    return first > second ? first : second;
 }
 
-/* Softmax of one row of `whole` scores, of which [first, seen) are not masked; the others become 0. */
-static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, float scale, float *lse)
+static float sum_of_lanes(cs_lanes x)
 {
-    memset(row + seen, 0, (size_t)(whole - seen) * sizeof *row);
-    memset(row, 0, (size_t)first * sizeof *row);
-    row += first;
-    seen -= first;
-    float max = cs_elements_max(row, seen) * scale;
-    max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
-    float sum = cs_elements_exp(row, seen, scale, max);
-    float part = 1 / sum;
-    *lse = max + logf(sum);
-    for (int64_t j = 0; j < seen; j++)
-        row[j] *= part;
+#if CS_LANES == 16
+    eight e = LOW(x) + HIGH(x);
+#else
+    eight e = (eight)x;
+#endif
+    four f = LOW_HALF(e) + HIGH_HALF(e);
+    return (f[0] + f[1]) + (f[2] + f[3]);
 }
 
-/* Returns the random bits of row i's dropout, from key `low` on. */
-static const uint16_t *dropout_bits(const job *all, const head *view, int64_t i, int64_t low)
+/* Raises the maximum of row `at` of the block to that of these scores; what was summed up before is scaled. */
+static void raise_max(const cs_attention_job *all, const head *view, const float *row, cs_range strip, int64_t at)
 {
-    return cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length + low), i + 1 - low);
-}
-
-/* Applies dropout to row i of P, whose first element belongs to key `low`. */
-static void dropout_row(const job *all, const head *view, float *row, int64_t i, int64_t low)
-{
-    cs_dropout dropout = all->given->dropout;
-    uint32_t threshold = cs_dropout_threshold(dropout);
-    float scale = 1 / (1 - dropout.rate);
-    const uint16_t *bits = dropout_bits(all, view, i, low);
-    for (int64_t j = 0; j <= i - low; j++)
-        row[j] = bits[j] >= threshold ? row[j] * scale : 0.0f;
-}
-
-static void forward_block(const job *all, const head *view, block at)
-{
-    int64_t rows = at.to - at.from, D = all->width, low = at.low, whole = at.to - low, wide = view->wide;
-    cs_panel scores = { .transpose_b = true, .m = rows, .n = whole, .k = D, .lda = wide, .ldb = wide, .ldc = whole };
-    cs_panel values = { .m = rows, .n = D, .k = whole, .lda = whole, .ldb = wide, .ldc = view->slim };
-    cs_matmul_sgemm(&scores, view->q + at.from * wide, view->k + low * wide, view->score);
-    for (int64_t i = at.from; i < at.to; i++) {
-        float *row = view->score + (i - at.from) * whole;
-        softmax_row(row, first_seen(all, view, i) - low, i + 1 - low, whole, all->scale, &view->lse[i]);
-        if (all->given->dropout.rate > 0)
-            dropout_row(all, view, row, i, low);
+    cs_lanes largest = (cs_lanes){ 0 } - FLT_MAX;
+    for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
+        cs_lanes x = *(const cs_lanes *)(row + j);
+        largest = LARGER(cs_lanes, cs_lane_bits, x, largest); /* NaN is ignored here: the sum shows it */
     }
-    cs_matmul_sgemm(&values, view->score, view->v + low * wide, view->y + at.from * view->slim);
+    float before = view->max[at], max = largest_lane(largest) * all->scale;
+    if (max <= before)
+        return;
+    view->max[at] = max;
+    if (before == -FLT_MAX)
+        return;
+    float shrink = cs_elements_exp_one(before - max), *values = view->values + at * all->wide;
+    *(cs_lanes *)(void *)(view->sums + at * CS_LANES) *= shrink;
+    for (int64_t d = 0; d < all->wide; d++)
+        values[d] *= shrink;
+}
+
+/* Replaces scores of row `at` of the block by their exponentials, and adds these to the row's sum. */
+static void exp_row(const cs_attention_job *all, const head *view, float *row, cs_range strip, int64_t at)
+{
+    float scale = all->scale, max = view->max[at];
+    cs_lanes sum = { 0 };
+    for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
+        cs_lanes p = cs_attention_exp(*(const cs_lanes *)(row + j) * scale - max);
+        *(cs_lanes *)(row + j) = p;
+        sum += p;
+    }
+    *(cs_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
+}
+
+/* Sets what dropout drops of row i to 0; the rest is scaled when the row is complete. */
+static void dropout_row(const cs_attention_job *all, const head *view, float *row, cs_range strip, int64_t i,
+                        int64_t key)
+{
+    uint16_t scratch[CS_BLOCK + 16];
+    uint32_t threshold = cs_dropout_threshold(all->given->dropout);
+    int64_t count = cs_range_length(strip);
+    const uint16_t *bits =
+        cs_attention_bits(all, &view->mask, i, (cs_range){ key + strip.from, key + strip.to }, scratch);
+    row += strip.from;
+    for (int64_t j = 0; j < count; j++)
+        row[j] = bits[j] >= threshold ? row[j] : 0.0f;
+}
+
+/* The strip of queries from `from` + `at` on, where `from` begins the block, with the block of keys from `key` on. */
+static void forward_strip(const cs_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
+{
+    int64_t row = from + at, across = all->wide / all->each;
+    cs_range strip = cs_attention_strip(all, &view->mask, row, key);
+    bool pairs = all->each == 2;
+    if (strip.to == 0)
+        return;
+    cs_tile scores = { .a = view->q + row * across, .a_row = across, .a_step = 1 };
+    scores.b = view->k + (key + strip.from) * all->depth;
+    scores.b_vector = CS_LANES * all->depth, scores.b_step = CS_LANES;
+    scores.c = view->strip + strip.from, scores.c_row = CS_BLOCK;
+    scores.depth = all->depth, scores.vectors = cs_range_length(strip) / CS_LANES;
+    cs_tile_multiply(&scores, pairs);
+    for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
+        float *line = view->strip + r * CS_BLOCK;
+        cs_attention_hide(line, strip, cs_attention_seen(all, &view->mask, row + r, key, strip), -INFINITY);
+        raise_max(all, view, line, strip, at + r);
+    }
+    for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
+        float *line = view->strip + r * CS_BLOCK;
+        exp_row(all, view, line, strip, at + r);
+        if (all->given->dropout.rate > 0)
+            dropout_row(all, view, line, strip, row + r, key);
+        if (pairs)
+            cs_tile_pairs_along(view->pairs + (r * CS_BLOCK + strip.from) / 2, line + strip.from,
+                                cs_range_length(strip));
+    }
+    cs_tile values = { .a = (pairs ? view->pairs : view->strip) + strip.from / all->each };
+    values.a_row = CS_BLOCK / all->each, values.a_step = 1;
+    values.b = view->v + (key + strip.from) / all->each * all->wide;
+    values.b_vector = CS_LANES, values.b_step = all->wide;
+    values.c = view->values + at * all->wide, values.c_row = all->wide;
+    values.depth = cs_range_length(strip) / all->each, values.vectors = all->wide / CS_LANES;
+    values.add = true;
+    cs_tile_multiply(&values, pairs);
+}
+
+/* Writes y and lse of row i, which is row `at` of the block. */
+static void finish_row(const cs_attention_job *all, const head *view, int64_t sample, int64_t which, int64_t i,
+                       int64_t at)
+{
+    const cs_attention_args *given = all->given;
+    float *values = view->values + at * all->wide;
+    float sum = sum_of_lanes(*(const cs_lanes *)(const void *)(view->sums + at * CS_LANES));
+    float keep = 1 - given->dropout.rate, part = keep > 0 ? 1 / (sum * keep) : 0;
+    for (int64_t d = 0; d < all->width; d++)
+        values[d] *= part;
+    int64_t columns = cs_columns(given->y), place = (sample * all->length + i) * columns + which * all->width;
+    size_t each = cs_dtype_bytes(given->y.dtype);
+    CS_ATTENTION_FETCH(cs_elements_at(given->y, place), (size_t)columns * each, (size_t)all->width * each, 1);
+    cs_elements_write(given->y, place, all->width, values);
+    ((float *)given->lse.data)[(sample * given->heads.queries + which) * all->length + i] = view->max[at] + logf(sum);
 }
 
 static void forward_head(void *argument, int index, int thread)
 {
-    const job *all = argument;
-    const cs_attention_args *given = all->given;
-    int64_t sample = index / given->heads.queries, which = index % given->heads.queries;
-    int64_t row = sample * all->length;
-    head view = view_of(all, sample, thread);
-    view_keys(all, &view, row, which / all->group);
-    view_queries(all, &view, row, which);
-    for (int64_t from = 0; from < all->length; from += BLOCK)
-        forward_block(all, &view, block_at(all, &view, from));
-    if (all->narrow)
-        copy_out(all, given->y, row, which * all->width, view.y);
-}
-
-/* Gradient of the softmax of row i, from key at.low on. score: in, q k^T; out, P with dropout. dscore: in, dP; out,
- * dS. */
-static void softmax_grad_row(const job *all, const head *view, int64_t i, block at, float *score, float *dscore)
-{
-    int64_t seen = i + 1 - at.low, first = first_seen(all, view, i) - at.low, whole = at.to - at.low;
-    float scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
-    float delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
-    memset(score, 0, (size_t)first * sizeof *score);
-    memset(dscore, 0, (size_t)first * sizeof *dscore);
-    for (int64_t j = first; j < seen; j++)
-        score[j] = cs_elements_exp_one(score[j] * scale - lse);
-    if (all->given->dropout.rate > 0) {
-        uint32_t threshold = cs_dropout_threshold(all->given->dropout);
-        const uint16_t *bits = dropout_bits(all, view, i, at.low);
-        for (int64_t j = first; j < seen; j++) {
-            float kept = bits[j] >= threshold ? keep : 0.0f;
-            dscore[j] = score[j] * (dscore[j] * kept - delta) * scale;
-            score[j] *= kept;
-        }
-    } else {
-        for (int64_t j = first; j < seen; j++)
-            dscore[j] = score[j] * (dscore[j] - delta) * scale;
-    }
-    memset(score + seen, 0, (size_t)(whole - seen) * sizeof *score);
-    memset(dscore + seen, 0, (size_t)(whole - seen) * sizeof *dscore);
-}
-
-static void backward_block(const job *all, const head *view, block at)
-{
-    int64_t rows = at.to - at.from, D = all->width, wide = view->wide, slim = view->slim, n = at.to - at.low;
-    const float *q = view->q + at.from * wide, *dy = view->dy + at.from * slim, *k = view->k + at.low * wide;
-    cs_panel scores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = wide, .ldb = wide, .ldc = n };
-    cs_panel dscores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = slim, .ldb = wide, .ldc = n };
-    cs_panel queries = { .m = rows, .n = D, .k = n, .lda = n, .ldb = wide, .ldc = wide };
-    cs_panel keys = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = wide, .ldc = wide };
-    cs_panel values = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = slim, .ldc = wide };
-    keys.beta = values.beta = 1;
-    cs_matmul_sgemm(&scores, q, k, view->score);
-    cs_matmul_sgemm(&dscores, dy, view->v + at.low * wide, view->dscore);
-    for (int64_t i = at.from; i < at.to; i++)
-        softmax_grad_row(all, view, i, at, view->score + (i - at.from) * n, view->dscore + (i - at.from) * n);
-    cs_matmul_sgemm(&values, view->score, dy, view->dv + at.low * wide);
-    cs_matmul_sgemm(&queries, view->dscore, k, view->dq + at.from * wide);
-    cs_matmul_sgemm(&keys, view->dscore, q, view->dk + at.low * wide);
-}
-
-/* Sets dk and dv to 0, because each block adds to them. */
-static void clear_keys(const job *all, const head *view)
-{
-    for (int64_t t = 0; t < all->length; t++) {
-        memset(view->dk + t * view->wide, 0, (size_t)all->width * sizeof(float));
-        memset(view->dv + t * view->wide, 0, (size_t)all->width * sizeof(float));
+    const cs_attention_job *all = argument;
+    int64_t sample = index / all->given->heads.queries, which = index % all->given->heads.queries;
+    head view = take_head(all, sample, which, thread);
+    for (int64_t from = 0; from < all->length; from += CS_BLOCK) {
+        int64_t count = all->length - from < CS_BLOCK ? all->length - from : CS_BLOCK;
+        memset(view.values, 0, (size_t)(CS_BLOCK * all->wide) * sizeof(float));
+        memset(view.sums, 0, (size_t)(CS_BLOCK * CS_LANES) * sizeof(float));
+        for (int64_t at = 0; at < CS_BLOCK; at++)
+            view.max[at] = -FLT_MAX;
+        int64_t first = cs_attention_first(all, &view.mask, from) / CS_BLOCK * CS_BLOCK;
+        for (int64_t key = first; key <= from; key += CS_BLOCK)
+            for (int64_t at = 0; at < count; at += CS_TILE_ROWS)
+                forward_strip(all, &view, from, at, key);
+        for (int64_t at = 0; at < count; at++)
+            finish_row(all, &view, sample, which, from + at, at);
     }
 }
 
-static void backward_group(void *argument, int index, int thread)
+void cs_cpu_attention(cs_device *device, const cs_attention_args *given)
 {
-    const job *all = argument;
-    const cs_attention_args *given = all->given;
-    int64_t sample = index / given->heads.keys, key = index % given->heads.keys;
-    int64_t row = sample * all->length;
-    head view = view_of(all, sample, thread);
-    view_keys(all, &view, row, key);
-    clear_keys(all, &view);
-    for (int64_t which = key * all->group; which < (key + 1) * all->group; which++) {
-        view_queries(all, &view, row, which);
-        for (int64_t from = (all->length - 1) / BLOCK * BLOCK; from >= 0; from -= BLOCK)
-            backward_block(all, &view, block_at(all, &view, from));
-        if (all->narrow)
-            copy_out(all, given->dqkv, row, which * all->width, view.dq);
-    }
-    if (all->narrow) {
-        copy_out(all, given->dqkv, row, column_of_key(all, key), view.dk);
-        copy_out(all, given->dqkv, row, column_of_value(all, key), view.dv);
-    }
-}
-
-static void run(cs_device *device, const cs_attention_args *given, int64_t heads, cs_team_task *task)
-{
-    job all = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
-    all.wide = cs_columns(given->qkv);
-    all.width = all.columns / given->heads.queries;
-    all.group = given->heads.queries / given->heads.keys;
-    all.scale = 1 / sqrtf((float)all.width);
-    all.narrow = given->y.dtype != CS_F32;
-    all.stride = scratch_floats(&all, given->dqkv.data);
-    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
-    cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(given->y) / all.length * heads), task, &all);
-}
-
-void cs_cpu_attention(cs_device *device, const cs_attention_args *attention)
-{
-    run(device, attention, attention->heads.queries, forward_head);
-}
-
-void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *attention)
-{
-    run(device, attention, attention->heads.keys, backward_group);
+    cs_attention_job all = cs_attention_job_of(device, given);
+    cs_attention_run(device, &all, given->heads.queries, scratch_floats(&all), forward_head);
 }

@@ -24,7 +24,7 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
     return share > 1 ? share : 1;
 }
 
-static bool computes_bf16(const cs_device *device)
+bool cs_cpu_computes_bf16(const cs_device *device)
 {
     const cs_product_choice *choice = &((const cs_cpu *)device->own)->choice;
     return choice->dtype == CS_BF16 && cs_products_methods(choice) & 1u << CS_METHOD_NATIVE;
@@ -34,8 +34,8 @@ static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
              device->threads > 1 ? "s" : "", cs_matmul_isa(),
-             computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
-                                   : "bf16 and fp16 are stored, fp32 computed");
+             cs_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
+                                          : "bf16 and fp16 are stored, fp32 computed");
 }
 
 static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)

@@ -96,6 +96,8 @@ void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
 void cs_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
+/* Whether some products of bf16 matrices are NATIVE; those of attention then multiply bf16 too. */
+bool cs_cpu_computes_bf16(const cs_device *device);
 unsigned cs_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void cs_cpu_try_products(cs_device *device, cs_product_trial *trial); /* trial.c */
 /* product.c: the method that FIXED means for a panel of one thread; and one panel by a given method, in the caller. */

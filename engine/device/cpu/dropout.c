@@ -6,7 +6,16 @@
 
 #include <math.h>
 
-enum { LEAST = 8192, TOGETHER = 64, BLOCK = 8 /* elements for each counter */ };
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#ifdef __AVX512F__
+#define TOGETHER 8
+#else
+#define TOGETHER 4
+#endif
+enum { LEAST = 8192, BLOCK = 8 /* elements for each counter */ };
 
 uint64_t cs_dropout_key(cs_dropout dropout, int64_t sample)
 {
@@ -18,34 +27,42 @@ uint32_t cs_dropout_threshold(cs_dropout dropout)
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
 
-/* Computes cs_rng_philox for `count` counters from `counter` on, one round for all of them at a time; the four words
- * of a counter are consecutive. The loops are short, so that the compiler vectorizes each. */
-static void philox_block(uint32_t *restrict words, uint64_t key, uint64_t counter, int count)
+typedef uint64_t word_lanes __attribute__((vector_size(8 * TOGETHER)));
+
+/* Multiplies words, which are the low halves of 64-bit lanes. Compilers do not see that the high halves do not
+ * count. */
+static inline word_lanes product_of(word_lanes words, uint32_t factor)
 {
-    uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER] = { 0 }, d[TOGETHER] = { 0 };
-    uint64_t low[TOGETHER], high[TOGETHER];
+#if defined __AVX512F__
+    return (word_lanes)_mm512_mul_epu32((__m512i)words, _mm512_set1_epi64(factor));
+#elif defined __AVX2__
+    return (word_lanes)_mm256_mul_epu32((__m256i)words, _mm256_set1_epi64x(factor));
+#else
+    return (words & 0xffffffffu) * factor;
+#endif
+}
+
+/* Computes cs_rng_philox for TOGETHER counters from `counter` on; the four words of a counter are consecutive. */
+static void philox_block(uint32_t *restrict to, uint64_t key, uint64_t counter)
+{
+    const uint64_t low_half = 0xffffffffu;
+    word_lanes a, b, c = { 0 }, d = { 0 };
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
-    for (int i = 0; i < count; i++) {
-        a[i] = (uint32_t)(counter + (uint64_t)i);
-        b[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
-    }
+    for (int i = 0; i < TOGETHER; i++)
+        a[i] = counter + (uint64_t)i;
+    b = a >> 32;
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
-        for (int i = 0; i < count; i++) {
-            low[i] = (uint64_t)0xD2511F53u * a[i];
-            high[i] = (uint64_t)0xCD9E8D57u * c[i];
-        }
-        for (int i = 0; i < count; i++) {
-            a[i] = (uint32_t)(high[i] >> 32) ^ b[i] ^ key0;
-            c[i] = (uint32_t)(low[i] >> 32) ^ d[i] ^ key1;
-            b[i] = (uint32_t)high[i];
-            d[i] = (uint32_t)low[i];
-        }
+        word_lanes low = product_of(a, 0xD2511F53u), high = product_of(c, 0xCD9E8D57u);
+        a = high >> 32 ^ b ^ key0;
+        c = low >> 32 ^ d ^ key1;
+        b = high;
+        d = low;
     }
-    for (int i = 0; i < count; i++) {
-        words[4 * i] = a[i];
-        words[4 * i + 1] = b[i];
-        words[4 * i + 2] = c[i];
-        words[4 * i + 3] = d[i];
+    a = (a & low_half) | b << 32;
+    c = (c & low_half) | d << 32;
+    for (int i = 0; i < TOGETHER; i++) {
+        uint64_t both[] = { a[i], c[i] };
+        memcpy(to + 4 * i, both, sizeof both);
     }
 }
 
@@ -56,7 +73,7 @@ const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
     int64_t counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
     for (int64_t done = 0; done < counters; done += TOGETHER) {
         int64_t together = counters - done < TOGETHER ? counters - done : TOGETHER;
-        philox_block(words, key, first + (uint64_t)done, (int)together);
+        philox_block(words, key, first + (uint64_t)done);
         memcpy(scratch + done * BLOCK, words, (size_t)(together * BLOCK) * sizeof *scratch);
     }
     return scratch + ahead;

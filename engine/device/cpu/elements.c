@@ -111,7 +111,7 @@ float cs_elements_spread(const float *x, int64_t count, float mean)
     return join(part, tail);
 }
 
-/* NaN is ignored here: the sum of exponentials shows it. */
+/* NaN is ignored here, because the sum of exponentials becomes NaN anyway. */
 float cs_elements_max(const float *x, int64_t count)
 {
     lanes lanes_max[SETS];

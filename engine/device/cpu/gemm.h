@@ -10,4 +10,8 @@ size_t cs_gemm_scratch(void); /* bytes for each thread */
 /* c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */
 void cs_gemm_run(const cs_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch);
 
+/* gemv.c: products with few rows of c and a that is not transposed. */
+bool cs_gemv_fits(const cs_product *product);
+void cs_gemv_run(cs_device *device, const cs_product *product);
+
 #endif

@@ -237,6 +237,10 @@ static void prepare(job *all)
 /* CS_METHODS: the method of the device's choice. */
 static void run_product(cs_device *device, const cs_product *product, cs_method how)
 {
+    if (cs_gemv_fits(product)) {
+        cs_gemv_run(device, product);
+        return;
+    }
     job all = { .device = device, .product = product, .whole = whole_of(product) };
     all.by_columns = all.whole.n > all.whole.m;
     all.parts = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);

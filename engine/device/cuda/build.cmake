@@ -35,7 +35,7 @@ if(NOT CUDNN_INCLUDE)
   list(FILTER module_sources EXCLUDE REGEX "/cudnn[^/]*\\.c$")
 endif()
 add_library(cspeed_cuda MODULE ${module_sources})
-target_include_directories(cspeed_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
+target_include_directories(cspeed_cuda PRIVATE ${PROJECT_SOURCE_DIR}/engine ${PROJECT_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
 # Appends a library's version to `built`; the header defines the names as its parts.
 macro(append_version library header names)
   file(STRINGS ${header} numbers REGEX "^#define ${names} +[0-9]+")
@@ -61,7 +61,7 @@ target_compile_definitions(cspeed_cuda PRIVATE CS_CUDA_BUILT="${built}, for ${ar
 target_compile_options(cspeed_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-O3;-Xcompiler=-Wall,-Wextra,-Wshadow;-lineinfo>")
 # The step's verdict must have the CPU's bits; the CPU does not fuse multiply-adds.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/engine/device/cuda/judge.cu PROPERTIES COMPILE_OPTIONS "-fmad=false")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/engine/device/cuda/judge.cu PROPERTIES COMPILE_OPTIONS "-fmad=false")
 # SYSTEM, because the headers of the CUDA runtime cause warnings by -Wpedantic.
 target_include_directories(cspeed_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 if(CUDNN_INCLUDE)

@@ -51,7 +51,8 @@ cs_status cs_cuda_graphs_open(cs_device *device)
     return CS_OK;
 }
 
-/* The keys are kept as seen: each graph is captured again at its next use. */
+/* Destroys the captured graphs, but keeps their keys marked as used once: each graph is captured again at its next
+ * use. */
 void cs_cuda_graphs_drop(cs_device *device)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;

@@ -1,4 +1,4 @@
-/* matmul.c - matrix products by cuBLASLt, with fused bias, GELU and GELU's gradient (epilogues).
+/* matmul.c - matrix products by cuBLASLt, with fused bias, bias gradient, GELU and GELU's gradient (epilogues).
  *
  * cuBLASLt is column-major: it sees the row-major product c = a b as c' = b' a'. So the factors change places, and a
  * bias, which cuBLASLt adds along the rows of c', is added to every row of c. Products accumulate in fp32. Factors
@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { TILE = 128 }; /* rows and columns of a result that one block of cuBLASLt usually computes */
 
 static void check(cublasStatus_t status, const char *what)
 {
@@ -108,11 +110,13 @@ static cublasLtMatrixLayout_t layout(cs_tensor x)
     return made;
 }
 
-/* Stores the addresses of bias and pre in the description; those of the factors are arguments of the call. */
+/* Stores the addresses of bias, or its gradient, and pre in the description; those of the factors are arguments of the
+ * call. */
 static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
-    if (on->bias)
-        set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &on->bias, sizeof on->bias);
+    const void *vector = on->sums ? on->sums : on->bias;
+    if (vector)
+        set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
     if (on->pre)
         set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &on->pre, sizeof on->pre);
 }
@@ -172,9 +176,9 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
 /* A hash that identifies a run of a plan. It uses the plan's index, as the list may be reallocated. */
 static uint64_t run_hash(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
-    const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre };
+    const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre, on->sums };
     uint64_t hash = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
-    for (int i = 0; i < 5; i++)
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         hash = cs_rng_mix(hash, (uint64_t)(uintptr_t)operands[i]);
     return hash;
 }
@@ -190,15 +194,20 @@ static bool run(cs_device *device, const cs_product *product, cublasLtEpilogue_t
     return true;
 }
 
+/* A vector in fp32 in the workspace, behind cuBLASLt's part of it. */
+static cs_tensor vector_in_workspace(cs_device *device, int64_t count)
+{
+    char *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE + (size_t)count * sizeof(float));
+    return cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, count);
+}
+
 /* The bias in the result's type, which cuBLASLt requires; converted into workspace if necessary. */
 static cs_tensor bias_of(cs_device *device, const cs_product *product)
 {
     cs_tensor bias = product->bias;
     if (!bias.data || bias.dtype == product->c.dtype)
         return bias;
-    size_t bytes = CS_CUDA_WORKSPACE + (size_t)cs_count(bias) * sizeof(float);
-    char *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, bytes);
-    cs_tensor wide = cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, cs_count(bias));
+    cs_tensor wide = vector_in_workspace(device, cs_count(bias));
     cs_cuda_cast(device, wide, bias);
     return wide;
 }
@@ -214,6 +223,41 @@ void cs_cuda_product(cs_device *device, const cs_product *product)
     if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
         cs_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
+}
+
+/* Whether cuBLASLt is asked for the sums of a factor's columns. Not if the result has fewer tiles than the GPU has
+ * processors: such a product is fast only if its inner dimension is cut over several blocks (split-K), which cuBLASLt
+ * may not offer together with sums. Not for fp32 factors, which it may round to TF32 before it adds them. */
+static bool is_summed(cs_device *device, const cs_product *product)
+{
+    int64_t tiles = cs_rows(product->c) / TILE * (cs_columns(product->c) / TILE);
+    return product->a.dtype != CS_F32 && tiles >= cs_cuda_facts_of(device)->processors;
+}
+
+/* cuBLASLt overwrites its sums, so they are made in the workspace, then set or added; in every micro-batch, so that all
+ * are rounded alike. False: cuBLASLt has no algorithm. */
+static bool run_with_sums(cs_device *device, const cs_product *product, cs_tensor sums, bool of_a)
+{
+    cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA; /* its b is our a */
+    cs_tensor made = vector_in_workspace(device, cs_count(sums));
+    cs_cuda_operands on = {
+        .a = product->a.data, .b = product->b.data, .c = product->c.data, .sums = made.data, .add = product->add
+    };
+    if (!run(device, product, epilogue, &on))
+        return false;
+    if (sums.fresh)
+        cs_cuda_cast(device, sums, made);
+    else
+        cs_cuda_add(cs_device_stream(device, CS_COMPUTE), sums, sums, made);
+    return true;
+}
+
+void cs_cuda_product_sums(cs_device *device, const cs_product *product, cs_tensor sums, bool of_a)
+{
+    if (is_summed(device, product) && run_with_sums(device, product, sums, of_a))
+        return;
+    cs_cuda_product(device, product);
+    cs_cuda_column_sums(device, sums, of_a ? product->a : product->b);
 }
 
 /* Whether cuBLASLt can fuse GELU: its input is accessed in rows of whole 16 bytes, in the result's type. */

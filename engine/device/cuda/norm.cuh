@@ -15,7 +15,7 @@ struct cs_norm_job {
     cs_view more, sum; /* forward; more present: sum = x + dropout(more) is stored and normalized in place of x */
     cs_draw draw;
     cs_view dx, dy, beside; /* backward; beside present: it is added to dx */
-    float *stats, *partial; /* partial: (parts, width), and as much again for a bias */
+    float *stats, *partial; /* partial: (parts, width); with a bias, twice that size */
     float epsilon;
     int64_t items, heads, width; /* items: rows times heads */
     int64_t stride, first;       /* elements from one row to the next; column of the first head */

@@ -27,10 +27,11 @@ typedef struct {
     bool fits; /* false: cuBLASLt has no algorithm for the problem */
 } cs_cuda_plan;
 
-/* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. */
+/* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. sums: an output,
+ * the sums over the inner dimension of a factor (fp32). At most one of bias and sums is given. */
 typedef struct {
     const void *a, *b, *bias;
-    void *c, *pre;
+    void *c, *pre, *sums;
     bool add; /* add to c; by the same algorithm, so that the first and the later terms of a sum are rounded alike */
 } cs_cuda_operands;
 
@@ -48,7 +49,7 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
                                 const cublasLtMatmulAlgo_t *algorithm);
 
 /* tune.c: chooses the fastest algorithm; sets plan->algorithm and plan->fits. The plan's description must already hold
- * addresses of bias and pre with its alignments. */
+ * addresses of bias, pre and sums with its alignments. */
 void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan);
 
 #endif

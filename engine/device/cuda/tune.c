@@ -74,14 +74,23 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
     return from;
 }
 
+/* The number of sums over the inner dimension that the epilogue makes. cuBLASLt's a is b of the device table. */
+static int64_t sums_of(const cs_cuda_problem *problem)
+{
+    return problem->epilogue == CUBLASLT_EPILOGUE_BGRADA   ? problem->n
+           : problem->epilogue == CUBLASLT_EPILOGUE_BGRADB ? problem->m
+                                                           : 0;
+}
+
 /* Allocates operands in one block, which begins with c. False: there is no memory for them. */
 static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
     bool biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
-    bool fused = problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
+    int64_t sums = sums_of(problem);
+    bool fused = !sums && problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
     *bytes = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) + 2 * room_of(problem->to, m * n) +
-                      room_of(problem->to, n));
+                      room_of(problem->to, n) + room_of(CS_F32, sums));
     char *memory = cs_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
@@ -91,11 +100,12 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     trial->b = place(device, &memory, problem->from, k * n);
     trial->bias = biased ? place(device, &memory, problem->to, n) : NULL;
     trial->pre = fused ? place(device, &memory, problem->to, m * n) : NULL;
+    trial->sums = sums ? place(device, &memory, CS_F32, sums) : NULL;
     return true;
 }
 
-/* Runs the product and adds its result, and GELU's input if it is an output, to the device's digest. False: the
- * algorithm does not run. */
+/* Runs the product and adds its result, its sums, and GELU's input if it is an output, to the device's digest. False:
+ * the algorithm does not run. */
 static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                           const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -109,6 +119,8 @@ static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_
     cs_cuda_digest(stream, products->digest, trial->c, words);
     if (trial->pre)
         cs_cuda_digest(stream, products->digest, trial->pre, words);
+    if (trial->sums)
+        cs_cuda_digest(stream, products->digest, trial->sums, 2 * sums_of(&plan->problem));
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, on the emulated CUDA module; and of the tables of its
- * results, also of failed steps. */
+/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module: the run itself, and the tables
+ * of its results, which also show failed steps. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"

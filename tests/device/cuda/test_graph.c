@@ -197,7 +197,7 @@ END_TEST
 
 /* ---- fatal errors ---- */
 
-/* Each fault happens in the last of some rounds. */
+/* The following functions are each a fault, which is made in the last of several rounds with the same graph. */
 static void add_another(void)
 {
     cs_op_add(compute, all, all, one);

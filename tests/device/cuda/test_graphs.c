@@ -159,7 +159,7 @@ static void compare_all(const course *courses, size_t count, const char *where)
     }
 }
 
-/* Curriculum: samples of 4, of 8, and from the fourth step on of 12 tokens. */
+/* Curriculum learning: samples have 4 tokens, then 8, and 12 from the fourth step on. */
 #define LONGER                                                                                                         \
     "\"curriculum_learning\": { \"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": 4, "           \
     "\"max_difficulty\": 12, \"schedule_type\": \"fixed_linear\", \"schedule_config\": { "                             \

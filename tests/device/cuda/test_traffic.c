@@ -151,9 +151,9 @@ static void cast(cs_stream *stream, const cs_tensor *t)
     cs_op_cast(stream, t[0], t[1]);
 }
 
-static void narrow_in_place(cs_stream *stream, const cs_tensor *t)
+static void narrow(cs_stream *stream, const cs_tensor *t)
 {
-    cs_state_convert(stream, cs_vector(t[0].data, CS_BF16, P), t[0], 0.75f);
+    cs_state_convert(stream, t[0], t[1], 0.75f);
 }
 
 static void add_state(cs_stream *stream, const cs_tensor *t)
@@ -235,6 +235,13 @@ static const row rows[] = {
       1.14,
       { { CS_F32, N, C, BOTH }, { CS_F32, N, C, BOTH }, X, { CS_I32, 1, N, READ } } },
     { "bias sums", bias_sums, 1.07, { DWEIGHT, X, { CS_F32, 1, C, NOTHING }, { CS_BF16, N, 1, NOTHING } } },
+    { "bias sums of a product",
+      bias_sums,
+      1.51,
+      { { CS_F32, 1, 256, BOTH },
+        { CS_BF16, 32, 256, NOTHING },
+        { CS_F32, 256, 256, NOTHING },
+        { CS_BF16, 32, 256, NOTHING } } },
     { "adamw",
       adamw,
       1.01,
@@ -245,7 +252,7 @@ static const row rows[] = {
         { CS_BF16, 1, P, WRITE },
         { CS_I64, 1, (int64_t)sizeof(cs_state_range) / 8, READ } } },
     { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
-    { "narrow in place", narrow_in_place, 1.01, { { CS_F32, 1, P, READ }, { CS_BF16, 1, P, WRITE } } },
+    { "narrow", narrow, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },
     { "sum of squares",
       sum_squares,

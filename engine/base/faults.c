@@ -1,0 +1,69 @@
+/* faults.c - collects the faults of a text, so that they are reported together. */
+#include "base/faults.h"
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SENTENCE = 512 };
+
+void cs_faults_make_printable(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
+{
+    char sentence[SENTENCE], place[32] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (line)
+        snprintf(place, sizeof place, ":%d:%d", line, column);
+    char *text = faults->text + faults->used;
+    int room = (int)sizeof faults->text - faults->used;
+    int size = snprintf(text, (size_t)room, "%s%s%s%s: %s", file, place, *path ? " at " : "", path, sentence) + 1;
+    if (faults->count == 0 && size > room)
+        size = room; /* cut off, since one fault has to be there */
+    if (faults->count == CS_FAULTS || size > room) {
+        faults->more++;
+        return;
+    }
+    cs_faults_make_printable(text);
+    faults->list[faults->count++] = (cs_fault){ line, column, faults->used };
+    faults->used += size;
+}
+
+int cs_faults_verdict(const cs_faults *faults, int code)
+{
+    char all[sizeof faults->text + 64];
+    int used = 0;
+    if (faults->count == 0)
+        return 0;
+    for (int i = 0; i < faults->count; i++)
+        used += sprintf(all + used, "%s%s", i ? "\n" : "", faults->text + faults->list[i].begin);
+    if (faults->more)
+        sprintf(all + used, "\nand %d more", faults->more);
+    cs_fail(CS_BAD_CONFIG, "%s", all);
+    return code;
+}
+
+static int by_place(const void *left, const void *right, void *text)
+{
+    const cs_fault *a = left, *b = right;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->column != b->column)
+        return a->column < b->column ? -1 : 1;
+    return strcmp((const char *)text + a->begin, (const char *)text + b->begin);
+}
+
+void cs_faults_sort(cs_faults *faults)
+{
+    qsort_r(faults->list, (size_t)faults->count, sizeof *faults->list, by_place, faults->text);
+}

@@ -1,0 +1,138 @@
+/* attention.h - what attention.c (forward) and attention_grad.c (backward) share: the packed matrices of a head, the
+ * masks, and the exponential.
+ *
+ * Scores are computed in blocks of CS_BLOCK queries and CS_BLOCK keys, CS_TILE_ROWS queries (a strip) at a time, so
+ * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). Of a strip,
+ * only the vectors of keys that one of its queries sees are computed. If this device multiplies bf16 natively, all
+ * products are of bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied, as
+ * in PyTorch. Otherwise all is fp32, in copies where the tensors are 16-bit. Sums and softmax are always fp32. */
+#ifndef CS_DEVICE_CPU_ATTENTION_H
+#define CS_DEVICE_CPU_ATTENTION_H
+
+#include "device/cpu/attention_tile.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+enum { CS_BLOCK = 96 }; /* a multiple of CS_TILE_ROWS and of CS_LANES */
+
+typedef struct {
+    const cs_attention_args *given;
+    int64_t length, lines; /* T; T rounded up to whole strips and vectors */
+    int64_t width, wide;   /* D; D rounded up to whole vectors */
+    int64_t each;          /* elements of a word: 2 if products are of pairs */
+    int64_t depth;         /* words of D */
+    int64_t group;         /* query heads for each key head */
+    float scale;
+    float *scratch; /* of all threads */
+    int64_t stride; /* floats of scratch for each thread */
+} cs_attention_job;
+
+/* What the queries of one head of a sample see and drop. */
+typedef struct {
+    const int32_t *starts; /* first row that each row of the sample sees, or NULL */
+    uint64_t key, place;   /* for dropout: the sample's key, and the head's first element in the sample */
+} cs_attention_mask;
+
+/* Runs a task for each of `heads` heads of each sample; each thread has `floats` of scratch. */
+void cs_attention_run(cs_device *device, cs_attention_job *all, int64_t heads, int64_t floats, cs_team_task *task);
+cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args *given);
+cs_attention_mask cs_attention_mask_of(const cs_attention_job *all, int64_t sample, int64_t which);
+
+/* Takes `floats` of a thread's scratch. */
+static inline float *cs_attention_take(float **room, int64_t floats)
+{
+    float *taken = *room;
+    *room += cs_round_up(floats, 16);
+    return taken;
+}
+
+/* Words of one packed matrix of a head: each of the three layouts of attention_tile.h fits. */
+static inline int64_t cs_attention_words(const cs_attention_job *all)
+{
+    return all->lines * all->wide / all->each;
+}
+
+/* Rows of a head are far apart in memory, so that the processor does not fetch them ahead by itself: this asks for the
+ * row that is read or written CS_AHEAD rows later. Addresses after the tensor's end do no harm. */
+enum { CS_AHEAD = 8, CS_LINE = 64 };
+#define CS_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
+    for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
+    __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
+
+/* Copies a head's column of x, of T rows from `row` on, to rows; lines from T on are 0. */
+void cs_attention_rows(const cs_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
+/* Returns the layers of these rows: in `room`, or the rows themselves where a word is one element. */
+float *cs_attention_layers(const cs_attention_job *all, float *rows, float **room);
+float *cs_attention_panels(const cs_attention_job *all, const float *rows, float **room);
+
+/* Returns the first column of a key head and of its value head in qkv. */
+static inline int64_t cs_attention_key_column(const cs_attention_job *all, int64_t which)
+{
+    return (all->given->heads.queries + which) * all->width;
+}
+
+static inline int64_t cs_attention_value_column(const cs_attention_job *all, int64_t which)
+{
+    return cs_attention_key_column(all, which) + all->given->heads.keys * all->width;
+}
+
+/* Causal mask, sliding window and document borders: returns the first row that row i < T sees. It never decreases from
+ * row to row. */
+static inline int64_t cs_attention_first(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i)
+{
+    int64_t window = all->given->heads.window, first = mask->starts ? mask->starts[i] : 0;
+    return window && i - window >= first ? i - window + 1 : first;
+}
+
+/* Which keys of the block from `key` on are seen by the strip from `row` < T on: whole vectors, relative to `key`. Both
+ * ends are 0 if it sees none. */
+static inline cs_range cs_attention_strip(const cs_attention_job *all, const cs_attention_mask *mask, int64_t row,
+                                          int64_t key)
+{
+    int64_t first = cs_attention_first(all, mask, row) - key, seen = row + CS_TILE_ROWS - key;
+    cs_range range = { first > 0 ? first / CS_LANES * CS_LANES : 0,
+                       cs_round_up(seen < CS_BLOCK ? seen : CS_BLOCK, CS_LANES) };
+    return range.from < range.to ? range : (cs_range){ 0, 0 };
+}
+
+/* Which elements of `strip` row i sees; none if i >= T. */
+static inline cs_range cs_attention_seen(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i,
+                                         int64_t key, cs_range strip)
+{
+    if (i >= all->length)
+        return (cs_range){ strip.to, strip.to };
+    int64_t first = cs_attention_first(all, mask, i) - key, seen = i + 1 - key;
+    first = first > strip.from ? first : strip.from;
+    seen = seen < strip.to ? seen : strip.to;
+    return first < seen ? (cs_range){ first, seen } : (cs_range){ strip.to, strip.to };
+}
+
+/* Sets the elements of `strip` that are not in `seen`. */
+static inline void cs_attention_hide(float *row, cs_range strip, cs_range seen, float value)
+{
+    for (int64_t j = strip.from; j < seen.from; j++)
+        row[j] = value;
+    for (int64_t j = seen.to; j < strip.to; j++)
+        row[j] = value;
+}
+
+/* Returns the random bits of row i's dropout, of the keys [from, to). `scratch` has room for CS_BLOCK + 16 values. */
+const uint16_t *cs_attention_bits(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i, cs_range keys,
+                                  uint16_t *scratch);
+
+/* Returns e^x for x <= 1, with an error of about 1 ulp; what is smaller than the normal numbers is 0. */
+static inline cs_lanes cs_attention_exp(cs_lanes x)
+{
+    cs_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits */
+    cs_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    cs_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* the polynomial of cs_elements_exp_one */
+    p = p * r + 4.16694134e-2f;
+    p = p * r + 1.66665182e-1f;
+    p = p * r + 4.99999881e-1f;
+    p = p * (r * r) + r + 1.0f;
+    cs_lane_bits whole = (cs_lane_bits)shifted << 23, small = x < -87.0f;
+    return (cs_lanes)(((cs_lane_bits)p + whole) & ~small);
+}
+
+#endif

@@ -1,0 +1,258 @@
+/* attention_grad.c - causal self-attention, backward: one task for each key head of a sample, which adds up the
+ * gradients from all query heads that read this key head.
+ *
+ * The probabilities P are computed again from the log of their denominators. With dP = dy v^T (with the dropout of P)
+ * and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q. Each block
+ * of keys walks over the blocks of queries after it. */
+#include "device/cpu/attention.h"
+#include "device/cpu/dropout.h"
+
+#include <math.h>
+
+typedef struct {
+    cs_attention_mask mask;
+    const float *q, *q_layers, *dy, *dy_layers; /* of a query head */
+    const float *k_panels, *k_layers, *v_panels;
+    float *dq, *dk, *dv; /* (lines, wide) fp32 */
+    float *lse, *delta;  /* of each line */
+    float *p, *ds;       /* of a strip, fp32 */
+    float *across[2];    /* P and dS of a block, for products over queries */
+    float *along;        /* dS of a strip, for the product over keys */
+    float *line;         /* one row of y and one of dy, fp32 */
+} head;
+
+static bool is_pairs(const cs_attention_job *all)
+{
+    return all->each == 2;
+}
+
+static int64_t scratch_floats(const cs_attention_job *all)
+{
+    int64_t packed = 9 * (cs_attention_words(all) + 16), gradients = 3 * all->lines * all->wide;
+    int64_t blocks = 2 * CS_BLOCK * CS_BLOCK / all->each, strips = 3 * CS_TILE_ROWS * CS_BLOCK;
+    return cs_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
+}
+
+/* Takes what all query heads of a task share. Returns the rest of the thread's scratch. */
+static float *take_keys(const cs_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
+{
+    int64_t words = cs_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
+    float *room = all->scratch + thread * all->stride;
+    float *k = cs_attention_take(&room, words), *v = cs_attention_take(&room, words);
+    cs_attention_rows(all, k, all->given->qkv, row, cs_attention_key_column(all, key));
+    cs_attention_rows(all, v, all->given->qkv, row, cs_attention_value_column(all, key));
+    view->k_panels = cs_attention_panels(all, k, &room);
+    view->v_panels = cs_attention_panels(all, v, &room);
+    view->k_layers = cs_attention_layers(all, k, &room);
+    view->dq = cs_attention_take(&room, size);
+    view->dk = cs_attention_take(&room, size);
+    view->dv = cs_attention_take(&room, size);
+    memset(view->dk, 0, (size_t)size * sizeof(float));
+    memset(view->dv, 0, (size_t)size * sizeof(float));
+    view->lse = cs_attention_take(&room, all->lines);
+    view->delta = cs_attention_take(&room, all->lines);
+    view->across[0] = cs_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
+    view->across[1] = cs_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
+    view->p = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view->ds = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view->along = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
+    view->line = cs_attention_take(&room, 2 * all->wide);
+    return room;
+}
+
+static void take_deltas(const cs_attention_job *all, const head *view, int64_t row, int64_t column)
+{
+    cs_tensor y = all->given->y, dy = all->given->dy;
+    int64_t columns = cs_columns(y), at = row * columns + column;
+    size_t stride = (size_t)columns * cs_dtype_bytes(y.dtype), bytes = (size_t)all->width * cs_dtype_bytes(y.dtype);
+    for (int64_t t = 0; t < all->length; t++, at += columns) {
+        CS_ATTENTION_FETCH(cs_elements_at(y, at), stride, bytes, 0);
+        CS_ATTENTION_FETCH(cs_elements_at(dy, at), stride, bytes, 0);
+        view->delta[t] = cs_elements_dot(cs_elements_read(y, at, all->width, view->line),
+                                         cs_elements_read(dy, at, all->width, view->line + all->wide), all->width);
+    }
+}
+
+static void take_queries(const cs_attention_job *all, head *view, int64_t sample, int64_t which, float *room)
+{
+    const cs_attention_args *given = all->given;
+    int64_t words = cs_attention_words(all), row = sample * all->length, column = which * all->width;
+    float *q = cs_attention_take(&room, words), *dy = cs_attention_take(&room, words);
+    cs_attention_rows(all, q, given->qkv, row, column);
+    cs_attention_rows(all, dy, given->dy, row, column);
+    view->mask = cs_attention_mask_of(all, sample, which);
+    view->q = q;
+    view->dy = dy;
+    view->q_layers = cs_attention_layers(all, q, &room);
+    view->dy_layers = cs_attention_layers(all, dy, &room);
+    memcpy(view->lse, (float *)given->lse.data + (sample * given->heads.queries + which) * all->length,
+           (size_t)all->length * sizeof(float));
+    take_deltas(all, view, row, column);
+    memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
+}
+
+/* A strip's product with keys or values, in panels. */
+static void multiply_strip(const cs_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
+                           int64_t key, cs_range strip)
+{
+    int64_t line = all->wide / all->each;
+    cs_tile tile = { .a = rows + row * line, .a_row = line, .a_step = 1 };
+    tile.b = panels + (key + strip.from) * all->depth;
+    tile.b_vector = CS_LANES * all->depth, tile.b_step = CS_LANES;
+    tile.c = c + strip.from, tile.c_row = CS_BLOCK;
+    tile.depth = all->depth, tile.vectors = cs_range_length(strip) / CS_LANES;
+    cs_tile_multiply(&tile, is_pairs(all));
+}
+
+/* Gradient of the softmax of row i, of the elements of `strip`. p: in, q k^T; out, P with dropout. ds: in, dP; out,
+ * dS. */
+static void softmax_grad_row(const cs_attention_job *all, const head *view, float *p, float *ds, cs_range strip,
+                             int64_t i)
+{
+    float scale = all->scale, lse = view->lse[i], delta = view->delta[i];
+    for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
+        cs_lanes *at = (cs_lanes *)(void *)(p + j), *slope = (cs_lanes *)(void *)(ds + j);
+        *at = cs_attention_exp(*at * scale - lse);
+        *slope = *at * (*slope - delta) * scale;
+    }
+}
+
+/* The same with dropout. */
+static void softmax_grad_drop_row(const cs_attention_job *all, const head *view, float *p, float *ds, cs_range strip,
+                                  int64_t i, int64_t key)
+{
+    uint16_t scratch[CS_BLOCK + 16];
+    uint32_t threshold = cs_dropout_threshold(all->given->dropout);
+    float keep = 1 / (1 - all->given->dropout.rate), kept[CS_BLOCK];
+    const uint16_t *bits =
+        cs_attention_bits(all, &view->mask, i, (cs_range){ key + strip.from, key + strip.to }, scratch);
+    for (int64_t j = strip.from; j < strip.to; j++) {
+        kept[j] = bits[j - strip.from] >= threshold ? keep : 0.0f;
+        ds[j] *= kept[j];
+    }
+    softmax_grad_row(all, view, p, ds, strip, i);
+    for (int64_t j = strip.from; j < strip.to; j++)
+        p[j] *= kept[j];
+}
+
+/* Makes the words that products read of a strip that is at line `at` of its block. */
+static void make_words(const head *view, cs_range strip, int64_t at)
+{
+    int64_t count = cs_range_length(strip);
+    const float *strips[] = { view->p, view->ds };
+    for (int which = 0; which < 2; which++) {
+        for (int64_t r = 0; r < CS_TILE_ROWS; r += 2) {
+            float *to = view->across[which] + (at + r) / 2 * CS_BLOCK;
+            const float *from = strips[which] + r * CS_BLOCK + strip.from;
+            memset(to, 0, (size_t)strip.from * sizeof(float));
+            cs_tile_pairs_across(to + strip.from, from, from + CS_BLOCK, count);
+        }
+    }
+    for (int64_t r = 0; r < CS_TILE_ROWS; r++)
+        cs_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
+}
+
+/* Computes P and dS of the strip from `row` on, which is line `at` of its block, with the block of keys from `key` on,
+ * and adds to dq. */
+static void backward_strip(const cs_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
+                           cs_range strip)
+{
+    bool pairs = is_pairs(all);
+    float *p = pairs ? view->p : view->across[0] + at * CS_BLOCK;
+    float *ds = pairs ? view->ds : view->across[1] + at * CS_BLOCK;
+    multiply_strip(all, p, view->q, view->k_panels, row, key, strip);
+    multiply_strip(all, ds, view->dy, view->v_panels, row, key, strip);
+    for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
+        float *line = p + r * CS_BLOCK, *slope = ds + r * CS_BLOCK;
+        cs_range seen = cs_attention_seen(all, &view->mask, row + r, key, strip);
+        cs_attention_hide(line, strip, seen, -INFINITY);
+        cs_attention_hide(slope, strip, seen, 0);
+        if (all->given->dropout.rate > 0)
+            softmax_grad_drop_row(all, view, line, slope, strip, row + r, key);
+        else
+            softmax_grad_row(all, view, line, slope, strip, row + r);
+        if (!pairs) {
+            memset(line, 0, (size_t)strip.from * sizeof(float));
+            memset(slope, 0, (size_t)strip.from * sizeof(float));
+        }
+    }
+    if (pairs)
+        make_words(view, strip, at);
+    cs_tile queries = { .a = (pairs ? view->along : ds) + strip.from / all->each, .add = true };
+    queries.a_row = CS_BLOCK / all->each, queries.a_step = 1;
+    queries.b = view->k_layers + (key + strip.from) / all->each * all->wide;
+    queries.b_vector = CS_LANES, queries.b_step = all->wide;
+    queries.c = view->dq + row * all->wide, queries.c_row = all->wide;
+    queries.depth = cs_range_length(strip) / all->each, queries.vectors = all->wide / CS_LANES;
+    cs_tile_multiply(&queries, pairs);
+}
+
+/* Adds the products of a block's lines [from, to) of P or dS with the same lines of dy or q to the gradient of the keys
+ * or values from `key` + `column` on. */
+static void add_to_keys(const cs_attention_job *all, float *gradient, const float *across, const float *layers,
+                        int64_t row, int64_t key, int64_t column, cs_range lines)
+{
+    cs_tile tile = { .a = across + lines.from / all->each * CS_BLOCK + column, .add = true };
+    tile.a_row = 1, tile.a_step = CS_BLOCK;
+    tile.b = layers + (row + lines.from) / all->each * all->wide;
+    tile.b_vector = CS_LANES, tile.b_step = all->wide;
+    tile.c = gradient + (key + column) * all->wide, tile.c_row = all->wide;
+    tile.depth = cs_range_length(lines) / all->each, tile.vectors = all->wide / CS_LANES;
+    cs_tile_multiply(&tile, is_pairs(all));
+}
+
+/* The block of queries from `row` on with the block of keys from `key` on. Where they are the same block, keys see
+ * nothing of the strips before theirs. The strips that see one of the keys come before those that see none. */
+static void backward_block(const cs_attention_job *all, const head *view, int64_t row, int64_t key)
+{
+    int64_t lines = 0;
+    for (int64_t at = 0; at < CS_BLOCK && row + at < all->length; at += CS_TILE_ROWS) {
+        cs_range strip = cs_attention_strip(all, &view->mask, row + at, key);
+        if (strip.to == 0)
+            break;
+        backward_strip(all, view, row + at, at, key, strip);
+        lines = at + CS_TILE_ROWS;
+    }
+    if (lines == 0)
+        return;
+    for (int64_t column = 0; column < CS_BLOCK && key + column < all->length; column += CS_TILE_ROWS) {
+        cs_range used = { row == key ? column : 0, lines };
+        add_to_keys(all, view->dv, view->across[0], view->dy_layers, row, key, column, used);
+        add_to_keys(all, view->dk, view->across[1], view->q_layers, row, key, column, used);
+    }
+}
+
+static void copy_out(const cs_attention_job *all, const float *from, int64_t row, int64_t column)
+{
+    cs_tensor to = all->given->dqkv;
+    int64_t columns = cs_columns(to), at = row * columns + column;
+    size_t each = cs_dtype_bytes(to.dtype);
+    for (int64_t t = 0; t < all->length; t++, at += columns, from += all->wide) {
+        CS_ATTENTION_FETCH(cs_elements_at(to, at), (size_t)columns * each, (size_t)all->width * each, 1);
+        cs_elements_write(to, at, all->width, from);
+    }
+}
+
+static void backward_group(void *argument, int index, int thread)
+{
+    const cs_attention_job *all = argument;
+    int64_t sample = index / all->given->heads.keys, group = index % all->given->heads.keys;
+    int64_t begin = sample * all->length;
+    head view;
+    float *room = take_keys(all, &view, sample, group, thread);
+    for (int64_t which = group * all->group; which < (group + 1) * all->group; which++) {
+        take_queries(all, &view, sample, which, room);
+        for (int64_t key = 0; key < all->length; key += CS_BLOCK)
+            for (int64_t row = key; row < all->length; row += CS_BLOCK)
+                backward_block(all, &view, row, key);
+        copy_out(all, view.dq, begin, which * all->width);
+    }
+    copy_out(all, view.dk, begin, cs_attention_key_column(all, group));
+    copy_out(all, view.dv, begin, cs_attention_value_column(all, group));
+}
+
+void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *given)
+{
+    cs_attention_job all = cs_attention_job_of(device, given);
+    cs_attention_run(device, &all, given->heads.keys, scratch_floats(&all), backward_group);
+}

@@ -1,0 +1,218 @@
+/* attention_tile.c - tiles of 6 x 64 with AVX-512, of 6 x 16 with AVX2, and the layouts of their operands. */
+#include "device/cpu/attention_tile.h"
+
+#include <string.h>
+
+#ifdef __AVX512BW__
+#include <immintrin.h>
+#define HAS_PAIRS 1
+#define WITH_PAIRS __attribute__((target("avx512bf16")))
+#else
+#define HAS_PAIRS 0
+#endif
+
+enum { ROWS = CS_TILE_ROWS, VECTORS = CS_TILE_VECTORS, LANES = CS_LANES };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- the tile; `vectors` is a constant where these functions are inlined ---- */
+
+typedef float in_register __attribute__((vector_size(4 * LANES)));
+typedef in_register sums[ROWS][VECTORS];
+
+INLINE void load_sums(sums sum, const cs_tile *tile, int64_t from, int vectors)
+{
+#pragma GCC unroll 6
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = tile->add ? (in_register) * (const cs_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES)
+                                  : (in_register){ 0 };
+}
+
+INLINE void store_sums(sums sum, const cs_tile *tile, int64_t from, int vectors)
+{
+#pragma GCC unroll 6
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            *(cs_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES) = (cs_lanes)sum[r][v];
+}
+
+INLINE void multiply_floats(const cs_tile *tile, int64_t from, int vectors)
+{
+    sums sum;
+    in_register right[VECTORS];
+    const float *a = tile->a, *b = (const float *)tile->b + from * tile->b_vector;
+    load_sums(sum, tile, from, vectors);
+    for (int64_t k = 0; k < tile->depth; k++, a += tile->a_step, b += tile->b_step) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            right[v] = (in_register) * (const cs_lanes *)(b + v * tile->b_vector);
+#pragma GCC unroll 6
+        for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] += a[r * tile->a_row] * right[v];
+    }
+    store_sums(sum, tile, from, vectors);
+}
+
+static void multiply_columns(const cs_tile *tile, int64_t from, int64_t vectors)
+{
+    if (vectors == 1)
+        multiply_floats(tile, from, 1);
+    else if (vectors == 2)
+        multiply_floats(tile, from, 2);
+#if CS_TILE_VECTORS > 2
+    else if (vectors == 3)
+        multiply_floats(tile, from, 3);
+    else
+        multiply_floats(tile, from, 4);
+#endif
+}
+
+#if HAS_PAIRS
+WITH_PAIRS INLINE void multiply_pairs(const cs_tile *tile, int64_t from, int vectors)
+{
+    sums sum;
+    __m512bh right[VECTORS];
+    const cs_word *a = tile->a, *b = (const cs_word *)tile->b + from * tile->b_vector;
+    load_sums(sum, tile, from, vectors);
+    for (int64_t k = 0; k < tile->depth; k++, a += tile->a_step, b += tile->b_step) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            right[v] = (__m512bh)_mm512_loadu_si512(b + v * tile->b_vector);
+#pragma GCC unroll 6
+        for (int r = 0; r < ROWS; r++) {
+            __m512bh left = (__m512bh)_mm512_set1_epi32((int)a[r * tile->a_row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = (in_register)_mm512_dpbf16_ps((__m512)sum[r][v], left, right[v]);
+        }
+    }
+    store_sums(sum, tile, from, vectors);
+}
+
+WITH_PAIRS static void multiply_columns_of_pairs(const cs_tile *tile, int64_t from, int64_t vectors)
+{
+    if (vectors == 1)
+        multiply_pairs(tile, from, 1);
+    else if (vectors == 2)
+        multiply_pairs(tile, from, 2);
+    else if (vectors == 3)
+        multiply_pairs(tile, from, 3);
+    else
+        multiply_pairs(tile, from, 4);
+}
+#else
+static void multiply_columns_of_pairs(const cs_tile *tile, int64_t from, int64_t vectors)
+{
+    (void)tile, (void)from, (void)vectors;
+}
+#endif
+
+void cs_tile_multiply(const cs_tile *tile, bool pairs)
+{
+    for (int64_t from = 0; from < tile->vectors; from += VECTORS) {
+        int64_t vectors = tile->vectors - from < VECTORS ? tile->vectors - from : VECTORS;
+        if (pairs)
+            multiply_columns_of_pairs(tile, from, vectors);
+        else
+            multiply_columns(tile, from, vectors);
+    }
+}
+
+/* ---- layouts of operands ---- */
+
+#if CS_LANES == 16
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#else
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#endif
+
+/* One round of a transposition of LANES x LANES words, which is log2(LANES) times an interleaving of line i with line
+ * i + LANES / 2. */
+INLINE void zip_round(cs_lane_bits to[LANES], const cs_lane_bits from[LANES])
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES / 2; i++) {
+        to[2 * i] = ZIP_LOW(from[i], from[i + LANES / 2]);
+        to[2 * i + 1] = ZIP_HIGH(from[i], from[i + LANES / 2]);
+    }
+}
+
+static void transpose(cs_word *to, const cs_word *from, int64_t stride, int64_t lines)
+{
+    cs_lane_bits a[LANES], b[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        a[i] = *(const cs_lane_bits *)(from + i * stride);
+    zip_round(b, a);
+    zip_round(a, b);
+    zip_round(b, a);
+    if (LANES == 16)
+        zip_round(a, b);
+    for (int64_t i = 0; i < lines; i++)
+        *(cs_lane_bits *)(to + i * LANES) = LANES == 16 ? a[i] : b[i];
+}
+
+void cs_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride)
+{
+    cs_word *to = panels;
+    const cs_word *from = rows;
+    for (int64_t row = 0; row < count; row += LANES, from += LANES * stride, to += LANES * depth)
+        for (int64_t k = 0; k < depth; k += LANES)
+            transpose(to + k * LANES, from + k, stride, depth - k < LANES ? depth - k : LANES);
+}
+
+void cs_tile_layers(void *layers, const void *rows, int64_t count, int64_t width)
+{
+    cs_word *restrict to = layers;
+    for (int64_t row = 0; row < count; row += 2, to += width) {
+        const uint16_t *restrict first = (const uint16_t *)rows + row * width, *restrict second = first + width;
+        for (int64_t d = 0; d < width; d++)
+            to[d] = (uint32_t)first[d] | (uint32_t)second[d] << 16;
+    }
+}
+
+/* ---- pairs from fp32 ---- */
+
+#if HAS_PAIRS
+bool cs_tile_has_pairs(void)
+{
+    return __builtin_cpu_supports("avx512bf16");
+}
+
+WITH_PAIRS void cs_tile_pairs_along(void *pairs, const float *row, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES)
+        _mm256_storeu_si256((__m256i *)((uint16_t *)pairs + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(row + i)));
+}
+
+WITH_PAIRS void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES) {
+        __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(first + i)));
+        __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(second + i)));
+        _mm512_storeu_si512((cs_word *)pairs + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+}
+#else
+bool cs_tile_has_pairs(void)
+{
+    return false;
+}
+
+void cs_tile_pairs_along(void *pairs, const float *row, int64_t count)
+{
+    (void)pairs, (void)row, (void)count;
+}
+
+void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
+{
+    (void)pairs, (void)first, (void)second, (void)count;
+}
+#endif

@@ -1,0 +1,53 @@
+/* attention_tile.h - matrix products of small tiles in registers, for attention, and the layouts that they read.
+ *
+ * The operands are made of words of 32 bits. A word is one fp32 element, or a pair of bf16 elements that are adjacent
+ * in the inner dimension, whose products AVX512_BF16 adds in fp32 (vdpbf16ps). Both kinds have the same layouts, and
+ * counts and strides are in words, so attention is written once for both:
+ * - rows: a matrix as it is in memory, its lines padded with zeros to whole vectors;
+ * - panels: rows transposed, LANES lines at a time, so that the lines are contiguous;
+ * - layers: the rows of one inner index, or of the two of a pair with their elements interleaved. */
+#ifndef CS_DEVICE_CPU_ATTENTION_TILE_H
+#define CS_DEVICE_CPU_ATTENTION_TILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __AVX512F__
+#define CS_LANES 16
+#define CS_TILE_VECTORS 4
+#else
+#define CS_LANES 8
+#define CS_TILE_VECTORS 2
+#endif
+enum { CS_TILE_ROWS = 6 };
+
+typedef float cs_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef int32_t cs_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint32_t cs_word __attribute__((may_alias));
+
+/* c (CS_TILE_ROWS, vectors * CS_LANES) = a b, or c + a b. Element (r, k) of a is the word r * a_row + k * a_step;
+ * vector v of line k of b begins at the word v * b_vector + k * b_step. */
+typedef struct {
+    const void *a, *b;
+    int64_t a_row, a_step, b_vector, b_step;
+    float *c;
+    int64_t c_row;
+    int64_t depth; /* words of the inner dimension */
+    int64_t vectors;
+    bool add;
+} cs_tile;
+
+bool cs_tile_has_pairs(void); /* whether this CPU multiplies pairs */
+void cs_tile_multiply(const cs_tile *tile, bool pairs);
+
+/* Panels from `count` rows of `depth` words with the given stride: panel p has word k of row p * CS_LANES + l at
+ * (p * depth + k) * CS_LANES + l. `count` is a multiple of CS_LANES, `stride` at least `depth` rounded up to that. */
+void cs_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride);
+/* Layers of pairs from `count` rows of `width` bf16 elements: word d of layer t is (row 2t, row 2t + 1)[d]. */
+void cs_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
+/* Pairs of adjacent elements of one row, and of the same elements of two rows. `count` is a multiple of CS_LANES. They
+ * are called only if cs_tile_has_pairs(). */
+void cs_tile_pairs_along(void *pairs, const float *row, int64_t count);
+void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
+
+#endif

@@ -1,0 +1,15 @@
+/* linear.h - the operands of a linear layer's products, for layers of this room that compute these products themselves. */
+#ifndef CS_LAYER_LINEAR_H
+#define CS_LAYER_LINEAR_H
+
+#include "cspeed/layer.h"
+
+/* Each returns a tensor in the type that matrix products take: the tensor itself or a rounded copy, which is valid until
+ * the unit's forward or backward returns. The bias is absent if the layer has none. */
+cs_tensor cs_linear_factor(cs_pass *pass, cs_tensor x);
+cs_tensor cs_linear_weight(const cs_linear *linear, cs_pass *pass);
+cs_tensor cs_linear_bias(const cs_linear *linear, cs_pass *pass);
+/* Adds to the gradients of weight and bias; x and dy are of the type of products. */
+void cs_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy);
+
+#endif

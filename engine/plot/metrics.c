@@ -1,0 +1,113 @@
+/* metrics.c - reading the curves of a run from its file of metrics: one JSON object for each optimizer step. */
+#include "base/json.h"
+#include "cspeed/plot.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static cs_status add_point(cs_plot_curve *curve, double x, double y)
+{
+    if ((curve->count & (curve->count - 1)) == 0) { /* the room is the next power of two */
+        size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
+        cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);
+        if (!larger)
+            return cs_fail(CS_NO_MEMORY, "no memory for a curve of %lld points", (long long)curve->count + 1);
+        curve->points = larger;
+    }
+    curve->points[curve->count++] = (cs_plot_point){ x, y };
+    return CS_OK;
+}
+
+typedef struct {
+    const char *path;
+    int64_t line;
+    double step; /* of the line before */
+} place;
+
+static cs_status damaged(const place *at, const char *why)
+{
+    return cs_fail(CS_BAD_FILE,
+                   "%s:%lld: this line is not the metrics of a step: %s; remove the line, or name another file",
+                   at->path, (long long)at->line, why);
+}
+
+static cs_status read_line(place *at, const char *line, size_t length, const char *const *keys, int count,
+                           cs_plot_curve *curves)
+{
+    json_t *object = cs_json_words(line, length);
+    cs_status status = CS_OK;
+    const json_t *step = json_object_get(object, "step");
+    if (!object)
+        return damaged(at, cs_error());
+    if (!json_is_real(step))
+        status = damaged(at, "it has no number \"step\"");
+    else if (json_real_value(step) <= at->step)
+        status = damaged(at, "its step is not above that of the line before");
+    else
+        at->step = json_real_value(step);
+    for (int i = 0; status == CS_OK && i < count; i++) {
+        const json_t *value = json_object_get(object, keys[i]);
+        if (json_is_real(value))
+            status = add_point(&curves[i], at->step, json_real_value(value));
+    }
+    json_decref(object);
+    return status;
+}
+
+static cs_status read_lines(FILE *file, const char *path, const char *const *keys, int count, cs_plot_curve *curves)
+{
+    place at = { .path = path, .step = -INFINITY };
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    cs_status status = CS_OK;
+    while (status == CS_OK && (length = getline(&line, &room, file)) > 0 && line[length - 1] == '\n') {
+        at.line++;
+        status = read_line(&at, line, (size_t)length - 1, keys, count, curves);
+    }
+    free(line);
+    if (status == CS_OK && ferror(file))
+        status = cs_fail(CS_IO_ERROR, "%s cannot be read: %s", path, strerror(errno));
+    return status;
+}
+
+cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_plot_curve *curves)
+{
+    struct stat info;
+    char *within = NULL;
+    for (int i = 0; i < count; i++)
+        curves[i] = (cs_plot_curve){ .name = curves[i].name };
+    bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (folder && asprintf(&within, "%s/metrics.jsonl", path) < 0)
+        return cs_fail(CS_NO_MEMORY, "no memory for the name of a file in %s", path);
+    FILE *file = fopen(folder ? within : path, "r");
+    cs_status status = CS_OK;
+    if (!file && folder && errno == ENOENT)
+        status = cs_fail(CS_NOT_FOUND,
+                         "%s has no metrics.jsonl: name the output folder of a training, or its file of "
+                         "metrics (cspeed.metrics)",
+                         path);
+    else if (!file)
+        status = cs_fail(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR,
+                         "%s cannot be read: %s; name the output folder of a training, or its file of metrics",
+                         folder ? within : path, strerror(errno));
+    else
+        status = read_lines(file, folder ? within : path, keys, count, curves);
+    if (file)
+        fclose(file);
+    if (status != CS_OK)
+        cs_plot_free(curves, count);
+    free(within);
+    return status;
+}
+
+void cs_plot_free(cs_plot_curve *curves, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(curves[i].points);
+        curves[i] = (cs_plot_curve){ .name = curves[i].name };
+    }
+}

@@ -1,0 +1,66 @@
+/* plot.h - curves over optimizer steps: read from a file of metrics; drawn in a terminal, as SVG and as HTML. (public)
+ *
+ *     cs_plot_curve curve = { .name = "loss" };
+ *     const char *key = "loss";
+ *     if (cs_plot_read("runs/mine", &key, 1, &curve) == CS_OK && curve.count > 0) {
+ *         cs_plot plot = { "loss", &curve, 1 };
+ *         cs_plot_text(stdout, &plot, cs_plot_screen_of(stdout), 12);
+ *     }
+ *     cs_plot_free(&curve, 1); */
+#ifndef CSPEED_PLOT_H
+#define CSPEED_PLOT_H
+
+#include "cspeed/cspeed.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    double x, y; /* finite */
+} cs_plot_point;
+
+typedef struct {
+    const char *name;      /* in the legend; the caller's */
+    cs_plot_point *points; /* x ascends; of several points in one column of the picture, the lowest and the highest are
+                            * drawn */
+    int64_t count;
+} cs_plot_curve;
+
+/* One diagram. At least one curve has a point. */
+typedef struct {
+    const char *title;
+    const cs_plot_curve *curves;
+    int count;
+} cs_plot;
+
+/* Reads a file of metrics (JSON lines), or metrics.jsonl of the folder `path`. curves[i] becomes the points (step, value
+ * of keys[i]) of the lines in which that value is a number; its points are malloc'ed, its name stays. A last line
+ * without a line feed is still being written and is not read. CS_NOT_FOUND: there is no such file. CS_BAD_FILE: a line
+ * is damaged. After an error every count is 0. */
+cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_plot_curve *curves);
+void cs_plot_free(cs_plot_curve *curves, int count); /* frees the points */
+
+/* Where text is drawn. */
+typedef struct {
+    int columns, lines; /* from the variables COLUMNS and LINES, or the terminal, or 80 and 24 */
+    bool unicode; /* the locale's encoding is UTF-8: the first curve is drawn in Braille dots; otherwise in ASCII */
+} cs_plot_screen;
+cs_plot_screen cs_plot_screen_of(FILE *file);
+
+/* Draws a diagram in `rows` lines of text (at least 4, and more where the legend takes more than one line). Curves are
+ * distinguished by characters, not by color. The legend shows the last value of each curve. */
+void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows);
+
+/* Write diagrams, one below the other, as one SVG picture, and as one HTML page that needs no other file. Both are
+ * well-formed XML. The caller checks the file for errors. */
+void cs_plot_svg(FILE *file, const cs_plot *plots, int count);
+void cs_plot_html(FILE *file, const char *title, const cs_plot *plots, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+/* slurp.c - Reads a whole text file. */
+#include "plan/slurp.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
+
+static char *read_all(FILE *file, size_t *length)
+{
+    char *text = NULL;
+    size_t room = 0, used = 0, part = 1;
+    while (part && used <= MOST_BYTES) {
+        if (used + PART_BYTES + 1 > room) {
+            char *larger = realloc(text, room = 2 * room + PART_BYTES + 1);
+            if (!larger)
+                break;
+            text = larger;
+        }
+        used += part = fread(text + used, 1, PART_BYTES, file);
+    }
+    if (part || ferror(file)) { /* out of memory, file too long, or a folder */
+        errno = part ? EFBIG : errno;
+        free(text);
+        return NULL;
+    }
+    text[used] = '\0';
+    *length = used;
+    return text;
+}
+
+char *cl_slurp(const char *path, size_t *length)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "re");
+    char *text = file ? read_all(file, length) : NULL;
+    int reason = errno;
+    if (file && !standard)
+        fclose(file);
+    errno = reason;
+    return text;
+}

@@ -1,0 +1,81 @@
+/* ending.c - the end of a training: the curve of its loss, on a terminal, and what can be done with the run. */
+#include "train.h"
+
+#include "cspeed/plot.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
+
+/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is the current
+ * folder or not known. */
+static const char *find_folder(char *program, size_t room)
+{
+    char here[ROOM];
+    ssize_t length = readlink("/proc/self/exe", program, room - 1);
+    program[length > 0 ? length : 0] = 0;
+    char *slash = strrchr(program, '/');
+    if (slash)
+        slash[1] = 0;
+    if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
+        return program;
+    return program + strlen(here) + 1;
+}
+
+/* Returns the name as one word of a shell's command line, malloc'ed. */
+static char *quoted(const char *name)
+{
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,=@%";
+    if (name[strspn(name, plain)] == 0)
+        return text("%s", name);
+    char *word = text("'%*s", (int)(4 * strlen(name) + 1), ""), *end = word + 1; /* a quote becomes four characters */
+    for (; *name; name++)
+        end = *name == '\'' ? stpcpy(end, "'\\''") : (*end = *name, end + 1);
+    strcpy(end, "'");
+    return word;
+}
+
+static void draw_curve(const session *run)
+{
+    static const char *const keys[CURVES] = { "loss", "valid_loss" };
+    cs_plot_curve curves[CURVES] = { { .name = keys[0] }, { .name = keys[1] } };
+    if (!is_rank_zero() || !run->progress.terminal || !run->metrics_path)
+        return;
+    if (cs_plot_read(run->metrics_path, keys, CURVES, curves) != CS_OK)
+        complain("no curve is drawn: %s", cs_error());
+    else if (curves[0].count > 1)
+        cs_plot_text(stdout, &(cs_plot){ "", curves, CURVES }, cs_plot_screen_of(stdout), ROWS);
+    cs_plot_free(curves, CURVES);
+}
+
+void ending_print(const session *run)
+{
+    char program[ROOM];
+    const char *folder = find_folder(program, sizeof program);
+    const char *source = run->first >= run->steps && run->source ? run->source : run->output;
+    const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
+    bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
+    char *plotted = quoted(usual || !metrics ? source : run->metrics_path);
+    char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
+    char *exported = quoted(export);
+    int64_t done = cs_last_step(run->engine).step;
+    bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
+    draw_curve(run);
+    say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
+        2 * done);
+    if (metrics)
+        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", bin, plotted,
+            bin, output, exported);
+    else
+        say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
+    say("`%sgenerate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
+        tokenizer ? "" : " --tokenizer FOLDER");
+    free(plotted);
+    free(bin);
+    free(output);
+    free(export);
+    free(exported);
+}

@@ -1,0 +1,43 @@
+/* time_budget.c - cspeed.fit_seconds: how many optimizer steps fit into a time budget, from the times measured so far.
+ *
+ * The functions read no clock: their caller measures. */
+#include "train.h"
+
+#include <math.h>
+
+enum { MIN_STEPS = 6, WINDOW = 16 };
+
+void time_budget_step(time_budget *budget, double seconds)
+{
+    budget->spent += seconds;
+    if (budget->steps++ == 0) /* the first step includes the warm-up, and says nothing about the next ones */
+        return;
+    double weight = 1.0 / fmin((double)(budget->steps - 1), WINDOW);
+    budget->step += (seconds - budget->step) * weight;
+}
+
+void time_budget_pause(time_budget *budget, double seconds)
+{
+    budget->spent += seconds;
+    budget->pauses += seconds;
+}
+
+/* The first fit needs MIN_STEPS steps. Later ones are made where a checkpoint is saved, which records them: a run that
+ * resumes from it repeats the same learning rates. A run that saves only at its end is fitted at every tenth. */
+bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval)
+{
+    if (budget->seconds <= 0 || budget->steps < MIN_STEPS || done >= total)
+        return false;
+    int64_t tenth = total / 10 > 0 ? total / 10 : 1;
+    int64_t interval = save_interval > 0 && save_interval < total ? save_interval : tenth;
+    return done % interval == 0 || (!fitted && budget->steps == MIN_STEPS);
+}
+
+/* A change of less than 2 % of the steps that are left is not worth another learning-rate schedule. */
+int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max)
+{
+    double left = fmax(budget->seconds - budget->spent, 0);
+    double fitting = left / (budget->step + budget->pauses / (double)budget->steps);
+    int64_t steps = fitting < (double)(max - done) ? done + (int64_t)fitting : max;
+    return fabs((double)(steps - total)) < 0.02 * (double)(total - done) ? total : steps;
+}

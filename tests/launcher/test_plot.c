@@ -1,0 +1,115 @@
+/* test_plot.c - `cspeed plot`: its text at two widths and in ASCII, its SVG and HTML, and what it refuses. */
+#include "shell.h"
+#include "suite.h"
+
+#include <stdio.h>
+
+static void prepare(void)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir run"), 0);
+    shell_write("run/metrics.jsonl", "{\"step\": 1, \"loss\": 4, \"lr\": 0.1, \"valid_loss\": 4}\n"
+                                     "{\"step\": 2, \"loss\": 3, \"lr\": 0.1}\n"
+                                     "{\"step\": 3, \"loss\": null, \"lr\": 0.1}\n"
+                                     "{\"step\": 4, \"loss\": 1, \"lr\": 0.1}\n"
+                                     "{\"step\": 5, \"loss\": 0, \"lr\": 0.1, \"valid_loss\": 2}\n"
+                                     "{\"step\": 6, \"loss\": 9"); /* still being written */
+}
+
+static void must_say(const char *wanted)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(out, wanted) != NULL, "no \"%s\" in:\n%s", wanted, out);
+    free(out);
+}
+
+static void must_print(const char *wanted)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_str_eq(out, wanted);
+    free(out);
+}
+
+START_TEST(the_text_is_the_golden_one)
+{
+    static const struct {
+        const char *locale, *golden;
+        int columns;
+    } rows[] = { { "C", "plot_ascii.golden", 80 },
+                 { "C.UTF-8", "plot_80.golden", 80 },
+                 { "C.UTF-8", "plot_200.golden", 200 } };
+    prepare();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, CS_TESTS "/golden/%s", rows[i].golden);
+        ck_assert_int_eq(shell_run("LC_ALL=%s COLUMNS=%d " CS_BIN "/cspeed plot run", rows[i].locale, rows[i].columns),
+                         0);
+        char *golden = shell_read(path, NULL);
+        must_print(golden);
+        free(golden);
+    }
+    ck_assert_int_eq(shell_run("LC_ALL=C COLUMNS=80 " CS_BIN "/cspeed plot run/metrics.jsonl --what=lr"), 0);
+    must_say("lr    * lr 0.1\n     0.15 |\n");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(pictures_are_well_formed)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("cp -r run 'a<b&c'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run 'a<b&c' --svg a.svg --html a.html"), 0);
+    must_print("");
+    char *svg = shell_read("a.svg", NULL), *html = shell_read("a.html", NULL);
+    int curves = 0;
+    for (const char *at = svg; (at = strstr(at, "<polyline ")); at++)
+        curves++;
+    ck_assert_int_eq(curves, 6); /* two runs: loss, valid_loss, lr */
+    ck_assert(strstr(svg, ">a&lt;b&amp;c valid_loss 2</text>") && strstr(svg, ">run 0</text>"));
+    /* from the top left corner of the diagram to the bottom right one; step 3 has no loss */
+    ck_assert(strstr(svg, "points=\"90.00,40.00 242.50,110.00 547.50,250.00 700.00,320.00\""));
+    ck_assert(strncmp(html, "<!DOCTYPE html>", 15) == 0 && strstr(html, "<svg ") && !strstr(html, "src="));
+    ck_assert_int_eq(shell_run("! command -v xmllint > /dev/null || xmllint --noout a.svg a.html"), 0);
+    ck_assert_int_eq(shell_run("! command -v python3 > /dev/null || python3 -c 'import xml.dom.minidom as m; "
+                               "m.parse(\"a.svg\"), m.parse(\"a.html\")'"),
+                     0);
+    free(svg);
+    free(html);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(faults_are_named)
+{
+    static const struct {
+        int code;
+        const char *arguments, *message;
+    } rows[] = { { 64, "", "name the output folder" },
+                 { 64, "run --color", "unknown flag --color" },
+                 { 64, "run --what", "--what needs a value" },
+                 { 64, "run --what ,", "--what needs keys" },
+                 { 64, "run --follow", "only a terminal is redrawn" },
+                 { 64, "run --follow --svg a.svg", "not supported: --follow with --svg" },
+                 { 66, "nowhere", "nowhere cannot be read" },
+                 { 66, "empty", "empty has no metrics.jsonl" },
+                 { 65, "none.jsonl", "nothing to draw" },
+                 { 65, "run --what lr,speed", "has a number \"speed\"" },
+                 { 65, "torn.jsonl", "torn.jsonl:2: this line is not the metrics of a step" },
+                 { 65, "twice.jsonl", "twice.jsonl:2: this line is not the metrics of a step: its step is not above" },
+                 { 65, "list.jsonl", "list.jsonl:1: this line is not the metrics of a step" },
+                 { 73, "run --svg nowhere/a.svg", "nowhere/a.svg cannot be written" } };
+    prepare();
+    ck_assert_int_eq(shell_run("mkdir empty && : > none.jsonl"), 0);
+    shell_write("torn.jsonl", "{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"lo\n{\"step\": 3, \"loss\": 4}\n");
+    shell_write("twice.jsonl", "{\"step\": 1, \"loss\": 4}\n{\"step\": 1, \"loss\": 4}\n");
+    shell_write("list.jsonl", "[1, 2]\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int code = shell_run(CS_BIN "/cspeed plot %s", rows[i].arguments);
+        ck_assert_msg(code == rows[i].code, "plot %s: exit code %d", rows[i].arguments, code);
+        must_say(rows[i].message);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("plot", the_text_is_the_golden_one, pictures_are_well_formed, faults_are_named)
