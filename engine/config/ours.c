@@ -9,9 +9,10 @@ static const cs_key cspeed[] = {
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
-    SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
-              "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer, and "
-              "fits their number again at each save; 0: no limit"),
+    SUPPORTED(
+        "fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
+        "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer, and "
+        "fits their number again at each save; 0: no limit"),
     SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: number of passes over the data"),
     SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
               "random seed of first values, window order and dropout; if ranks have different ones, rank 0's is used"),
@@ -45,8 +46,10 @@ static const cs_key cspeed[] = {
               "file with one JSON object for each optimizer step, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
     SUPPORTED(
-        "bf16_products", CHOICE, bf16_products, "\"auto\"", 0, 0, "auto|native|fp32",
-        "how a CPU multiplies bf16 matrices: as bf16 (native) or as fp32 copies; auto: what rank 0 measures to be faster"),
+        "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed",
+        "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
+    REFUSED("bf16_products", "\"auto\"",
+            "its name is cspeed.products now: \"native\" has the same name there, and \"fp32\" is \"fixed\""),
     SUPPORTED(
         "tf32", BOOL, tf32, "false", 0, 0, NULL,
         "a GPU computes fp32 matrix products on tensor cores, with factors rounded to 10 bits of mantissa; no effect on a CPU"),
