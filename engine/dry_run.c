@@ -1,4 +1,4 @@
-/* dry_run.c - measures the memory of a run: forward and backward on a device that computes nothing.
+/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that computes nothing.
  *
  * The code is that of training, with the dry device and without a transport: pools count the rows that are borrowed at
  * the same time, the pass counts its bytes. Afterwards all memory is allocated at once. */
@@ -69,6 +69,16 @@ static cs_status open_pass(cs_engine *engine)
     return cs_pass_open(&engine->pass, &shape);
 }
 
+static void list_products(cs_engine *engine)
+{
+    const cs_product_list *all = cs_device_product_list(engine->device);
+    cs_product_list *list = &engine->products.list;
+    list->count = 0;
+    for (int i = 0; i < all->count; i++)
+        if (all->use[i].dtype == engine->zero.precision.products)
+            list->use[list->count++] = all->use[i];
+}
+
 static cs_status measure(cs_engine *engine)
 {
     CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
@@ -79,6 +89,7 @@ static cs_status measure(cs_engine *engine)
         CS_TRY(
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
     walk(engine);
+    list_products(engine);
     walk_curriculum(engine);
     size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
     size_t peak = cs_pass_peak(engine->pass) > scratch ? cs_pass_peak(engine->pass) : scratch;

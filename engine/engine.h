@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "checkpoint/background.h"
 #include "config/config.h"
+#include "device/products.h"
 #include "models/models.h"
 #include "monitor/monitor.h"
 #include "unit/pass.h"
@@ -82,6 +83,10 @@ struct cs_engine {
     void *predictor_block; /* its memory; NULL if it is `pass` */
     cs_memory memory;
     size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
+    struct {
+        cs_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
+        unsigned common;      /* the methods that every rank offers: bit 1 << cs_method */
+    } products;
 
     /* one micro-batch */
     cs_phase phase;      /* the phase that is due */
@@ -218,8 +223,12 @@ cs_status cs_memory_fit_check(const cs_engine *engine);
 /* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions of them all. Collective; before any
  * operation of the device. */
 cs_status cs_cpu_isa_agree(cs_engine *engine);
-/* bf16_products.c: makes all ranks multiply bf16 matrices in the same way. Collective. */
-cs_status cs_bf16_products_agree(cs_engine *engine);
+/* products.c: makes all ranks multiply matrices by the same methods; needs cs_dry_run's list. Collective. */
+cs_status cs_products_agree(cs_engine *engine);
+/* The methods as text, for a checkpoint's provenance; NULL: the device has no choice. The caller owns it. */
+json_t *cs_products_record(const cs_engine *engine);
+/* Goes on with the methods that the provenance records, or says why they are others. */
+void cs_products_resume(cs_engine *engine, json_t *provenance);
 
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
 /* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that

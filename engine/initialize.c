@@ -121,6 +121,7 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
     CS_TRY(cs_memory_fit_check(engine));
+    CS_TRY(cs_products_agree(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     size_t wire = cs_plan_wire(&engine->zero, engine->model);
@@ -193,7 +194,6 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_world(engine));
     CS_TRY(cs_agreement_check(engine));
     CS_TRY(cs_cpu_isa_agree(engine));
-    CS_TRY(cs_bf16_products_agree(engine));
     lay_out(engine, cs_device_kind(engine->device));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));

@@ -45,8 +45,8 @@ static const floor_rule rules[] = {
     { "engine/inference", " top public engine/base " },
     { "engine/plot", " public engine/base " },
     { "engine",
-      " public engine/base engine/config engine/checkpoint engine/data engine/models engine/monitor engine/unit "
-      "engine/zero engine/input " },
+      " public engine/base engine/config engine/checkpoint engine/data engine/device engine/models engine/monitor "
+      "engine/unit engine/zero engine/input " },
     { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },

@@ -22,10 +22,11 @@ enum { CS_CONFIG_FILES = 256 };
 
 /* Values of the keys that choose one of several words. A field of type int holds one of them, because the key tables
  * write ints: each enum has the order of the words in its key's row ("a|b|c"). verify_on_load holds a CS_VERIFY_*. */
-enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };              /* device */
-enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                                /* packing */
-enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 };    /* export_dtype */
-enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_NATIVE, CS_PRODUCTS_FP32 };            /* bf16_products */
+enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* device */
+enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
+enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
+/* products; from CS_PRODUCTS_FIXED on in the order of cs_method */
+enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
 enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
 enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };                           /* checkpoint.tag_validation */
@@ -91,9 +92,9 @@ typedef struct {
     const char *export_folder; /* NULL: no export */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
-    int device;        /* CS_CHOOSE_* */
-    int64_t threads;   /* 0: auto */
-    int bf16_products; /* CS_PRODUCTS_* */
+    int device;      /* CS_CHOOSE_* */
+    int64_t threads; /* 0: auto */
+    int products;    /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
     const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */

@@ -46,8 +46,10 @@ static const cs_key cspeed[] = {
               "file with one JSON object for each optimizer step, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
     SUPPORTED(
-        "bf16_products", CHOICE, bf16_products, "\"auto\"", 0, 0, "auto|native|fp32",
-        "how a CPU multiplies bf16 matrices: as bf16 (native) or as fp32 copies; auto: what rank 0 measures to be faster"),
+        "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed",
+        "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
+    REFUSED("bf16_products", "\"auto\"",
+            "its name is cspeed.products now: \"native\" has the same name there, and \"fp32\" is \"fixed\""),
     SUPPORTED(
         "tf32", BOOL, tf32, "false", 0, 0, NULL,
         "a GPU computes fp32 matrix products on tensor cores, with factors rounded to 10 bits of mantissa; no effect on a CPU"),

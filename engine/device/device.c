@@ -242,27 +242,6 @@ double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached)
     return device->roofs[dtype];
 }
 
-bool cs_device_native(const cs_device *device)
-{
-    return device->table->native && device->table->native(device);
-}
-
-bool cs_device_has_native(cs_device *device)
-{
-    return device->table->has_native && device->table->has_native(device);
-}
-
-double cs_device_native_gain(cs_device *device)
-{
-    return device->table->native_gain ? device->table->native_gain(device) : 0;
-}
-
-bool cs_device_set_native(cs_device *device, bool native)
-{
-    device->roofs[CS_BF16] = 0; /* because the roof was measured with the other kind of product */
-    return !device->table->set_native || device->table->set_native(device, native);
-}
-
 cs_stream *cs_device_stream(cs_device *device, cs_stream_role role)
 {
     return &device->streams[role];

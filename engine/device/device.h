@@ -76,17 +76,6 @@ double cs_device_roof(cs_device *device, cs_dtype dtype);
  * during the measurement, `reached` becomes the roof. Returns the roof. */
 double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
-/* A CPU multiplies bf16 matrices in one of two ways: with its own bf16 instructions, which add in fp32 (native), or
- * as fp32 copies, which is the default. The two round differently. Other devices have no such choice: they are never
- * native, the gain is 0, and setting it has no effect. */
-bool cs_device_native(const cs_device *device);
-bool cs_device_has_native(cs_device *device); /* the matrix library has optimized bf16 code for this CPU */
-/* The speed of native products divided by that of products of fp32 copies; 0 if cs_device_has_native is false.
- * Measured once for each process, on the first call (about 20 ms). */
-double cs_device_native_gain(cs_device *device);
-/* Returns false and changes nothing if the matrix library has no bf16 products for this CPU. */
-bool cs_device_set_native(cs_device *device, bool native);
-
 /* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
 cs_isa cs_device_isa(const cs_device *device);
 /* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,

@@ -1,5 +1,5 @@
 /* dry.c - the dry device: it accepts every request and counts memory and flops, but computes nothing. It serves the
- * memory plan of a model.
+ * memory plan of a model, and lists the products that the model asks for.
  *
  * Its memory is address space that cannot be accessed, so a plan of a large model needs no memory. It does not run
  * the calls given to its streams or the tasks given to its threads. */
@@ -7,6 +7,7 @@
 #include "base/range.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 enum { PAGE = 4096 };
@@ -18,9 +19,26 @@ static size_t whole_pages(size_t bytes)
 
 static cs_status dry_open(cs_device *device, const cs_device_settings *settings)
 {
+    if (!(device->own = calloc(1, sizeof(cs_product_list))))
+        return cs_fail(CS_NO_MEMORY, "no memory for the dry device");
     device->threads = settings->threads > 0 ? settings->threads : 1;
     snprintf(device->description, sizeof device->description, "dry: plans, computes nothing");
     return CS_OK;
+}
+
+static void dry_close(cs_device *device)
+{
+    free(device->own);
+}
+
+static const cs_product_list *dry_product_list(const cs_device *device)
+{
+    return device->own;
+}
+
+static void dry_product(cs_device *device, const cs_product *product)
+{
+    cs_product_list_add(device->own, product);
 }
 
 static void *dry_alloc(cs_device *device, size_t bytes)
@@ -36,4 +54,12 @@ static void dry_free(cs_device *device, void *memory, size_t bytes)
     munmap(memory, whole_pages(bytes));
 }
 
-const cs_device_table cs_device_dry = { .kind = "dry", .open = dry_open, .alloc = dry_alloc, .free = dry_free };
+const cs_device_table cs_device_dry = {
+    .kind = "dry",
+    .open = dry_open,
+    .close = dry_close,
+    .alloc = dry_alloc,
+    .free = dry_free,
+    .product_list = dry_product_list,
+    .product = dry_product,
+};

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "device/products.h"
 #include "cspeed/ops.h"
 #include "device/state.h"
 
@@ -19,6 +20,9 @@ typedef struct {
     bool transpose_a, transpose_b;
     bool add; /* add to the values of c, which is then fp32 */
 } cs_product;
+/* products.c */
+cs_product_class cs_product_class_of(const cs_product *product);
+void cs_product_list_add(cs_product_list *list, const cs_product *product);
 
 /* The arguments of an attention; ops.h describes the tensors. */
 typedef struct {
@@ -54,12 +58,14 @@ typedef struct {
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
     size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
     double (*roof)(cs_device *device, cs_dtype dtype);
-    bool (*native)(const cs_device *device); /* NULL, all four: there is no choice */
-    bool (*has_native)(cs_device *device);
-    double (*native_gain)(cs_device *device);
-    bool (*set_native)(cs_device *device, bool native);
     /* Limits the libraries to the instructions of a lower set, and notes it in device->isa; NULL: not a CPU. */
     cs_status (*lower)(cs_device *device, cs_isa isa);
+    const cs_product_list *(*product_list)(const cs_device *device);   /* only the dry device has one */
+    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow); /* NULL, all five: there is no choice */
+    void (*try_products)(cs_device *device, cs_product_trial *trial);
+    void (*use_products)(cs_device *device, const cs_product_choice *choice);
+    const cs_product_choice *(*products)(const cs_device *device);
+    const char *(*products_on)(cs_device *device);
 
     void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
     void (*leave)(cs_device *device);

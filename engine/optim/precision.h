@@ -1,6 +1,6 @@
 /* precision.h - mixed precision: the types in which a training stores, multiplies, reduces and sends numbers.
  *
- * Arithmetic is fp32 in every mode, except that cspeed.bf16_products lets a CPU multiply bf16 itself and add in
+ * Arithmetic is fp32 in every mode, except that cspeed.products lets a CPU multiply 16-bit types themselves and add in
  * fp32. A type here says to which format a number is rounded when it is stored or passed on. */
 #ifndef CS_OPTIM_PRECISION_H
 #define CS_OPTIM_PRECISION_H

@@ -122,9 +122,10 @@ static json_t *provenance(const cs_engine *engine)
     /* export needs the model's facts even if its folder no longer exists */
     char *folder =
         engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL) : NULL;
-    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:O*, s:s*}", "world_size", engine->world.size, "zero_stage",
-                            engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
-                            host, "cspeed", CS_VERSION, "model", engine->model_json, "model_folder", folder);
+    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*}", "world_size", engine->world.size,
+                            "zero_stage", engine->settings->stage, "train_dtype",
+                            dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
+                            cs_products_record(engine), "model", engine->model_json, "model_folder", folder);
     free(folder);
     return all;
 }
@@ -303,6 +304,8 @@ static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_
     }
     warn_of_other_data(engine, state);
     warn_of_other_model(engine, cs_checkpoint_provenance(reader));
+    if (!options->module_only || engine->config->reads)
+        cs_products_resume(engine, cs_checkpoint_provenance(reader));
     if (!options->module_only)
         restore_numbers(engine, state, options);
     return CS_OK;

@@ -99,7 +99,7 @@ const cl_command cl_command_report = {
     .group = "Look",
     .summary = "this build, its libraries, this machine",
     .usage = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
-    .text = "Prints the version and the libraries, the CPU, its sets of instructions and how fast it multiplies bf16,\n"
+    .text = "Prints the version and the libraries, the CPU, its sets of instructions and how fast it multiplies,\n"
             "NUMA nodes, GPUs and driver and the CUDA module, or why there are none, network interfaces, memory,\n"
             "/dev/shm, and the limits of this process. --all_hosts does so on every host of the hostfile, by SSH.\n",
     .example = "cspeed report --json",

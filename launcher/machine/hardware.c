@@ -4,6 +4,7 @@
 #include "base/processors.h"
 #include "device/device.h"
 #include "device/module.h"
+#include "device/products.h"
 #include "plan/gpus.h"
 
 #include <arpa/inet.h>
@@ -94,20 +95,62 @@ static void add_isa(cl_facts *facts)
                      wanted && *wanted ? "which CSPEED_CPU_ISA names" : "the highest set; CSPEED_CPU_ISA lowers it");
 }
 
-/* The measurement is that of cspeed.bf16_products "auto". */
+/* The three products of a linear layer, large enough that they are typical. */
+static cs_product_list linear_layer(cs_dtype dtype)
+{
+    enum { INPUTS = 768, OUTPUTS = 3072, TOKENS = 1024 };
+    cs_product_list list = { .count = 3 };
+    list.use[0] = (cs_product_use){ { false, false, INPUTS, OUTPUTS }, dtype, dtype, false, true, TOKENS, 1 };
+    list.use[1] = (cs_product_use){ { false, true, OUTPUTS, INPUTS }, dtype, dtype, false, false, TOKENS, 1 };
+    list.use[2] = (cs_product_use){ { true, false, INPUTS, OUTPUTS }, dtype, CS_F32, true, false, TOKENS, 1 };
+    return list;
+}
+
+/* What the matrix library lacks for this type; "" if it is fast. */
+static const char *weakness(unsigned fast, unsigned any, const double *speed)
+{
+    const unsigned native = 1u << CS_METHOD_NATIVE;
+    bool slow = fast & native && (speed[CS_METHOD_NATIVE] < 0.8 * speed[CS_METHOD_SGEMM] ||
+                                  speed[CS_METHOD_NATIVE] < 0.8 * speed[CS_METHOD_PACKED]);
+    return slow            ? "; the library's native products are slow here"
+           : fast & native ? ""
+           : any & native  ? "; the library's native products are reference code here, which is slow"
+                           : "; the library has no native products for this CPU";
+}
+
+/* Adds the speed of each method, as cspeed.products "auto" measures it: the mean over the three products. */
+static void add_speeds(cl_facts *facts, cs_device *device, const char *name, cs_dtype dtype)
+{
+    cs_product_list list = linear_layer(dtype);
+    unsigned fast = cs_device_methods(device, dtype, false), any = cs_device_methods(device, dtype, true);
+    cs_product_trial trial = { .list = &list, .methods = fast, .seconds = 0.03 };
+    double speed[CS_METHODS] = { 0 };
+    char text[CL_FACTS_VALUE] = "";
+    cs_device_try_products(device, &trial);
+    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+        if (!(fast & 1u << method))
+            continue;
+        for (int i = 0; i < list.count; i++)
+            speed[method] += trial.speed[i][method] / list.count;
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "", cs_method_name((cs_method)method),
+                 1e-9 * speed[method]);
+    }
+    cl_facts_add(facts, name, "%s GFLOP/s a thread%s", text, weakness(fast, any, speed));
+}
+
 static void add_products(cl_facts *facts)
 {
-    static const char name[] = "bf16 products";
+    static const char name[] = "matrix library";
     cs_device *device;
     if (cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }) != CS_OK) {
         cl_facts_add(facts, name, "not measured: %s", cs_error());
         return;
     }
-    double gain = cs_device_native_gain(device);
-    if (gain > 0)
-        cl_facts_add(facts, name, "as bf16 %.1f times as fast as on fp32 copies", gain);
-    else
-        cl_facts_add(facts, name, "on fp32 copies alone: oneDNN has no others for this CPU");
+    cl_facts_add(facts, name, "%s", cs_device_products_on(device));
+    add_speeds(facts, device, "fp32 products", CS_F32);
+    add_speeds(facts, device, "bf16 products", CS_BF16);
+    add_speeds(facts, device, "fp16 products", CS_F16);
     cs_device_close(device);
 }
 

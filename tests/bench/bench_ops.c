@@ -10,6 +10,7 @@
 #include "base/must.h"
 #include "device/device.h"
 #include "cspeed/ops.h"
+#include "device/products.h"
 #include "device/state.h"
 
 #include <math.h>
@@ -377,7 +378,7 @@ static void show(const bench *one)
     double flops = cs_device_flops(device) - before, time = best_of(one->run);
     if (one->bytes == 0)
         printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
-               flops / time * 1e-9, 100 * flops / time / cs_device_roof(device, dtype));
+               flops / time * 1e-9, 100 * flops / time / cs_device_raise_roof(device, dtype, flops / time));
     else
         printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
                100 * one->bytes / time / copy_rate);
@@ -487,10 +488,12 @@ int main(int count, char **arguments)
     for (int way = 0; way < WAYS; way++) {
         dtype = way == FP32 ? CS_F32 : CS_BF16;
         CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
-        if (way == NATIVE && !(cs_device_has_native(device) && cs_device_set_native(device, true))) {
+        if (way == NATIVE && !(cs_device_methods(device, dtype, false) & 1u << CS_METHOD_NATIVE)) {
             cs_device_close(device);
             break;
         }
+        if (way == NATIVE)
+            cs_device_use_products(device, &(cs_product_choice){ .dtype = dtype, .others = CS_METHOD_NATIVE });
         show_all();
         cs_device_close(device);
     }

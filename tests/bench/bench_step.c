@@ -1,7 +1,7 @@
 /* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time of each phase, memory.
  *
  *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
- *                [--stage 0|3] [--products auto|native|fp32]
+ *                [--stage 0|3] [--products auto|fixed|native|sgemm|packed]
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
  *
@@ -39,7 +39,7 @@ typedef struct {
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* How a CPU multiplies bf16 matrices: cspeed.bf16_products. */
+/* How a CPU multiplies matrices: cspeed.products. */
 static const char *products = "auto";
 
 /* The CPU runs only the first one. --vocabulary replaces the vocabulary of all. */
@@ -82,7 +82,7 @@ static const char *const text =
     "  \"bf16\": { \"enabled\": %s, \"bf16_master_weights_and_grads\": %s, \"bf16_optimizer_states\": %s },\n"
     "  \"zero_optimization\": { \"stage\": %d }, \"wall_clock_breakdown\": %s, \"steps_per_print\": 1000000,\n"
     "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"%s\", \"cuda_graphs\": %s,\n"
-    "    \"bf16_products\": \"%s\",\n"
+    "    \"products\": \"%s\",\n"
     "    \"data\": { \"seq_len\": %d },\n"
     "    \"model\": { \"vocab_size\": %d, %s } } }\n";
 
@@ -280,7 +280,7 @@ static selection read_choice(int argc, char **argv)
                         { "--model", .word = &choice.model, .choices = "gpt2|gpt2-xl|llama-1b|llama-3b|llama-8b" },
                         { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
                         { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
-                        { "--products", .word = &products, .choices = "auto|native|fp32" },
+                        { "--products", .word = &products, .choices = "auto|fixed|native|sgemm|packed" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
                         { "--vocabulary", .number = &vocabulary, .min = 2, .max = 1 << 24 },
                         { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },

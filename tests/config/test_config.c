@@ -246,6 +246,8 @@ START_TEST(test_refused)
         { "\"checkpoint\": {\"tag_validation\": \"Maybe\"}", "one of Ignore|Warn|Fail is needed" },
         { "\"cspeed\": {\"mode\": \"ps\"}", "not supported: cspeed.mode, because it is not built yet" },
         { "\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict" },
+        { "\"cspeed\": {\"products\": \"fp32\"}", "one of auto|fixed|native|sgemm|packed is needed" },
+        { "\"cspeed\": {\"bf16_products\": \"fp32\"}", "not supported: cspeed.bf16_products, because its name is" },
         { "\"cspeed\": {\"comm\": \"mpi\"}", "not supported: the transport mpi" },
         { "\"cspeed\": {\"data\": {\"packing\": \"best\"}}", "one of windows|documents is needed" },
         { "\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed" },

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "cspeed/ops.h"
+#include "device/products.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +31,11 @@ enum { NATIVE = CS_F16 + 1, WAYS };
 static bool set_way(int way, cs_dtype *dtype)
 {
     *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
-    bool has = cs_device_has_native(device);
-    return (way != NATIVE || has) && (!has || cs_device_set_native(device, way == NATIVE));
+    if (way == NATIVE && !(cs_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE))
+        return false;
+    cs_device_use_products(device, &(cs_product_choice){
+                                       .dtype = *dtype, .others = way == NATIVE ? CS_METHOD_NATIVE : CS_METHOD_FIXED });
+    return true;
 }
 
 static void fill_bytes(cs_tensor x, int byte)

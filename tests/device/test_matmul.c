@@ -7,6 +7,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
 #include "device/isa.h"
+#include "device/products.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,34 +241,14 @@ START_TEST(operations_in_bf16_share_their_scratch_out)
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         open_device(threads);
         if (multiplies(CS_BF16, "operations")) {
-            ck_assert(!cs_device_native(device)); /* false until the test sets it */
-            ck_assert(cs_device_set_native(device, true) && cs_device_native(device));
+            cs_device_use_products(device, &(cs_product_choice){ .dtype = CS_BF16, .others = CS_METHOD_NATIVE });
             check_operation((reference_shape){ .m = 83, .n = 70, .k = 300 });
             check_operation((reference_shape){ .m = 401, .n = 250, .k = 130 });
             check_operation((reference_shape){ .m = 33, .n = 599, .k = 200 });
             check_operation((reference_shape){ .m = 17, .n = 1, .k = 9 });
-            ck_assert(cs_device_set_native(device, false) && !cs_device_native(device));
         }
         cs_device_close(device);
     }
-}
-END_TEST
-
-/* The gain is measured, and the measurement leaves no allocation. */
-START_TEST(the_gain_of_bf16_is_measured)
-{
-    open_device(2);
-    double gain = cs_device_native_gain(device);
-    ck_assert((gain > 0) == cs_device_has_native(device));
-    ck_assert(cs_device_native_gain(device) == gain); /* measured once */
-    ck_assert(!cs_device_native(device));
-    ck_assert_uint_eq(cs_device_workspace(device), 0);
-    ck_assert_uint_eq(cs_device_allocated(device), 0);
-    cs_device_close(device);
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
-    ck_assert(!cs_device_has_native(device) && cs_device_native_gain(device) == 0);
-    ck_assert(cs_device_set_native(device, true) && !cs_device_native(device)); /* this device has no choice */
-    cs_device_close(device);
 }
 END_TEST
 
@@ -289,4 +270,4 @@ START_TEST(packed_products_multiply)
 END_TEST
 
 SUITE_MAIN("matmul", primitives_multiply_within_their_scratch, any_number_of_shapes,
-           operations_in_bf16_share_their_scratch_out, the_gain_of_bf16_is_measured, packed_products_multiply)
+           operations_in_bf16_share_their_scratch_out, packed_products_multiply)

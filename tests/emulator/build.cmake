@@ -89,7 +89,7 @@ set(on_emulator test_ops test_heads test_rope test_state test_verdict test_flash
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
-    "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
+    "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set(quick test_rope test_state test_verdict)
@@ -102,7 +102,7 @@ endforeach()
 # The attention test again, with the fake cuDNN.
 add_test(NAME cudnn_test_flash COMMAND test_flash)
 set_tests_properties(cudnn_test_flash PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
-  "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>;CSPEED_CUDNN=$<TARGET_FILE:cudnn_emulated>")
+  "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>;CSPEED_CUDNN=$<TARGET_FILE:cudnn_emulated>")
 add_dependencies(test_flash cudnn_emulated)
 add_dependencies(test_cudnn cudnn_emulated)
 add_dependencies(test_together cudnn_emulated)
@@ -119,14 +119,14 @@ set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS sl
 foreach(name test_kernels test_state)
   add_test(NAME processors_${name} COMMAND ${name})
   set_tests_properties(processors_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
-    "CK_FORK=no;CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
+    "${environment};CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
 endforeach()
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
   foreach(name test_state test_kernels test_rope test_ops test_flash test_graph)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
-      "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
+      "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
     add_dependencies(${name} ${instrumented})
   endforeach()
   set_tests_properties(test_races PROPERTIES LABELS slow)

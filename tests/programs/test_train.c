@@ -457,44 +457,6 @@ START_TEST(steps_fit_the_time_also_after_a_resume)
 }
 END_TEST
 
-static int train_products(const char *environment, const char *products)
-{
-    return shell_run("%s/cspeed --num_gpus 2 --oversubscribe run sh -c '%s exec %s/train --config config.json "
-                     "--steps 2 --fresh --set cspeed.bf16_products=%s'",
-                     CS_BIN, environment, CS_BIN, products);
-}
-
-/* Rank 0 measures and all ranks use its result; if the CPU of one rank cannot do it, no rank does. */
-START_TEST(bf16_products_are_the_same_on_all_ranks)
-{
-    static const char narrow[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
-    static const char native[] = "bf16 matrices are multiplied as bf16",
-                      wide[] = "bf16 and fp16 are stored, fp32 computed";
-    prepare();
-    write_config("bf16", "", 0);
-    expect(0, train_products("", "fp32"));
-    ck_assert(says(wide) && is_silent_on(native) && is_silent_on("bf16 products:"));
-    expect(0, train_products("", "auto"));
-    bool chosen = !is_silent_on("bf16 products: multiplied as bf16, measured ");
-    ck_assert(says(chosen ? native : wide) && (!chosen || says("(cspeed.bf16_products)")));
-    expect(0, train_products(narrow, "auto"));
-    ck_assert(says(wide) && says("bf16 products: fp32 copies are multiplied, because "));
-    ck_assert(!chosen || says("the CPU of another rank has no bf16 products"));
-    ck_assert_int_ne(0, train_products("export ONEDNN_MAX_CPU_ISA=AVX2;", "native"));
-    ck_assert(says("not supported: cspeed.bf16_products \"native\", because oneDNN has no bf16 products for the CPU"));
-    if (chosen) {
-        expect(0, train_products("", "native"));
-        ck_assert(says(native));
-    } else {
-        printf("bf16 products: \"native\" is not run, \"auto\" did not choose it on this CPU\n");
-    }
-    write_config("fp16", "", 0);
-    expect(0, train_products("", "auto"));
-    ck_assert(is_silent_on("bf16 products:")); /* nothing uses bf16 */
-    shell_leave();
-}
-END_TEST
-
 /* A progress line must not wrap; of several ranks, only one prints it, whichever launcher started them. */
 START_TEST(progress_fits_the_terminal)
 {
@@ -628,6 +590,5 @@ SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_sta
            a_restart_does_not_start_over_again, another_model_of_the_same_shapes, checkpoints_that_will_not_fit,
            a_restart_does_not_go_back_again, fresh_behind_a_link, back_to_a_tag, a_failure_says_how_to_go_on,
            names_stay_names, metrics_are_written_to_the_given_file, steps_fit_the_time_also_after_a_resume,
-           bf16_products_are_the_same_on_all_ranks, progress_fits_the_terminal,
-           wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
-           config_help_prints_the_table, own_model_trains_sharded)
+           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code,
+           a_trainers_file_says_what_it_trains_with, config_help_prints_the_table, own_model_trains_sharded)

@@ -15,7 +15,8 @@
 cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args *given)
 {
     cs_attention_job all = { .given = given, .length = cs_columns(given->lse) };
-    bool pairs = cs_matmul_native(cs_cpu_of(device)->matmul, given->y.dtype) && cs_tile_has_pairs();
+    bool pairs = given->y.dtype == CS_BF16 && cs_cpu_computes_bf16(device) && device->isa >= CS_ISA_AVX512_BF16 &&
+                 cs_tile_has_pairs();
     all.lines = cs_round_up(all.length, CS_BLOCK / 2);
     all.width = cs_columns(given->y) / given->heads.queries;
     all.wide = cs_round_up(all.width, CS_LANES);

@@ -1,5 +1,6 @@
 /* cpu.c - the CPU device: its table of functions, its threads, memory and streams. */
 #include "device/cpu/cpu.h"
+#include "device/cpu/gemm.h"
 #include "base/must.h"
 
 #include <stdio.h>
@@ -23,12 +24,18 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
     return share > 1 ? share : 1;
 }
 
+bool cs_cpu_computes_bf16(const cs_device *device)
+{
+    const cs_product_choice *choice = &((const cs_cpu *)device->own)->choice;
+    return choice->dtype == CS_BF16 && cs_products_methods(choice) & 1u << CS_METHOD_NATIVE;
+}
+
 static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
              device->threads > 1 ? "s" : "", cs_isa_name(device->isa),
-             cs_cpu_native(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
-                                   : "bf16 and fp16 are stored, fp32 computed");
+             cs_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
+                                          : "bf16 and fp16 are stored, fp32 computed");
 }
 
 static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
@@ -142,27 +149,53 @@ static cs_status cpu_lower(cs_device *device, cs_isa isa)
     return CS_OK;
 }
 
-/* ---- native bf16 products ---- */
+/* ---- methods of products ---- */
 
-bool cs_cpu_native(const cs_device *device)
+unsigned cs_cpu_methods(cs_device *device, cs_dtype dtype, bool slow)
 {
-    const cs_cpu *cpu = device->own;
-    return cs_matmul_native(cpu->matmul, CS_BF16);
+    cs_matmul_grade grade = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype);
+    unsigned methods = 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM;
+    if (cs_gemm_fits())
+        methods |= 1u << CS_METHOD_PACKED;
+    if (grade == CS_MATMUL_FAST || (slow && grade == CS_MATMUL_PLAIN))
+        methods |= 1u << CS_METHOD_NATIVE;
+    return methods;
 }
 
-bool cs_cpu_has_native(cs_device *device)
+static void cpu_use_products(cs_device *device, const cs_product_choice *choice)
 {
-    return cs_matmul_grade_of(cs_cpu_of(device)->matmul, CS_BF16) == CS_MATMUL_FAST;
-}
-
-bool cs_cpu_set_native(cs_device *device, bool native)
-{
-    cs_matmul *matmul = cs_cpu_of(device)->matmul;
-    if (native && cs_matmul_grade_of(matmul, CS_BF16) == CS_MATMUL_NONE)
-        return false;
-    cs_matmul_set_native(matmul, native);
+    cs_cpu_of(device)->choice = *choice;
     describe(device);
-    return true;
+}
+
+static const cs_product_choice *cpu_products(const cs_device *device)
+{
+    return &((const cs_cpu *)device->own)->choice;
+}
+
+/* The processor's name in /proc/cpuinfo; aarch64 has none there, but a number. */
+static void read_processor(char name[64])
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    strcpy(name, "unknown CPU");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %63[^\n]", name) == 1 || sscanf(line, "CPU part : %63[^\n]", name) == 1)
+            break;
+    if (file)
+        fclose(file);
+}
+
+static const char *cpu_products_on(cs_device *device)
+{
+    char *text = cs_cpu_of(device)->products_on, processor[64], version[32];
+    if (!*text) {
+        read_processor(processor);
+        cs_matmul_version(version);
+        snprintf(text, sizeof cs_cpu_of(device)->products_on, "%s, %s, %s, %d thread%s", processor,
+                 cs_isa_name(device->isa), version, device->threads, device->threads > 1 ? "s" : "");
+    }
+    return text;
 }
 
 /* ---- threads ---- */
@@ -246,11 +279,12 @@ const cs_device_table cs_device_cpu = {
     .free = cpu_free,
     .room = cpu_room,
     .roof = cs_cpu_roof,
-    .native = cs_cpu_native,
-    .has_native = cs_cpu_has_native,
-    .native_gain = cs_cpu_native_gain,
-    .set_native = cs_cpu_set_native,
     .lower = cpu_lower,
+    .methods = cs_cpu_methods,
+    .try_products = cs_cpu_try_products,
+    .use_products = cpu_use_products,
+    .products = cpu_products,
+    .products_on = cpu_products_on,
     .call = cpu_call,
     .record = cpu_record,
     .wait = cpu_wait,

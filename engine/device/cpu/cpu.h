@@ -51,9 +51,7 @@ void cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
 void cs_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
 /* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN uses higher ones already. */
 cs_status cs_matmul_limit(cs_isa isa);
-/* Whether products of this type use oneDNN's primitives, without fp32 copies. False when it is opened. */
-bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype);
-void cs_matmul_set_native(cs_matmul *matmul, bool native); /* for bf16 */
+void cs_matmul_version(char text[32]); /* "oneDNN 2.6.3" */
 /* What oneDNN has for products of this type on this CPU: nothing, reference loops, or optimized code. */
 typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } cs_matmul_grade;
 cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype);
@@ -82,6 +80,8 @@ typedef struct {
     cs_team *team;
     cs_worker *worker; /* NULL: calls of the comm stream run in the caller */
     cs_matmul *matmul;
+    cs_product_choice choice; /* all zero, which is FIXED, when it is opened */
+    char products_on[160];    /* see cs_device_products_on; "" until it is asked for */
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
 } cs_cpu;
@@ -96,11 +96,14 @@ static inline cs_cpu *cs_cpu_of(cs_device *device)
 void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
 void cs_cpu_drop_workspaces(cs_device *device);
 
-/* ---- native bf16 products, see cs_device_native in device.h ---- */
-bool cs_cpu_native(const cs_device *device);
-bool cs_cpu_has_native(cs_device *device);
-double cs_cpu_native_gain(cs_device *device); /* trial.c */
-bool cs_cpu_set_native(cs_device *device, bool native);
+/* ---- methods of products, see device/products.h ---- */
+/* Whether some products of bf16 matrices are NATIVE; those of attention then multiply bf16 too. */
+bool cs_cpu_computes_bf16(const cs_device *device);
+unsigned cs_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
+void cs_cpu_try_products(cs_device *device, cs_product_trial *trial); /* trial.c */
+/* product.c: the method that FIXED means for a panel of one thread; and one panel by a given method, in the caller. */
+cs_method cs_cpu_fixed_method(const cs_panel *panel, cs_dtype dtype);
+void cs_cpu_product_panel(cs_device *device, const cs_product *product, const cs_panel *panel, cs_method method);
 
 /* Splits [0, count) into parts of at least `min` elements, at most one for each thread, and runs them in parallel.
  * If `min` is a multiple of 64, so are the borders of the parts. */

@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,6 @@ enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
 
 struct cs_matmul {
     cs_device *device;
-    bool native_bf16;
     dnnl_engine_t engine;
     dnnl_stream_t *streams; /* one for each thread */
     int count;              /* number of entries */
@@ -140,12 +140,23 @@ cs_status cs_matmul_limit(cs_isa isa)
                    cs_isa_name(isa), cs_isa_name(isa));
 }
 
+void cs_matmul_version(char text[32])
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, 32, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}
+
 cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
 {
     cs_matmul *new = *matmul = calloc(1, sizeof *new);
     if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
         return cs_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
     new->device = device;
+    if (dnnl_version()->major != DNNL_VERSION_MAJOR)
+        return cs_fail(CS_NO_DEVICE,
+                       "this program was built for oneDNN %d and has loaded oneDNN %d.%d: set "
+                       "LD_LIBRARY_PATH, or build it again",
+                       DNNL_VERSION_MAJOR, dnnl_version()->major, dnnl_version()->minor);
     if (dnnl_engine_create(&new->engine, dnnl_cpu, 0) != dnnl_success)
         return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
     for (int thread = 0; thread < device->threads; thread++)
@@ -176,16 +187,6 @@ void cs_matmul_close(cs_matmul *matmul)
         dnnl_engine_destroy(matmul->engine);
     free(matmul->streams);
     free(matmul);
-}
-
-bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype)
-{
-    return dtype == CS_BF16 && matmul->native_bf16;
-}
-
-void cs_matmul_set_native(cs_matmul *matmul, bool native)
-{
-    matmul->native_bf16 = native;
 }
 
 /* ---- fp32 ---- */

@@ -2,10 +2,10 @@
  * fastest for it.
  *
  * A panel is a range of rows of c, or of columns if there are more of them. The rows of a panel do not depend on
- * other panels, and the sum over the inner dimension is never split between threads. The methods: NATIVE, oneDNN's
- * primitives multiply the 16-bit type itself. PACKED, our own product (gemm.c), which converts to fp32 while it
- * packs; for fp32 it is used where oneDNN's sgemm is slow, for panels that are small in one dimension. WIDENED,
- * oneDNN's sgemm on fp32 copies of 16-bit operands. A 16-bit c is computed one strip at a time. */
+ * other panels, and the sum over the inner dimension is never split between threads. The methods are those of
+ * device/products.h: NATIVE, oneDNN's primitives (matmul.c); PACKED, our own product (gemm.c); SGEMM, oneDNN's sgemm,
+ * on fp32 copies of 16-bit operands. Without a measurement, PACKED takes 16-bit operands, and fp32 panels that are
+ * small in one dimension, where sgemm is slow. Except by NATIVE, a 16-bit c is computed one strip at a time. */
 #include "device/cpu/cpu.h"
 #include "base/clock.h"
 #include "device/cpu/elements.h"
@@ -16,18 +16,16 @@
 
 enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
 
-typedef enum { NATIVE, PACKED, WIDENED } method;
-
 typedef struct {
     cs_device *device;
     const cs_product *product;
     cs_panel whole;
     int parts;
     bool by_columns;
-    method how;
+    cs_method how;
     cs_tensor a, b; /* the operands of the product, or fp32 copies of them */
     float *strips;  /* one for each thread, if c is 16-bit */
-    char *scratch;  /* for NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
+    char *scratch;  /* not for SGEMM: thread t has `stride` bytes from t * stride on */
     size_t stride;
 } job;
 
@@ -78,7 +76,7 @@ static piece piece_of(const job *all, int index)
 static void multiply(const job *all, const piece *part, float *c, int thread)
 {
     const void *a = cs_elements_at(all->a, part->a), *b = cs_elements_at(all->b, part->b);
-    if (all->how == PACKED)
+    if (all->how == CS_METHOD_PACKED)
         cs_gemm_run(&part->panel, all->a.dtype, a, b, c,
                     (float *)(void *)(all->scratch + (size_t)thread * all->stride));
     else
@@ -150,7 +148,7 @@ static void run_piece(void *argument, int index, int thread)
     const job *all = argument;
     const cs_product *product = all->product;
     piece part = piece_of(all, index);
-    if (all->how == NATIVE) {
+    if (all->how == CS_METHOD_NATIVE) {
         run_native(all, &part, thread);
     } else if (product->c.dtype != CS_F32) {
         run_strips(all, &part, thread);
@@ -186,14 +184,22 @@ static cs_tensor widened(cs_device *device, cs_cpu_use use, cs_tensor x)
     return x;
 }
 
-static method choose(const job *all)
+cs_method cs_cpu_fixed_method(const cs_panel *panel, cs_dtype dtype)
 {
+    bool weak = panel->m >= TINY && (panel->m < SMALL || panel->n < SMALL);
+    return cs_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
+}
+
+/* Measured choices are for many tokens: few fp32 rows, as in text generation, stay with FIXED. */
+static cs_method choose(const job *all)
+{
+    const cs_product_choice *choice = &cs_cpu_of(all->device)->choice;
     cs_dtype dtype = all->product->a.dtype;
     cs_panel panel = piece_of(all, 0).panel;
-    if (cs_matmul_native(cs_cpu_of(all->device)->matmul, dtype))
-        return NATIVE;
-    bool weak = panel.m >= TINY && (panel.m < SMALL || panel.n < SMALL);
-    return cs_gemm_fits() && (dtype != CS_F32 || weak) ? PACKED : WIDENED;
+    cs_product_class of = cs_product_class_of(all->product);
+    bool measured = choice->count > 0, few = dtype == CS_F32 && panel.m < TINY;
+    cs_method how = dtype == choice->dtype && !(measured && few) ? cs_products_method(choice, &of) : CS_METHOD_FIXED;
+    return how == CS_METHOD_FIXED ? cs_cpu_fixed_method(&panel, dtype) : how;
 }
 
 /* Panels of one product differ in size, so their primitives need different scratch: each thread gets the largest. */
@@ -215,20 +221,21 @@ static void prepare(job *all)
     size_t threads = (size_t)all->device->threads;
     all->a = product->a;
     all->b = product->b;
-    if (all->how == WIDENED) {
+    if (all->how == CS_METHOD_SGEMM) {
         all->a = widened(all->device, CS_CPU_LEFT, product->a);
         all->b = widened(all->device, CS_CPU_RIGHT, product->b);
     } else {
-        size_t bytes = all->how == NATIVE ? prepare_native(all) : cs_gemm_scratch();
+        size_t bytes = all->how == CS_METHOD_NATIVE ? prepare_native(all) : cs_gemm_scratch();
         all->stride = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
         all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
     }
-    if (all->how != NATIVE && product->c.dtype != CS_F32)
+    if (all->how != CS_METHOD_NATIVE && product->c.dtype != CS_F32)
         all->strips = cs_cpu_workspace(all->device, CS_CPU_RESULT,
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
-void cs_cpu_product(cs_device *device, const cs_product *product)
+/* CS_METHODS: the method of the device's choice. */
+static void run_product(cs_device *device, const cs_product *product, cs_method how)
 {
     if (cs_gemv_fits(product)) {
         cs_gemv_run(device, product);
@@ -237,9 +244,21 @@ void cs_cpu_product(cs_device *device, const cs_product *product)
     job all = { .device = device, .product = product, .whole = whole_of(product) };
     all.by_columns = all.whole.n > all.whole.m;
     all.parts = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
-    all.how = choose(&all);
+    all.how = how == CS_METHODS ? choose(&all) : how;
     prepare(&all);
     cs_team_run(cs_cpu_of(device)->team, all.parts, run_piece, &all);
+}
+
+void cs_cpu_product(cs_device *device, const cs_product *product)
+{
+    run_product(device, product, CS_METHODS);
+}
+
+void cs_cpu_product_panel(cs_device *device, const cs_product *product, const cs_panel *panel, cs_method method)
+{
+    job all = { .device = device, .product = product, .whole = *panel, .parts = 1, .how = method };
+    prepare(&all);
+    run_piece(&all, 0, 0);
 }
 
 /* ---- bias gradients ---- */
@@ -284,10 +303,26 @@ void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 
 /* ---- the roof ---- */
 
+enum { SIDE = 1056 }; /* with rows of a power of two of bytes, rows would compete for the same cache sets */
+
+/* The seconds of a square product; the best of at least `rounds`, and of as many as take `seconds`. */
+static double time_square(cs_device *device, const cs_tensor *matrix, cs_method how, int rounds, double seconds)
+{
+    double best = INFINITY, begin = cs_clock_seconds();
+    for (int round = 0; round < rounds || cs_clock_seconds() - begin < seconds; round++) {
+        double from = cs_clock_seconds();
+        run_product(device, &(cs_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] }, how);
+        best = fmin(best, cs_clock_seconds() - from);
+    }
+    return best;
+}
+
 double cs_cpu_roof(cs_device *device, cs_dtype dtype)
 {
-    enum { SIDE = 1056 }; /* with rows of a power of two of bytes, rows would compete for the same cache sets */
     size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
+    unsigned methods = cs_cpu_methods(device, dtype, false);
+    cs_method fastest = CS_METHOD_FIXED;
+    double best = INFINITY;
     void *memory[3];
     cs_tensor matrix[3];
     for (int i = 0; i < 3; i++) {
@@ -295,12 +330,12 @@ double cs_cpu_roof(cs_device *device, cs_dtype dtype)
         matrix[i] = cs_matrix(memory[i], dtype, SIDE, SIDE);
         cs_cpu_fill(device, matrix[i], 0.5f);
     }
-    double best = INFINITY, begin = cs_clock_seconds();
-    for (int round = 0; round < 3 || cs_clock_seconds() - begin < 0.05; round++) {
-        double from = cs_clock_seconds();
-        cs_cpu_product(device, &(cs_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] });
-        best = fmin(best, cs_clock_seconds() - from);
+    for (int how = CS_METHOD_NATIVE; how < CS_METHODS; how++) {
+        double seconds = methods & 1u << how ? time_square(device, matrix, (cs_method)how, 2, 0) : INFINITY;
+        fastest = seconds < best ? (cs_method)how : fastest;
+        best = fmin(best, seconds);
     }
+    best = fmin(best, time_square(device, matrix, fastest, 1, 0.05));
     for (int i = 0; i < 3; i++)
         cs_device_free(device, memory[i]);
     return 2.0 * SIDE * SIDE * SIDE / best;

@@ -1,21 +1,37 @@
-/* trial.c - measures how much faster this CPU multiplies bf16 matrices natively than as fp32 copies.
+/* trial.c - measures how fast this CPU multiplies matrices by each method, on parts of the products of a model.
  *
- * One thread runs the three products of a linear layer (forward, gradient of the input, gradient of the weight)
- * alternately in both ways, and its own CPU time is compared: other work on the machine, or more ranks than cores,
- * hardly changes it. The best of several rounds counts. */
+ * One thread multiplies, for each class, a part of the panel that it would have in a step, by every method in turn, and
+ * its own CPU time counts: other work on the machine, or more ranks than cores, hardly changes it. The best of several
+ * rounds counts. Leading dimensions stay those of the product, up to a multiple of a page, because they decide which
+ * rows compete for the same cache sets. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
-enum { ROWS = 128, WIDTH = 512, ROUNDS = 8, FP32 = 0, BF16 = 1 };
+/* The greatest part of a product, and a square one for the roof. */
+enum {
+    MOST_M = 256,
+    MOST_N = 256,
+    MOST_K = 384,
+    SQUARE = 384,
+
+    MOST_ROUNDS = 8,
+    WRAP = 2048,
+    FILLING = 0x3c
+};
+
+static const double close_to = 1.1, far_behind = 0.6; /* ratios of speeds */
 
 typedef struct {
     cs_device *device;
-    cs_tensor x, y, weight, bias, gradient; /* tensors of a linear layer from WIDTH to WIDTH */
-    double seconds[2];                      /* the best times of FP32 and of BF16 */
-} trial;
+    cs_product_trial *trial;
+    int order[CS_PRODUCTS]; /* the classes, those with most work first */
+    cs_tensor a, b, c;      /* memory for the greatest operands; shapes are set for each product */
+} measurement;
 
+/* The CPU time that this thread has used since it was started. */
 static double cpu_seconds(void)
 {
     struct timespec used;
@@ -23,60 +39,218 @@ static double cpu_seconds(void)
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-static void multiply(const trial *all)
+static int64_t least(int64_t a, int64_t b)
 {
-    cs_cpu_product(all->device, &(cs_product){ .c = all->y, .a = all->x, .b = all->weight, .bias = all->bias });
-    cs_cpu_product(all->device, &(cs_product){ .c = all->x, .a = all->y, .b = all->weight, .transpose_b = true });
-    cs_cpu_product(all->device,
-                   &(cs_product){ .c = all->gradient, .a = all->x, .b = all->y, .transpose_a = true, .add = true });
+    return a < b ? a : b;
 }
 
-/* Runs in a separate thread, so that the device's other threads take no part. */
+static int64_t leading(int64_t columns)
+{
+    return columns <= 2 * WRAP ? columns : 2 * WRAP + columns % WRAP;
+}
+
+/* The panel that one thread has of a product. */
+static cs_panel share_of(const cs_device *device, const cs_product_use *use)
+{
+    cs_product_size size = cs_product_size_of(&use->of, use->tokens);
+    cs_panel panel = { use->of.transpose_a,
+                       use->of.transpose_b,
+                       size.m,
+                       size.n,
+                       size.k,
+                       leading(use->of.transpose_a ? size.m : size.k),
+                       leading(use->of.transpose_b ? size.k : size.n),
+                       leading(size.n),
+                       use->add ? 1.0f : 0.0f };
+    int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
+    *wide = (*wide + device->threads - 1) / device->threads;
+    return panel;
+}
+
+static cs_panel part_of(const cs_device *device, const cs_product_use *use)
+{
+    cs_panel panel = share_of(device, use);
+    panel.m = least(panel.m, MOST_M);
+    panel.n = least(panel.n, MOST_N);
+    panel.k = least(panel.k, MOST_K);
+    return panel;
+}
+
+static int64_t rows_of_a(const cs_panel *panel)
+{
+    return panel->transpose_a ? panel->k : panel->m;
+}
+
+static int64_t rows_of_b(const cs_panel *panel)
+{
+    return panel->transpose_b ? panel->n : panel->k;
+}
+
+/* Multiplies once; returns the seconds. SGEMM copies whole 16-bit tensors, so its operands have no columns beside the
+ * part. */
+static double multiply(const measurement *all, const cs_product_use *use, cs_panel panel, cs_method method)
+{
+    if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
+        panel.lda = panel.transpose_a ? panel.m : panel.k;
+        panel.ldb = panel.transpose_b ? panel.k : panel.n;
+    }
+    cs_product product = { .c = cs_matrix(all->c.data, use->to, panel.m, panel.n),
+                           .a = cs_matrix(all->a.data, use->dtype, rows_of_a(&panel), panel.lda),
+                           .b = cs_matrix(all->b.data, use->dtype, rows_of_b(&panel), panel.ldb),
+                           .transpose_a = panel.transpose_a,
+                           .transpose_b = panel.transpose_b,
+                           .add = use->add };
+    if (use->bias)
+        product.bias = cs_vector(all->b.data, use->dtype, panel.n);
+    double from = cpu_seconds();
+    cs_cpu_product_panel(all->device, &product, &panel, method);
+    return cpu_seconds() - from;
+}
+
+static double flops_of(const cs_panel *panel)
+{
+    return 2.0 * (double)panel->m * (double)panel->n * (double)panel->k;
+}
+
+static bool unsure(double fixed, double best)
+{
+    return fixed < best / close_to && fixed > far_behind * best;
+}
+
+/* Measures one class until `end`, with at least two rounds after that which warms up; with more if another method seems
+ * somewhat faster than FIXED's, because other work on the machine may have made it seem so. A method that is far behind
+ * after two rounds has lost. */
+static void measure_class(measurement *all, int index, double end)
+{
+    cs_product_trial *trial = all->trial;
+    const cs_product_use *use = &trial->list->use[index];
+    cs_panel panel = part_of(all->device, use);
+    double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
+    for (int round = 0; round < 3 || (round < MOST_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
+        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+            if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
+                continue;
+            double rate = flops_of(&panel) / multiply(all, use, panel, (cs_method)method);
+            speed[method] = round > 0 ? fmax(speed[method], rate) : 0;
+            best = fmax(best, speed[method]);
+        }
+    trial->roof = fmax(trial->roof, best);
+}
+
+/* Multiplies square matrices `rounds` times; returns the best FLOP/s. */
+static double square(const measurement *all, cs_method method, int rounds)
+{
+    cs_dtype dtype = all->trial->list->use[0].dtype;
+    cs_product_use use = { .dtype = dtype, .to = dtype };
+    cs_panel panel = { false, false, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, 0 };
+    double best = 0;
+    for (int round = 0; round < rounds; round++)
+        best = fmax(best, flops_of(&panel) / multiply(all, &use, panel, method));
+    return best;
+}
+
+/* The library compiles its kernels at the first product, which every run has to wait for, and the first milliseconds of
+ * wide arithmetic are slow. */
+static void warm_up(const measurement *all)
+{
+    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+        if (all->trial->methods & 1u << method)
+            square(all, (cs_method)method, 2);
+}
+
+static void measure_roof(const measurement *all)
+{
+    const double *speed = all->trial->speed[all->order[0]];
+    cs_method fastest = CS_METHOD_SGEMM;
+    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+        if (speed[method] > speed[fastest])
+            fastest = (cs_method)method;
+    all->trial->roof = fmax(all->trial->roof, square(all, fastest, 3));
+}
+
+static cs_tensor memory_of(cs_device *device, int64_t elements)
+{
+    cs_tensor memory = cs_vector(cs_device_alloc(device, (size_t)elements * sizeof(float)), CS_F32, elements);
+    memset(memory.data, FILLING, (size_t)elements * sizeof(float));
+    return memory;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void prepare(measurement *all)
+{
+    cs_product_trial *trial = all->trial;
+    int64_t a = SQUARE * SQUARE, b = a, c = a;
+    for (int i = 0; i < trial->list->count; i++) {
+        const cs_product_use *use = &trial->list->use[i];
+        cs_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
+        cs_method fixed = cs_cpu_fixed_method(&whole, use->dtype);
+        trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CS_METHOD_SGEMM;
+        a = most(a, rows_of_a(&panel) * panel.lda);
+        b = most(b, rows_of_b(&panel) * panel.ldb);
+        c = most(c, panel.m * panel.ldc);
+        int at = i;
+        for (; at > 0 && trial->list->use[all->order[at - 1]].flops < use->flops; at--)
+            all->order[at] = all->order[at - 1];
+        all->order[at] = i;
+    }
+    all->a = memory_of(all->device, a);
+    all->b = memory_of(all->device, b);
+    all->c = memory_of(all->device, c);
+}
+
+static bool like_is_measured(const cs_product_trial *trial, const cs_product_class *of)
+{
+    for (int i = 0; i < trial->list->count; i++) {
+        const cs_product_class *other = &trial->list->use[i].of;
+        if (trial->speed[i][trial->fixed[i]] > 0 && other->transpose_a == of->transpose_a &&
+            other->transpose_b == of->transpose_b)
+            return true;
+    }
+    return false;
+}
+
+/* Runs in a separate thread, so that the device's other threads take no part. At least half of the time is for the
+ * classes, and each gets its share of what is left. When less is left than the previous class took, only classes follow
+ * whose transposes have not been measured yet. */
 static void *measure(void *argument)
 {
-    trial *all = argument;
+    measurement *all = argument;
+    cs_product_trial *trial = all->trial;
+    double work = 0, took = 0;
     cs_matmul_quiet();
-    for (int round = 0; round <= ROUNDS; round++) /* the first round warms up and does not count */
-        for (int how = FP32; how <= BF16; how++) {
-            cs_matmul_set_native(cs_cpu_of(all->device)->matmul, how == BF16);
-            double from = cpu_seconds();
-            multiply(all);
-            if (round > 0)
-                all->seconds[how] = fmin(all->seconds[how], cpu_seconds() - from);
-        }
+    prepare(all);
+    warm_up(all);
+    double limit = fmax(0.9 * trial->seconds, cpu_seconds() + 0.5 * trial->seconds);
+    for (int i = 0; i < trial->list->count; i++)
+        work += trial->list->use[i].flops;
+    for (int i = 0; i < trial->list->count; i++) {
+        int index = all->order[i];
+        double now = cpu_seconds();
+        if (now + took > limit && like_is_measured(trial, &trial->list->use[index].of))
+            continue;
+        measure_class(all, index, now + (limit - now) * trial->list->use[index].flops / work);
+        work -= trial->list->use[index].flops;
+        took = cpu_seconds() - now;
+    }
+    measure_roof(all);
     return NULL;
 }
 
-static cs_tensor matrix(cs_device *device, cs_dtype dtype, int64_t rows)
+/* If the thread cannot be started, nothing is measured. */
+void cs_cpu_try_products(cs_device *device, cs_product_trial *trial)
 {
-    size_t bytes = (size_t)(rows * WIDTH) * cs_dtype_bytes(dtype);
-    return cs_matrix(cs_device_alloc(device, bytes), dtype, rows, WIDTH);
-}
-
-/* Returns 0 if the thread cannot be started, because then nothing is known. */
-static double run(cs_device *device)
-{
-    cs_tensor memory[] = { matrix(device, CS_BF16, ROWS), matrix(device, CS_BF16, ROWS), matrix(device, CS_BF16, WIDTH),
-                           matrix(device, CS_BF16, 1), matrix(device, CS_F32, WIDTH) };
-    trial all = { device, memory[0], memory[1], memory[2], memory[3], memory[4], { INFINITY, INFINITY } };
-    cs_matmul *matmul = cs_cpu_of(device)->matmul;
-    bool before = cs_matmul_native(matmul, CS_BF16);
+    measurement all = { .device = device, .trial = trial };
     pthread_t thread;
-    all.bias = cs_vector(memory[3].data, CS_BF16, WIDTH);
+    memset(trial->speed, 0, sizeof trial->speed);
+    trial->roof = 0;
     if (pthread_create(&thread, NULL, measure, &all) == 0)
         pthread_join(thread, NULL);
-    cs_matmul_set_native(matmul, before);
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        cs_device_free(device, memory[i].data);
+    cs_device_free(device, all.a.data);
+    cs_device_free(device, all.b.data);
+    cs_device_free(device, all.c.data);
     cs_cpu_drop_workspaces(device);
-    return isinf(all.seconds[BF16]) ? 0 : all.seconds[FP32] / all.seconds[BF16];
-}
-
-/* One trial is enough for each process, because all its devices have the same CPU. */
-double cs_cpu_native_gain(cs_device *device)
-{
-    static double known = -1;
-    if (known < 0)
-        known = cs_cpu_has_native(device) ? run(device) : 0;
-    return known;
 }

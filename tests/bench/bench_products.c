@@ -1,0 +1,147 @@
+/* bench_products.c - the products of GPT-2 124M by each method, on one thread: GFLOP/s by its CPU time, best of several
+ * rounds, the methods in turn. Beside them the choice, made from the measurement of the start (device/products.h), and
+ * the time of that measurement.
+ *
+ *     bench_products [--precision fp32|bf16] [--tokens N] [--threads N] [--vocabulary N] [--rounds N]
+ *
+ * A product is the panel that one of the threads has, at full size. */
+#include "bench.h"
+#include "cspeed/ops.h"
+#include "device/cpu/cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int tokens = 1024, threads = 2, vocabulary = 50304, rounds = 5;
+
+static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    return cs_matrix((void *)64, dtype, rows, columns);
+}
+
+/* The three products of a linear layer, on a dry device. */
+static void list_linear(cs_stream *stream, cs_dtype dtype, int64_t inputs, int64_t outputs, cs_layout layout)
+{
+    cs_tensor x = nowhere(dtype, tokens, inputs), y = nowhere(dtype, tokens, outputs), none = { 0 };
+    bool in_out = layout == CS_IN_OUT;
+    cs_tensor weight = nowhere(dtype, in_out ? inputs : outputs, in_out ? outputs : inputs), grown = weight;
+    grown.dtype = CS_F32;
+    cs_op_matmul(stream, y, x, weight, in_out ? cs_vector((void *)64, dtype, outputs) : none, layout);
+    cs_op_matmul_grad_input(stream, x, y, weight, layout);
+    cs_op_matmul_grad_weight(stream, grown, none, x, y, layout);
+}
+
+/* CPU time of this thread, or of the process. */
+static double cpu_seconds(clockid_t whose)
+{
+    struct timespec used;
+    clock_gettime(whose, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static cs_tensor filled(cs_device *device, cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    cs_tensor made =
+        cs_matrix(cs_device_alloc(device, (size_t)(rows * columns) * cs_dtype_bytes(dtype)), dtype, rows, columns);
+    cs_cpu_fill(device, made, 0.01f);
+    return made;
+}
+
+static void bench(cs_device *device, const cs_product_use *use, unsigned methods, double *speed)
+{
+    cs_product_size size = cs_product_size_of(&use->of, use->tokens);
+    bool ta = use->of.transpose_a, tb = use->of.transpose_b;
+    cs_product product = { .c = filled(device, use->to, size.m, size.n),
+                           .a = filled(device, use->dtype, ta ? size.k : size.m, ta ? size.m : size.k),
+                           .b = filled(device, use->dtype, tb ? size.n : size.k, tb ? size.k : size.n),
+                           .bias = use->bias ? filled(device, use->dtype, 1, size.n) : (cs_tensor){ 0 },
+                           .transpose_a = ta,
+                           .transpose_b = tb,
+                           .add = use->add };
+    if (use->bias)
+        product.bias = cs_vector(product.bias.data, use->dtype, size.n);
+    cs_panel panel = {
+        ta, tb, size.m, size.n, size.k, cs_columns(product.a), cs_columns(product.b), size.n, use->add ? 1.0f : 0
+    };
+    int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
+    *wide /= threads;
+    double flops = 2e-9 * (double)panel.m * (double)panel.n * (double)panel.k;
+    memset(speed, 0, CS_METHODS * sizeof *speed);
+    for (int round = 0; round <= rounds; round++)
+        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+            if (!(methods & 1u << method))
+                continue;
+            double from = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+            cs_cpu_product_panel(device, &product, &panel, (cs_method)method);
+            if (round > 0) /* the first warms up */
+                speed[method] = fmax(speed[method], flops / (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - from));
+        }
+    cs_device_free(device, product.a.data);
+    cs_device_free(device, product.b.data);
+    cs_device_free(device, product.c.data);
+    if (use->bias)
+        cs_device_free(device, product.bias.data);
+}
+
+static void bench_all(const cs_product_list *list, cs_dtype dtype)
+{
+    static cs_product_trial trial;
+    static cs_product_choice choice;
+    cs_device *device;
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    trial = (cs_product_trial){ .list = list, .methods = cs_device_methods(device, dtype, false), .seconds = 0.05 };
+    double from = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    cs_device_try_products(device, &trial);
+    double took = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - from, share = cs_products_pick(&choice, &trial);
+    printf(
+        "%s; %s, %d tokens; measured at the start in %.1f ms of CPU time: roof %.1f GFLOP/s a thread, %.0f %% of it chosen\n",
+        cs_device_products_on(device), dtype == CS_F32 ? "fp32" : "bf16", tokens, 1e3 * took, 1e-9 * trial.roof,
+        100 * share);
+    printf("%-14s  %24s  %24s  %s\n", "", "native  sgemm  packed", "the same at the start", "chosen (without: fixed)");
+    for (int i = 0; i < list->count; i++) {
+        const cs_product_class *of = &list->use[i].of;
+        double speed[CS_METHODS];
+        bench(device, &list->use[i], trial.methods, speed);
+        printf("%c%c %5lldx%-5lld ", of->transpose_a ? 't' : 'n', of->transpose_b ? 't' : 'n', (long long)of->rows,
+               (long long)of->columns);
+        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+            printf("  %6.1f", speed[method]);
+        printf("  ");
+        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+            printf("  %6.1f", 1e-9 * trial.speed[i][method]);
+        printf("   %s (%s)\n", cs_method_name(cs_products_method(&choice, of)), cs_method_name(trial.fixed[i]));
+    }
+    cs_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    const char *precision = NULL;
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "--precision", .word = &precision, .choices = "fp32|bf16" },
+                                            { "--tokens", .number = &tokens, .min = 64, .max = 1 << 20 },
+                                            { "--threads", .number = &threads, .min = 1, .max = 1024 },
+                                            { "--vocabulary", .number = &vocabulary, .min = 64, .max = 1 << 24 },
+                                            { "--rounds", .number = &rounds, .min = 1, .max = 1000 },
+                                            { .name = NULL } });
+    for (int dtype = CS_F32; dtype <= CS_BF16; dtype++) {
+        if (precision && strcmp(precision, dtype == CS_F32 ? "fp32" : "bf16") != 0)
+            continue;
+        cs_device *dry;
+        CS_MUST(cs_device_open(&dry, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
+        cs_stream *stream = cs_device_stream(dry, CS_COMPUTE);
+        for (int layer = 0; layer < 12; layer++) {
+            list_linear(stream, (cs_dtype)dtype, 768, 2304, CS_IN_OUT);
+            list_linear(stream, (cs_dtype)dtype, 768, 768, CS_IN_OUT);
+            list_linear(stream, (cs_dtype)dtype, 768, 3072, CS_IN_OUT);
+            list_linear(stream, (cs_dtype)dtype, 3072, 768, CS_IN_OUT);
+        }
+        list_linear(stream, (cs_dtype)dtype, 768, vocabulary, CS_OUT_IN);
+        bench_all(cs_device_product_list(dry), (cs_dtype)dtype);
+        cs_device_close(dry);
+    }
+    return 0;
+}

@@ -1,0 +1,186 @@
+/* test_methods.c - cspeed.products from the command line: measured on rank 0 and used by all ranks, kept in a cache and in
+ * checkpoints, chosen by the key, refused where a CPU does not have it. */
+#include "shell.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* Large enough that its products are measured. */
+static const char *const config_text =
+    "{ \"train_micro_batch_size_per_gpu\": 4, \"%s\": { \"enabled\": true },\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3 } },\n"
+    "  \"cspeed\": { \"steps\": 2, \"seed\": 5, \"output\": \"out\", \"save_interval\": 1, \"eval_interval\": 0,\n"
+    "    \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 128 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 256,\n"
+    "               \"n_positions\": 128, \"vocab_size\": 256 } } }\n";
+
+static void prepare(const char *precision)
+{
+    char text[4096];
+    FILE *file;
+    shell_enter();
+    ck_assert_ptr_nonnull(file = fopen("song.txt", "w"));
+    for (int i = 0; i < 400; i++)
+        fprintf(file, "%d green bottles hanging on the wall, and if %d of them should fall\n", i * 37 % 101, i % 7);
+    fclose(file);
+    ck_assert_int_eq(shell_run("%s/pack --output data song.txt", CS_BIN), 0);
+    snprintf(text, sizeof text, config_text, precision);
+    shell_write("config.json", text);
+}
+
+static bool printed(const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    bool found = strstr(out, words) != NULL;
+    free(out);
+    return found;
+}
+
+static void expect(int code, int got)
+{
+    if (code != got) {
+        char *out = shell_read("out.txt", NULL);
+        ck_abort_msg("exit code %d, not %d; it printed:\n%s", got, code, out);
+    }
+}
+
+static void says(const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(out, words) != NULL, "not said: %s; it printed:\n%s", words, out);
+    free(out);
+}
+
+/* Runs `environment`, a shell command, in each rank before it trains. */
+static int train(const char *environment, const char *arguments)
+{
+    return shell_run("XDG_CACHE_HOME=$PWD/cache %s/cspeed --num_gpus 2 --oversubscribe run sh -c '%s exec %s/train "
+                     "--config config.json %s'",
+                     CS_BIN, environment, CS_BIN, arguments);
+}
+
+/* The methods that a checkpoint records. */
+static void recorded(char text[256], const char *tag)
+{
+    char path[256];
+    snprintf(path, sizeof path, "out/%s/manifest.json", tag);
+    char *manifest = shell_read(path, NULL), *at = strstr(manifest, "\"products\": \"");
+    ck_assert_msg(at != NULL, "%s records no methods", path);
+    snprintf(text, 256, "%.*s", (int)strcspn(at + 13, "\""), at + 13);
+    free(manifest);
+}
+
+static void expect_recorded(const char *tag, const char *want)
+{
+    char got[256];
+    recorded(got, tag);
+    ck_assert_str_eq(got, want);
+}
+
+START_TEST(methods_are_measured_once_and_kept)
+{
+    char first[256], second[256];
+    prepare("bf16");
+    expect(0, train("", "--fresh"));
+    says("products: bf16: ");
+    says("measured now (cspeed.products)");
+    recorded(first, "global_step2");
+    expect(0, train("", "--fresh"));
+    says("measured before (cspeed.products)");
+    recorded(second, "global_step2");
+    ck_assert_str_eq(first, second);
+    ck_assert_int_eq(shell_run("rm -r cache && touch cache"), 0); /* it cannot be written: measured at every start */
+    expect(0, train("", "--fresh"));
+    says("measured now (cspeed.products)");
+    ck_assert(!printed("cannot be written"));
+    shell_leave();
+}
+END_TEST
+
+/* The checkpoint's methods are those of a key; the run that continues it does without the key. */
+static void resume_keeps(const char *precision, const char *method)
+{
+    char set[128], want[128];
+    snprintf(set, sizeof set, "--fresh --set cspeed.products=%s", method);
+    snprintf(want, sizeof want, "%s: others %s", precision, method);
+    expect(0, train("", set));
+    ck_assert(!printed("products: "));
+    expect_recorded("global_step2", want);
+    expect(0, train("", "--steps 3"));
+    if (printed("as in the checkpoint"))
+        expect_recorded("global_step3", want);
+    else
+        ck_assert(!printed("the checkpoint was made"));
+}
+
+START_TEST(a_resume_keeps_the_methods_of_the_checkpoint)
+{
+    prepare("bf16");
+    resume_keeps("bf16", "fixed");
+    resume_keeps("bf16", "sgemm");
+    expect(0, train("", "--steps 4 --set cspeed.products=fixed"));
+    says("the checkpoint was made with other methods of products: sgemm for ");
+    says("cspeed.products asks for fixed for ");
+    expect_recorded("global_step4", "bf16: others fixed");
+    shell_leave();
+}
+END_TEST
+
+static const char no_bf16[] = "export ONEDNN_MAX_CPU_ISA=AVX2;",
+                  narrow_1[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
+
+/* Whether report tells the speed of native bf16 products. */
+static bool has_native(void)
+{
+    expect(0, shell_run("%s/cspeed report", CS_BIN));
+    char *out = shell_read("out.txt", NULL), *line = strstr(out, "bf16 products");
+    ck_assert_ptr_nonnull(line);
+    line[strcspn(line, "\n")] = 0;
+    bool has = strstr(line, " native ") && !strstr(line, "no native");
+    free(out);
+    return has;
+}
+
+START_TEST(a_method_that_a_cpu_lacks_is_not_used)
+{
+    prepare("bf16");
+    ck_assert_int_ne(0, train(no_bf16, "--fresh --set cspeed.products=native"));
+    says(
+        "not supported: cspeed.products \"native\", because oneDNN has no products of this type for the CPU of this rank");
+    expect(0, train(no_bf16, "--fresh"));
+    ck_assert(!printed("native for"));
+    if (!has_native()) {
+        printf("native products are not run: this CPU has none in bf16\n");
+        shell_leave();
+        return;
+    }
+    ck_assert_int_ne(0, train(narrow_1, "--fresh --set cspeed.products=native"));
+    says("not supported: cspeed.products \"native\"");
+    expect(0, train(narrow_1, "--fresh"));
+    says("products: not native, because the CPU of another rank has no native products of this type");
+    ck_assert(!printed("native for"));
+    expect(0, train("", "--fresh --set cspeed.products=native"));
+    says("bf16 matrices are multiplied as bf16");
+    expect(0, train(no_bf16, "--steps 3"));
+    says("the checkpoint was made with methods of products that the CPU of a rank does not have: native for ");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(small_models_and_the_old_name)
+{
+    char methods[256];
+    prepare("fp16");
+    expect(0, train("", "--fresh --set cspeed.data.seq_len=8"));
+    ck_assert(!printed("products: "));
+    recorded(methods, "global_step2");
+    ck_assert_msg(strncmp(methods, "fp16: others ", 13) == 0, "%s", methods);
+    ck_assert_int_ne(0, train("", "--fresh --set cspeed.bf16_products=fp32"));
+    says("not supported: cspeed.bf16_products, because its name is cspeed.products now");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("methods", methods_are_measured_once_and_kept, a_resume_keeps_the_methods_of_the_checkpoint,
+           a_method_that_a_cpu_lacks_is_not_used, small_models_and_the_old_name)
