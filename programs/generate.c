@@ -325,13 +325,13 @@ static char *write_chat(const model *m, const char *said, bool typed)
     if (!document)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
     cs_status status = cs_chat_prompt(m->shape, m->tokenizer, document, &lines);
+    json_decref(document);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
     char *text = strndup(lines.text.bytes, lines.text.size);
     if (!text)
         leave(1, "out of memory");
     cs_chat_free(&lines);
-    json_decref(document);
     return text;
 }
 

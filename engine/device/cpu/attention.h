@@ -131,8 +131,8 @@ static inline cs_lanes cs_attention_exp(cs_lanes x)
     p = p * r + 1.66665182e-1f;
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
-    cs_lane_bits whole = (cs_lane_bits)shifted << 23, small = x < -87.0f;
-    return (cs_lanes)(((cs_lane_bits)p + whole) & ~small);
+    cs_lane_words whole = (cs_lane_words)shifted << 23, small = (cs_lane_words)(x < -87.0f);
+    return (cs_lanes)(((cs_lane_words)p + whole) & ~small); /* the sum wraps around in lanes that `small` clears */
 }
 
 #endif

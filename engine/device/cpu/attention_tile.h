@@ -23,6 +23,7 @@ enum { CS_TILE_ROWS = 6 };
 
 typedef float cs_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
 typedef int32_t cs_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint32_t cs_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
 typedef uint32_t cs_word __attribute__((may_alias));
 
 /* c (CS_TILE_ROWS, vectors * CS_LANES) = a b, or c + a b. Element (r, k) of a is the word r * a_row + k * a_step;
