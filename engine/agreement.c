@@ -44,7 +44,7 @@ enum { OF_A_RANK = sizeof of_a_rank / sizeof *of_a_rank };
 
 /* ---- the facts of one rank ---- */
 
-static void add(void *to, const cs_listing *item)
+static void add(void *to, const ce_listing *item)
 {
     for (int i = 0; i < OF_A_RANK; i++)
         if (strcmp(of_a_rank[i].path, item->path) == 0) {
@@ -68,12 +68,12 @@ static void add_model(json_t *facts, const cs_engine *engine)
     }
 }
 
-json_t *cs_agreement_facts(cs_engine *engine)
+json_t *ce_agreement_facts(cs_engine *engine)
 {
     json_t *facts = json_object();
     CS_ASSERT(facts);
     json_object_set_new(facts, "cspeed's version", json_string(CS_VERSION));
-    cs_listing_each(engine->config, add, facts);
+    ce_listing_each(engine->config, add, facts);
     add_model(facts, engine);
     return facts;
 }
@@ -96,8 +96,8 @@ static void name_key(difference *found, const char *key, const json_t *other, in
     size_t used = strlen(found->sentence);
     if (json_object_size(found->named) <= NAMED)
         snprintf(found->sentence + used, sizeof found->sentence - used, "%s%s: %s on rank 0, %s on rank %d",
-                 used ? "; " : "", key, cs_json_show(own, values[0], VALUE_BYTES),
-                 cs_json_show(other, values[1], VALUE_BYTES), rank);
+                 used ? "; " : "", key, ce_json_show(own, values[0], VALUE_BYTES),
+                 ce_json_show(other, values[1], VALUE_BYTES), rank);
 }
 
 static void name_keys(difference *found, const json_t *other, int rank)
@@ -116,7 +116,7 @@ static cs_status refuse(const difference *found)
     size_t count = json_object_size(found->named);
     if (count > NAMED)
         snprintf(more, sizeof more, "; and %zu more", count - NAMED);
-    return cs_fail(CS_DISAGREE,
+    return ce_fail(CS_DISAGREE,
                    "ranks were started with different settings, and would train different models: %s%s. "
                    "Start all of them with the same program, configuration and flags; only cspeed.device, "
                    "cspeed.threads and names of files and folders may differ",
@@ -147,23 +147,23 @@ static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
     int count = cs_comm_size(comm);
     bool sends = differs || cs_comm_rank(comm) == 0;
-    int64_t *sizes = cs_collective_memory((size_t)count * sizeof *sizes);
-    char *texts = cs_collective_gather(comm, sizes, text, sends ? strlen(text) : 0);
+    int64_t *sizes = ce_collective_memory((size_t)count * sizeof *sizes);
+    char *texts = ce_collective_gather(comm, sizes, text, sends ? strlen(text) : 0);
     cs_status status = texts ? compare_texts(texts, sizes, count) : CS_OK;
     free(sizes);
     free(texts);
-    return cs_collective_status(comm, status);
+    return ce_collective_status(comm, status);
 }
 
-cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts)
+cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts)
 {
     static const unsigned char key[CS_MAC_BYTES];
     unsigned char mine[CS_MAC_BYTES];
     int count = cs_comm_size(comm), others = 0;
     char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    unsigned char *all = cs_collective_memory((size_t)count * CS_MAC_BYTES);
+    unsigned char *all = ce_collective_memory((size_t)count * CS_MAC_BYTES);
     CS_ASSERT(text);
-    cs_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
+    ce_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
     cs_comm_all_gather(comm, all, mine, CS_MAC_BYTES, CS_U8);
     for (int rank = 1; rank < count; rank++)
         others += memcmp(all, all + rank * CS_MAC_BYTES, CS_MAC_BYTES) != 0;
@@ -177,9 +177,9 @@ cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts)
  * because programs may derive them from the rank. */
 static void share_seed(cs_engine *engine)
 {
-    cs_settings *settings = &engine->config->settings;
+    ce_settings *settings = &engine->config->settings;
     int count = engine->world.size, others = 0, first = 0;
-    int64_t *seeds = cs_collective_memory((size_t)count * sizeof *seeds);
+    int64_t *seeds = ce_collective_memory((size_t)count * sizeof *seeds);
     cs_comm_all_gather(engine->comm, seeds, &settings->seed, 1, CS_I64);
     for (int rank = count - 1; rank > 0; rank--)
         if (seeds[rank] != seeds[0]) {
@@ -187,7 +187,7 @@ static void share_seed(cs_engine *engine)
             first = rank;
         }
     if (others > 0)
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "cspeed.seed: %lld on rank 0 and %lld on rank %d (%d rank%s with another seed than rank "
                "0): all ranks take rank 0's",
                (long long)seeds[0], (long long)seeds[first], first, others, others > 1 ? "s" : "");
@@ -195,12 +195,12 @@ static void share_seed(cs_engine *engine)
     free(seeds);
 }
 
-cs_status cs_agreement_check(cs_engine *engine)
+cs_status ce_agreement_check(cs_engine *engine)
 {
     if (engine->world.size == 1)
         return CS_OK;
-    json_t *facts = cs_agreement_facts(engine);
-    cs_status status = cs_agreement_compare(engine->comm, facts);
+    json_t *facts = ce_agreement_facts(engine);
+    cs_status status = ce_agreement_compare(engine->comm, facts);
     json_decref(facts);
     if (status == CS_OK)
         share_seed(engine);

@@ -5,16 +5,16 @@
 #include "engine.h"
 #include "base/log.h"
 
-cs_status cs_cpu_isa_agree(cs_engine *engine)
+cs_status ce_cpu_isa_agree(cs_engine *engine)
 {
-    int64_t own = cs_device_isa(engine->device);
+    int64_t own = ce_device_isa(engine->device);
     bool is_cpu = own != CS_ISA_NONE;
     int64_t lowest = is_cpu ? own : CS_ISA_COUNT, highest = own;
     cs_comm_all_reduce(engine->comm, &lowest, 1, CS_I64, CS_MIN);
     cs_comm_all_reduce(engine->comm, &highest, 1, CS_I64, CS_MAX);
     if (!is_cpu || lowest == highest)
         return CS_OK;
-    cs_log(CS_LOG_INFO, "CPU instructions: all ranks use %s, the lowest set of their CPUs; the highest is %s",
-           cs_isa_name((cs_isa)lowest), cs_isa_name((cs_isa)highest));
-    return lowest == own ? CS_OK : cs_device_lower_isa(engine->device, (cs_isa)lowest);
+    ce_log(CS_LOG_INFO, "CPU instructions: all ranks use %s, the lowest set of their CPUs; the highest is %s",
+           ce_isa_name((ce_isa)lowest), ce_isa_name((ce_isa)highest));
+    return lowest == own ? CS_OK : ce_device_lower_isa(engine->device, (ce_isa)lowest);
 }

@@ -14,23 +14,23 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
 {
-    cs_forward_input input = { .mode = CS_PASS_TRAINING, .inputs = inputs, .targets = targets };
-    engine->loss_rows = cs_forward_units(engine, &input);
-    cs_backward_units(engine);
+    ce_forward_input input = { .mode = CS_PASS_TRAINING, .inputs = inputs, .targets = targets };
+    engine->loss_rows = ce_forward_units(engine, &input);
+    ce_backward_units(engine);
 }
 
-static void evaluate(cs_engine *engine, const cs_forward_input *input)
+static void evaluate(cs_engine *engine, const ce_forward_input *input)
 {
-    cs_tensor output = cs_forward_units(engine, input);
-    cs_pass_let_go(engine->pass, output);
-    cs_pass_end(engine->pass);
+    cs_tensor output = ce_forward_units(engine, input);
+    ce_pass_let_go(engine->pass, output);
+    ce_pass_end(engine->pass);
 }
 
 /* The peak is the maximum over all lengths, because the pass packs tensors differently for each length. */
 static void walk_curriculum(cs_engine *engine)
 {
     for (int64_t length = 1; length < engine->length; length++) {
-        if (!cs_curriculum_may_be(engine, length))
+        if (!ce_curriculum_may_be(engine, length))
             continue;
         cs_tensor tokens = nowhere(CS_I32, engine->settings->micro_batch, length);
         train(engine, tokens, tokens);
@@ -45,7 +45,7 @@ static void walk(cs_engine *engine)
     cs_tensor targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
-    evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
+    evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 
 /* Returns the bytes of a pass that predicts a whole batch; 0: the model has no prediction. */
@@ -56,23 +56,23 @@ static size_t walk_prediction(cs_engine *engine)
     cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
     if (!model->units[model->count - 1]->kind->predict)
         return 0;
-    evaluate(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
-    return cs_pass_peak(engine->pass);
+    evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
+    return ce_pass_peak(engine->pass);
 }
 
 static cs_status open_pass(cs_engine *engine)
 {
-    cs_precision types = engine->zero.precision;
-    cs_pass_shape shape = { engine->device, types.values, types.products, NULL, 0, engine->chunk_bytes };
-    cs_pass_close(engine->pass);
+    ce_precision types = engine->zero.precision;
+    ce_pass_shape shape = { engine->device, types.values, types.products, NULL, 0, engine->chunk_bytes };
+    ce_pass_close(engine->pass);
     engine->pass = NULL;
-    return cs_pass_open(&engine->pass, &shape);
+    return ce_pass_open(&engine->pass, &shape);
 }
 
 static void list_products(cs_engine *engine)
 {
-    const cs_product_list *all = cs_device_product_list(engine->device);
-    cs_product_list *list = &engine->products.list;
+    const ce_product_list *all = ce_device_product_list(engine->device);
+    ce_product_list *list = &engine->products.list;
     list->count = 0;
     for (int i = 0; i < all->count; i++)
         if (all->use[i].dtype == engine->zero.precision.products)
@@ -81,42 +81,42 @@ static void list_products(cs_engine *engine)
 
 static cs_status measure(cs_engine *engine)
 {
-    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
+    CS_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm = NULL;
     CS_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->count; i++)
         CS_TRY(
-            cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+            ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
     walk(engine);
     list_products(engine);
     walk_curriculum(engine);
-    size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
-    size_t peak = cs_pass_peak(engine->pass) > scratch ? cs_pass_peak(engine->pass) : scratch;
-    engine->memory.activations = cs_step_judge_bytes() + cs_ranges_bytes(engine->model) + peak;
+    size_t scratch = ce_update_scratch(engine->zero.groups, engine->model);
+    size_t peak = ce_pass_peak(engine->pass) > scratch ? ce_pass_peak(engine->pass) : scratch;
+    engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model) + peak;
     CS_TRY(open_pass(engine));
     size_t prediction = walk_prediction(engine);
     engine->memory.prediction = prediction > peak ? prediction : 0;
     return CS_OK;
 }
 
-cs_status cs_dry_run(cs_engine *engine)
+cs_status ce_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
     cs_comm *comm = engine->zero.comm;
     engine->device = NULL;
     cs_status status = measure(engine);
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_close(engine->shards[i]);
+        ce_shard_close(engine->shards[i]);
         engine->shards[i] = NULL;
     }
-    cs_pass_close(engine->pass);
-    cs_device_close(engine->device);
+    ce_pass_close(engine->pass);
+    ce_device_close(engine->device);
     engine->pass = NULL;
     engine->device = device;
     engine->zero.device = device;
     engine->zero.comm = comm;
-    cs_plan plan = cs_plan_persistent(&engine->zero, engine->model);
+    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
     engine->memory.values = plan.values;
     engine->memory.gradients = plan.gradients;
     engine->memory.masters = plan.masters;
@@ -124,10 +124,10 @@ cs_status cs_dry_run(cs_engine *engine)
     engine->memory.padding = plan.padding;
     engine->memory.rows_held = plan.rows_held;
     engine->memory.rows_zero = plan.rows_zero;
-    engine->memory.value_rows = cs_pool_bytes(engine->values);
-    engine->memory.gradient_rows = cs_pool_bytes(engine->grads) + cs_plan_wire(&engine->zero, engine->model);
-    engine->memory.copy = cs_async_save_copy(engine);
-    bool gpu = device ? cs_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
-    engine->memory.pinned = gpu ? cs_transfer_bytes() : 0;
+    engine->memory.value_rows = ce_pool_bytes(engine->values);
+    engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);
+    engine->memory.copy = ce_async_save_copy(engine);
+    bool gpu = device ? ce_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
+    engine->memory.pinned = gpu ? ce_transfer_bytes() : 0;
     return status;
 }

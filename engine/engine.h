@@ -13,16 +13,16 @@
 
 /* The phases of a micro-batch, in the order in which a program must call their verbs, and evaluation, which is allowed
  * where forward is due. */
-typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } cs_phase;
+typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } ce_phase;
 
-typedef struct cs_profile cs_profile;
-typedef struct cs_curriculum cs_curriculum;
-typedef struct cs_upload cs_upload;
-typedef struct cs_transfer cs_transfer;
+typedef struct ce_profile ce_profile;
+typedef struct ce_curriculum ce_curriculum;
+typedef struct ce_upload ce_upload;
+typedef struct ce_transfer ce_transfer;
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
-    cs_background *work; /* NULL until the first save in the background */
+    ce_background *work; /* NULL until the first save in the background */
     int64_t step;
     double stall; /* seconds for which training waited for this save */
     cs_status status;
@@ -31,7 +31,7 @@ typedef struct {
     char *in_progress; /* "TAG in DIR" of the save in progress; NULL: its step was not finite */
     char *good;        /* "TAG in DIR" of the last checkpoint that was saved completely or loaded; NULL: none */
     bool resumes;      /* the save in progress goes to resume_dir */
-} cs_async_save;
+} ce_async_save;
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
     int64_t step;    /* that first step, its loss and its gradient norm */
     double loss, norm;
     char *gave_up; /* why no loss scale remains that fits; NULL: one remains */
-} cs_finite;
+} ce_finite;
 
 /* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
 typedef struct {
@@ -47,36 +47,36 @@ typedef struct {
     json_t *parent;  /* the checkpoint that the state was last saved to or loaded from; NULL: none */
     json_t *damaged; /* key to the names of damaged checkpoints that loading skipped */
     char saving[64]; /* the key of the save in progress */
-} cs_ancestry;
+} ce_ancestry;
 
 /* Judgement of a step: sums over ranks, and the verdict computed from them. The host reads a copy. */
 typedef struct {
-    cs_step_sums sums;
-    cs_verdict verdict;
-} cs_step_judge_record;
+    ce_step_sums sums;
+    ce_verdict verdict;
+} ce_step_judge_record;
 typedef struct {
-    cs_step_judge_record *device; /* in device memory */
-    cs_step_judge_record *host;   /* a copy that the host reads; the same pointer on a CPU */
-    cs_step_terms terms;
-    cs_event copied; /* done when *host equals *device */
+    ce_step_judge_record *device; /* in device memory */
+    ce_step_judge_record *host;   /* a copy that the host reads; the same pointer on a CPU */
+    ce_step_terms terms;
+    ce_event copied; /* done when *host equals *device */
     bool pending;    /* no one has read the verdict yet */
-} cs_step_judge;
+} ce_step_judge;
 
 struct cs_engine {
     cs_config *config;
-    const cs_settings *settings;
+    const ce_settings *settings;
     cs_world world;
     cs_device *device;
     cs_comm *comm;
     cs_model *model;
-    cs_model_facts facts;
+    ce_model_facts facts;
     json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
 
-    cs_zero zero;
-    cs_pool *values, *grads;
-    cs_shard **shards; /* one for each unit */
-    cs_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
+    ce_zero zero;
+    ce_pool *values, *grads;
+    ce_shard **shards; /* one for each unit */
+    ce_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
     cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
@@ -84,18 +84,18 @@ struct cs_engine {
     cs_memory memory;
     size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
     struct {
-        cs_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
-        unsigned common;      /* the methods that every rank offers: bit 1 << cs_method */
+        ce_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
+        unsigned common;      /* the methods that every rank offers: bit 1 << ce_method */
     } products;
 
     /* one micro-batch */
-    cs_phase phase;      /* the phase that is due */
+    ce_phase phase;      /* the phase that is due */
     int ahead;           /* index of the last unit whose gathering was started */
     cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
     cs_tensor loss_rows; /* (rows, 1) */
     cs_tensor prediction;
     uint64_t *keys;    /* dropout key of each sample */
-    cs_upload *upload; /* NULL: the device reads host memory */
+    ce_upload *upload; /* NULL: the device reads host memory */
     int64_t *samples;
     bool graphs;        /* forward and backward are CUDA graphs */
     uint64_t graph_key; /* of the last forward */
@@ -103,7 +103,7 @@ struct cs_engine {
     /* one optimizer step */
     int64_t micro; /* micro-batches since the last boundary */
     int64_t loss_rows_counted;
-    cs_step_judge judge;
+    ce_step_judge judge;
     int64_t parts_saved; /* ranks that have written their part of the save in progress, from the last verdict; or 0 */
     double started;      /* time at which the step began */
     double flops_before;
@@ -115,208 +115,208 @@ struct cs_engine {
     int64_t scheduled;                            /* the same, counted for the learning rate schedule */
     double (*rate)(int64_t step, void *argument); /* from cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
-    cs_scaler scaler;
+    ce_scaler scaler;
     cs_metrics metrics;
     int64_t windows; /* of the training data, once it is open */
-    uint64_t mark;   /* cs_windows_mark of the training data */
-    cs_async_save saving;
-    cs_finite finite;
-    cs_ancestry ancestry;
-    cs_transfer *transfer; /* NULL: not used yet, or the device reads host memory */
+    uint64_t mark;   /* ce_windows_mark of the training data */
+    ce_async_save saving;
+    ce_finite finite;
+    ce_ancestry ancestry;
+    ce_transfer *transfer; /* NULL: not used yet, or the device reads host memory */
 
     /* reporting */
     cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
     int64_t timed_steps, timed_micros; /* by this process */
     double timed_seconds;              /* of its steps except the first two */
-    cs_monitor *monitor;               /* NULL: not enabled, or this is not rank 0 */
-    cs_profile *profile;               /* NULL: not enabled, or this is not rank 0 */
-    cs_curriculum *curriculum;         /* NULL: samples always have the full length */
+    ce_monitor *monitor;               /* NULL: not enabled, or this is not rank 0 */
+    ce_profile *profile;               /* NULL: not enabled, or this is not rank 0 */
+    ce_curriculum *curriculum;         /* NULL: samples always have the full length */
 };
 
 /* ---- phase.c: begin and end of a phase ----
  * Between begin and end the phase is timed (cs_phases), profiled and a named range of the device's profiler. End also
  * sets the phase that is due next, prints memory_breakdown's lines, and reports a step. */
-void cs_phase_begin(cs_engine *engine, cs_phase phase); /* ends the program if another verb is due */
-void cs_phase_end(cs_engine *engine, cs_phase phase);
+void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program if another verb is due */
+void ce_phase_end(cs_engine *engine, ce_phase phase);
 /* In CS_STEP: the time since its begin was reduction of gradients, and counts as backward's. */
-void cs_phase_reduced(cs_engine *engine);
+void ce_phase_reduced(cs_engine *engine);
 /* Ends the program with a message that names the verb, unless the phase `due` is due. */
-void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb);
+void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
 /* The current time in seconds. With wall_clock_breakdown it waits for a GPU first, so that a phase's time is that of
  * its operations and not that of their launches. */
-double cs_phase_clock(cs_engine *engine);
+double ce_phase_clock(cs_engine *engine);
 
 /* ---- walk.c: entering and leaving unit i ---- */
-typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
+typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
  * stream wait for unit i's. */
-cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction);
-void cs_walk_leave(cs_engine *engine, int i, bool release);
+cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
+void ce_walk_leave(cs_engine *engine, int i, bool release);
 /* Calls verb for the shard of unit i, then for the shard of each unit that lends parameters to it. */
-void cs_walk_each(cs_engine *engine, int i, void (*verb)(cs_shard *shard));
+void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 /* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */
-void cs_walk_settle(cs_engine *engine);
+void ce_walk_settle(cs_engine *engine);
 
 /* ---- forward.c ---- */
 typedef struct {
-    cs_pass_mode mode;
+    ce_pass_mode mode;
     cs_tensor inputs, targets;
     bool predict;         /* compute the last unit's prediction instead of its loss */
     cs_tensor starts;     /* cs_batch.starts, or absent */
     cs_tensor hits;       /* (rows, 1), or absent */
-    const uint64_t *keys; /* set by cs_upload_batch */
+    const uint64_t *keys; /* set by ce_upload_batch */
     /* the text that each sample continues; the prediction is then that of each sample's last row. NULL: none */
-    const cs_sequence *sequences;
-} cs_forward_input;
-/* Runs the forward of all units; returns the last unit's output, which the caller lets go (cs_pass_let_go). In training
+    const ce_sequence *sequences;
+} ce_forward_input;
+/* Runs the forward of all units; returns the last unit's output, which the caller lets go (ce_pass_let_go). In training
  * the last unit stays gathered for backward. */
-cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *input);
-void cs_forward_drop_prediction(cs_engine *engine); /* ends the life of the last cs_predict's output */
+cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
+void ce_forward_drop_prediction(cs_engine *engine); /* ends the life of the last cs_predict's output */
 
 /* ---- backward.c ---- */
-void cs_backward_units(cs_engine *engine);
+void ce_backward_units(cs_engine *engine);
 /* Gives unit i and its lenders memory to add their gradients to, unless they have it. */
-void cs_backward_open(cs_engine *engine, int i);
+void ce_backward_open(cs_engine *engine, int i);
 
 /* ---- step.c ---- */
 /* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints
  * the messages about the step. May wait for the device, never communicates. Returns true if a verdict was read and its
  * step updates parameters. */
-bool cs_step_settle(cs_engine *engine);
+bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t cs_step_judge_bytes(void); /* bytes of device memory for cs_step_judge_open */
-void cs_step_judge_open(cs_engine *engine, void *memory);
-void cs_step_judge_close(cs_engine *engine);
-void cs_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
-void cs_step_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
-void cs_step_judge_add(cs_engine *engine, cs_tensor losses);
-void cs_step_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
-void cs_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
-const cs_gate *cs_step_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
-const cs_verdict *cs_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
+size_t ce_step_judge_bytes(void); /* bytes of device memory for ce_step_judge_open */
+void ce_step_judge_open(cs_engine *engine, void *memory);
+void ce_step_judge_close(cs_engine *engine);
+void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
+void ce_step_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
+void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
+void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
+void ce_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
+const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
+const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
-void cs_finite_count(cs_engine *engine, const cs_verdict *verdict); /* of step metrics.step */
-void cs_finite_give_up(cs_engine *engine, const char *why);         /* the next cs_finite_report ends the run */
+void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* of step metrics.step */
+void ce_finite_give_up(cs_engine *engine, const char *why);         /* the next ce_finite_report ends the run */
 /* Reports the first step of a series that is not finite, and ends the run after nan_patience such steps. Collective;
  * does not communicate while steps are finite. */
-void cs_finite_report(cs_engine *engine);
-void cs_finite_close(cs_engine *engine);
+void ce_finite_report(cs_engine *engine);
+void ce_finite_close(cs_engine *engine);
 
 /* ---- evaluate.c ---- */
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
-cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forward_input *input, cs_tensor *output);
+cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
 
 /* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ----
  * _forward and _backward begin a capture or a replay, _end ends it. */
-void cs_graphs_open(cs_engine *engine);
-void cs_graphs_forward(cs_engine *engine, const cs_forward_input *input);
-void cs_graphs_backward(cs_engine *engine);
-void cs_graphs_end(cs_engine *engine);
+void ce_graphs_open(cs_engine *engine);
+void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input);
+void ce_graphs_backward(cs_engine *engine);
+void ce_graphs_end(cs_engine *engine);
 
 /* ---- what cs_initialize calls ---- */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
-cs_status cs_dry_run(cs_engine *engine);
+cs_status ce_dry_run(cs_engine *engine);
 /* memory_fit.c: CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than that */
-cs_status cs_memory_fit_check(const cs_engine *engine);
+cs_status ce_memory_fit_check(const cs_engine *engine);
 /* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions of them all. Collective; before any
  * operation of the device. */
-cs_status cs_cpu_isa_agree(cs_engine *engine);
-/* products.c: makes all ranks multiply matrices by the same methods; needs cs_dry_run's list. Collective. */
-cs_status cs_products_agree(cs_engine *engine);
+cs_status ce_cpu_isa_agree(cs_engine *engine);
+/* products.c: makes all ranks multiply matrices by the same methods; needs ce_dry_run's list. Collective. */
+cs_status ce_products_agree(cs_engine *engine);
 /* The methods as text, for a checkpoint's provenance; NULL: the device has no choice. The caller owns it. */
-json_t *cs_products_record(const cs_engine *engine);
+json_t *ce_products_record(const cs_engine *engine);
 /* Goes on with the methods that the provenance records, or says why they are others. */
-void cs_products_resume(cs_engine *engine, json_t *provenance);
+void ce_products_resume(cs_engine *engine, json_t *provenance);
 
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
 /* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that
  * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
-cs_status cs_agreement_check(cs_engine *engine);
+cs_status ce_agreement_check(cs_engine *engine);
 
-/* The two steps of cs_agreement_check, for tests. _facts returns the facts to compare, {"KEY.PATH": value}, which the
+/* The two steps of ce_agreement_check, for tests. _facts returns the facts to compare, {"KEY.PATH": value}, which the
  * caller owns; _compare compares those of all ranks. */
-json_t *cs_agreement_facts(cs_engine *engine);
-cs_status cs_agreement_compare(cs_comm *comm, const json_t *facts);
+json_t *ce_agreement_facts(cs_engine *engine);
+cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts);
 
 /* ---- input/ ---- */
 /* upload.c: copies a micro-batch to a device with its own memory, and an output back */
-cs_status cs_upload_open(cs_engine *engine);
-void cs_upload_close(cs_upload *upload); /* accepts NULL */
+cs_status ce_upload_open(cs_engine *engine);
+void ce_upload_close(ce_upload *upload); /* accepts NULL */
 /* Returns the input with tensors that the device can read, and with keys. */
-cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *input);
+ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *input);
 /* Waits for the output and makes it readable by the host, until the next call. */
-cs_status cs_upload_fetch_output(cs_engine *engine, cs_tensor *output);
+cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
 
 /* curriculum.c: shorter samples in the first steps */
-cs_status cs_curriculum_open(cs_engine *engine);
-void cs_curriculum_close(cs_engine *engine);
+cs_status ce_curriculum_open(cs_engine *engine);
+void ce_curriculum_close(cs_engine *engine);
 /* Returns the batch itself, or prefixes of its samples; these are valid until the next call. */
-cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
-bool cs_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
+cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
+bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
 
-int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b of this micro-batch */
+int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b of this micro-batch */
 
 /* ---- persistence/ ---- */
 /* async_save.c: saves checkpoints, in the foreground or in the background */
-cs_status cs_async_save_open(cs_engine *engine);
-void cs_async_save_close(cs_engine *engine);
+cs_status ce_async_save_open(cs_engine *engine);
+void ce_async_save_close(cs_engine *engine);
 /* begun: the time at which training stopped for this save. */
-cs_status cs_async_save_start(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
+cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun);
 /* Waits for the save in progress; returns its status, or an earlier failure that no verb has returned. Collective. */
-cs_status cs_async_save_finish(cs_engine *engine);
-size_t cs_async_save_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
-void cs_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
-void cs_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
-int64_t cs_async_save_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
-/* Continues the save in progress once all ranks' parts are written. `ready`: cs_async_save_ready summed over ranks.
+cs_status ce_async_save_finish(cs_engine *engine);
+size_t ce_async_save_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
+void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
+void ce_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
+int64_t ce_async_save_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
+/* Continues the save in progress once all ranks' parts are written. `ready`: ce_async_save_ready summed over ranks.
  * Collective. */
-void cs_async_save_continue(cs_engine *engine, int64_t ready);
+void ce_async_save_continue(cs_engine *engine, int64_t ready);
 
 /* ancestry.c: which checkpoints the state descends from. Call _offer before a save, _saved and _loaded after. */
-void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only);
-void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content);
-void cs_ancestry_saved(cs_engine *engine);
-void cs_ancestry_close(cs_engine *engine);
+void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, bool module_only);
+void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content);
+void ce_ancestry_saved(cs_engine *engine);
+void ce_ancestry_close(cs_engine *engine);
 /* Makes the loaded checkpoint the latest of dir, and logs the newer checkpoints that this abandons. Collective. */
-cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader);
+cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader);
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
 /* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host
  * memory. They copy the state as it is after all operations that both streams have been given so far. */
-cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy);
-void cs_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
-size_t cs_transfer_bytes(void);                /* pinned memory, allocated at the first cs_transfer_begin */
-void cs_transfer_close(cs_transfer *transfer); /* accepts NULL */
+cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
+void ce_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
+size_t ce_transfer_bytes(void);                /* pinned memory, allocated at the first ce_transfer_begin */
+void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
 
 /* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
-cs_status cs_pretrained_load(cs_engine *engine);
+cs_status ce_pretrained_load(cs_engine *engine);
 /* Fails with the message for a folder without config.json, which says what the folder is and how to use it. */
-cs_status cs_pretrained_refuse(const char *folder);
+cs_status ce_pretrained_refuse(const char *folder);
 
 /* ---- reporting/ ---- */
 /* report.c: DeepSpeed's log lines and monitor events */
-cs_status cs_report_open(cs_engine *engine);
-void cs_report_close(cs_engine *engine);
-void cs_report_micro(cs_engine *engine); /* after each micro-batch except the last one of a step */
-void cs_report_step(cs_engine *engine);
+cs_status ce_report_open(cs_engine *engine);
+void ce_report_close(cs_engine *engine);
+void ce_report_micro(cs_engine *engine); /* after each micro-batch except the last one of a step */
+void ce_report_step(cs_engine *engine);
 
 /* memory_report.c: memory_breakdown's lines, and the bytes that this rank's engine holds */
-void cs_memory_report_print(const cs_engine *engine, const char *moment);
-double cs_memory_report_held(const cs_engine *engine);
+void ce_memory_report_print(const cs_engine *engine, const char *moment);
+double ce_memory_report_held(const cs_engine *engine);
 
 /* dump.c: prints the configuration and the engine's sizes, for dump_state */
-void cs_dump_engine(const cs_engine *engine);
+void ce_dump_engine(const cs_engine *engine);
 
 /* profile.c: profile of one forward pass, unit by unit. Each function returns at once if there is no profile. */
-cs_status cs_profile_open(cs_engine *engine);
-void cs_profile_close(cs_engine *engine);
-void cs_profile_start(cs_engine *engine);
-void cs_profile_enter(cs_engine *engine);
-void cs_profile_leave(cs_engine *engine, int i);
-void cs_profile_stop(cs_engine *engine);
-bool cs_profile_is_due(const cs_engine *engine); /* true in the step to profile; the same on all ranks */
-void cs_profile_print(cs_engine *engine);        /* after the step that was profiled */
+cs_status ce_profile_open(cs_engine *engine);
+void ce_profile_close(cs_engine *engine);
+void ce_profile_start(cs_engine *engine);
+void ce_profile_enter(cs_engine *engine);
+void ce_profile_leave(cs_engine *engine, int i);
+void ce_profile_stop(cs_engine *engine);
+bool ce_profile_is_due(const cs_engine *engine); /* true in the step to profile; the same on all ranks */
+void ce_profile_print(cs_engine *engine);        /* after the step that was profiled */
 
 #endif

@@ -11,7 +11,7 @@
 
 /* Sums over this rank's batches, in device memory; then over all ranks. */
 typedef struct {
-    cs_exact loss, hits;
+    ce_exact loss, hits;
     int64_t rows;
 } sums;
 
@@ -23,16 +23,16 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
         cs_op_fill(stream, hits, -1); /* remains if the last unit does not count hits */
-    cs_tensor loss = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
+    cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
                                                                    .starts = batch->starts,
                                                                    .hits = hits });
-    cs_state_sum(stream, &all->loss, loss.data, cs_count(loss));
+    ce_state_sum(stream, &all->loss, loss.data, cs_count(loss));
     if (hits.data)
-        cs_state_sum(stream, &all->hits, hits.data, cs_count(hits));
-    cs_pass_let_go(engine->pass, loss);
-    cs_pass_end(engine->pass);
+        ce_state_sum(stream, &all->hits, hits.data, cs_count(hits));
+    ce_pass_let_go(engine->pass, loss);
+    ce_pass_end(engine->pass);
     for (int64_t i = 0; i < cs_count(batch->targets); i++)
         rows += target[i] >= 0;
     return rows;
@@ -42,47 +42,47 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
 static void report_progress(double *reported, int64_t done, int64_t rounds)
 {
     enum { SECONDS = 10 };
-    double now = cs_clock_seconds();
+    double now = ce_clock_seconds();
     if (now - *reported < SECONDS)
         return;
     *reported = now;
-    cs_beat_touch();
-    cs_log(CS_LOG_INFO, "evaluated %lld %%", (long long)(100 * done / rounds));
+    ce_beat_touch();
+    ce_log(CS_LOG_INFO, "evaluated %lld %%", (long long)(100 * done / rounds));
 }
 
 /* hits: scratch of shape (rows, 1), or absent if only the loss is wanted. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
-    sums all, *there = cs_device_alloc(engine->device, sizeof all);
+    sums all, *there = ce_device_alloc(engine->device, sizeof all);
     int64_t rows = 0;
     int64_t micro = engine->settings->micro_batch;
-    int64_t whole = (cs_windows_count(data->windows) + micro - 1) / micro;
+    int64_t whole = (ce_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
-    double reported = cs_clock_seconds();
-    cs_phase_begin(engine, CS_EVALUATE);
-    cs_step_settle(engine); /* prints the messages about the previous step first */
+    double reported = ce_clock_seconds();
+    ce_phase_begin(engine, CS_EVALUATE);
+    ce_step_settle(engine); /* prints the messages about the previous step first */
     for (int64_t round = 0; round < rounds; round++) {
         int64_t lane = round * engine->world.size + engine->world.rank;
-        cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
+        cs_batch batch = ce_loader_lane(data, lane < wanted ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
         report_progress(&reported, round + 1, rounds);
     }
-    cs_walk_settle(engine);
-    cs_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
-    cs_device_free(engine->device, there);
+    ce_walk_settle(engine);
+    ce_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
+    ce_device_free(engine->device, there);
     all.rows = rows;
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
-    cs_phase_end(engine, CS_EVALUATE);
-    double correct = cs_exact_value(&all.hits);
-    return (cs_scores){ all.rows ? cs_exact_value(&all.loss) / (double)all.rows : (double)NAN, all.rows,
+    ce_phase_end(engine, CS_EVALUATE);
+    double correct = ce_exact_value(&all.hits);
+    return (cs_scores){ all.rows ? ce_exact_value(&all.loss) / (double)all.rows : (double)NAN, all.rows,
                         correct < 0 ? -1 : (int64_t)correct };
 }
 
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
 {
-    cs_phase_expect(engine, CS_FORWARD, "cs_evaluate");
-    cs_forward_drop_prediction(engine);
+    ce_phase_expect(engine, CS_FORWARD, "cs_evaluate");
+    ce_forward_drop_prediction(engine);
     *loss = evaluate(engine, data, batches, (cs_tensor){ 0 }).loss;
     return CS_OK;
 }
@@ -90,12 +90,12 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
 {
     int64_t rows = engine->settings->micro_batch * engine->length;
-    cs_phase_expect(engine, CS_FORWARD, "cs_score");
-    cs_forward_drop_prediction(engine);
-    cs_log_open(CS_LOG_INFO, engine->world.rank); /* progress is logged also for a model opened by cs_reopen */
-    float *hits = cs_device_alloc(engine->device, (size_t)rows * sizeof *hits);
+    ce_phase_expect(engine, CS_FORWARD, "cs_score");
+    ce_forward_drop_prediction(engine);
+    ce_log_open(CS_LOG_INFO, engine->world.rank); /* progress is logged also for a model opened by cs_reopen */
+    float *hits = ce_device_alloc(engine->device, (size_t)rows * sizeof *hits);
     *scores = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
-    cs_device_free(engine->device, hits);
+    ce_device_free(engine->device, hits);
     return CS_OK;
 }
 
@@ -103,7 +103,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
  * larger than the memory of a step, predictions have memory of their own. */
 static cs_status open_predictor(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     size_t bytes = engine->memory.prediction;
     if (engine->predictor)
         return CS_OK;
@@ -111,48 +111,48 @@ static cs_status open_predictor(cs_engine *engine)
         engine->predictor = engine->pass;
         return CS_OK;
     }
-    engine->predictor_block = cs_device_alloc(engine->device, bytes);
-    cs_pass_shape shape = {
+    engine->predictor_block = ce_device_alloc(engine->device, bytes);
+    ce_pass_shape shape = {
         engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
         bytes,          engine->chunk_bytes
     };
-    return cs_pass_open(&engine->predictor, &shape);
+    return ce_pass_open(&engine->predictor, &shape);
 }
 
-static cs_tensor predict(cs_engine *engine, const cs_forward_input *input)
+static cs_tensor predict(cs_engine *engine, const ce_forward_input *input)
 {
     cs_pass *pass = engine->pass;
     engine->pass = engine->predictor;
-    cs_tensor output = cs_forward_units(engine, input);
+    cs_tensor output = ce_forward_units(engine, input);
     engine->pass = pass;
     return output;
 }
 
 /* The output stays valid until the next call of a verb. */
-cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_forward_input *input, cs_tensor *output)
+cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
 {
     cs_unit *last = engine->model->units[engine->model->count - 1];
     int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
-    cs_phase_expect(engine, CS_FORWARD, verb);
-    cs_forward_drop_prediction(engine);
+    ce_phase_expect(engine, CS_FORWARD, verb);
+    ce_forward_drop_prediction(engine);
     if (!last->kind->predict)
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);
     bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
     if (!fits && !input->sequences)
-        return cs_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
+        return ce_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
     CS_TRY(open_predictor(engine));
     engine->prediction = predict(engine, input);
     *output = engine->prediction;
-    return cs_upload_fetch_output(engine, output);
+    return ce_upload_fetch_output(engine, output);
 }
 
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
 {
-    return cs_evaluate_output(engine, "cs_predict",
-                              &(cs_forward_input){ .mode = CS_PASS_EVALUATION,
+    return ce_evaluate_output(engine, "cs_predict",
+                              &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                    .inputs = batch->inputs,
                                                    .starts = batch->starts,
                                                    .predict = true },

@@ -16,14 +16,14 @@
 
 /* True for a step that a dynamic loss scale skips because gradients overflowed. That is how the scale finds its value,
  * so such a step is not counted. A loss that is not finite is always counted: the scale does not affect it. */
-static bool is_search(const cs_engine *engine, const cs_verdict *verdict)
+static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
 }
 
-void cs_finite_count(cs_engine *engine, const cs_verdict *verdict)
+void ce_finite_count(cs_engine *engine, const ce_verdict *verdict)
 {
-    cs_finite *finite = &engine->finite;
+    ce_finite *finite = &engine->finite;
     if (verdict->rows == 0 || is_search(engine, verdict))
         return;
     if (isfinite(verdict->loss) && isfinite(verdict->norm)) {
@@ -38,7 +38,7 @@ void cs_finite_count(cs_engine *engine, const cs_verdict *verdict)
     finite->norm = verdict->norm;
 }
 
-void cs_finite_give_up(cs_engine *engine, const char *why)
+void ce_finite_give_up(cs_engine *engine, const char *why)
 {
     if (!engine->finite.gave_up)
         engine->finite.gave_up = strdup(why);
@@ -51,15 +51,15 @@ typedef enum { IN_VALUE, IN_GRADIENT } place;
 /* Counts elements that are not finite with the operation for the gradient norm, which every device has. */
 typedef struct {
     cs_stream *stream;
-    cs_exact *sum; /* in device memory */
+    ce_exact *sum; /* in device memory */
     int64_t seen;  /* sum->nonfinite when it was last read */
 } search;
 
 static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
 {
-    cs_exact sum;
-    cs_state_sum_squares(s->stream, s->sum, cs_vector(elements, dtype, count), 0, 1);
-    cs_stream_fetch(s->stream, &sum, s->sum, sizeof sum);
+    ce_exact sum;
+    ce_state_sum_squares(s->stream, s->sum, cs_vector(elements, dtype, count), 0, 1);
+    ce_stream_fetch(s->stream, &sum, s->sum, sizeof sum);
     bool found = sum.nonfinite != s->seen;
     s->seen = sum.nonfinite;
     return found;
@@ -71,15 +71,15 @@ static const int64_t nowhere = INT64_MAX;
 static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
-    cs_precision types = engine->zero.precision;
-    cs_shard_piece *pieces = cs_collective_memory((size_t)unit->entry_count * sizeof *pieces);
-    int count = cs_shard_pieces(engine->shards[i], pieces);
+    ce_precision types = engine->zero.precision;
+    ce_shard_piece *pieces = ce_collective_memory((size_t)unit->entry_count * sizeof *pieces);
+    int count = ce_shard_pieces(engine->shards[i], pieces);
     int64_t number = 0, found = nowhere;
     for (int at = 0; at < count && found == nowhere; at++) {
         void *elements = where == IN_VALUE ? pieces[at].master : pieces[at].gradient;
         while (unit->entries[number] != pieces[at].entry)
             number++;
-        if (finds(s, elements, where == IN_VALUE ? types.masters : types.sums, cs_range_length(pieces[at].range)))
+        if (finds(s, elements, where == IN_VALUE ? types.masters : types.sums, ce_range_length(pieces[at].range)))
             found = number;
     }
     free(pieces);
@@ -89,7 +89,7 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 /* Name of the first such parameter over all ranks, in the model's order; NULL: none. Collective. */
 static const char *find_first(cs_engine *engine, place where)
 {
-    search s = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
+    search s = { ce_device_stream(engine->device, CS_COMPUTE), ce_device_alloc(engine->device, sizeof *s.sum), 0 };
     int64_t found = nowhere, before = 0;
     int unit = 0;
     cs_op_fill(s.stream, cs_vector(s.sum, CS_F32, sizeof *s.sum / sizeof(float)), 0);
@@ -98,7 +98,7 @@ static const char *find_first(cs_engine *engine, place where)
         found = number == nowhere ? nowhere : before + number;
         before += engine->model->units[i]->entry_count;
     }
-    cs_device_free(engine->device, s.sum);
+    ce_device_free(engine->device, s.sum);
     cs_comm_all_reduce(engine->comm, &found, 1, CS_I64, CS_MIN);
     if (found == nowhere)
         return NULL;
@@ -122,10 +122,10 @@ static const char *advice(const cs_engine *engine)
 /* Values are searched before gradients: one value that is not finite makes the gradients of many parameters so. */
 static void report(cs_engine *engine)
 {
-    const cs_finite *finite = &engine->finite;
+    const ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char where[512] = "every parameter's value and gradient are finite now", limit[128] = "";
-    cs_walk_settle(engine);
+    ce_walk_settle(engine);
     const char *value = find_first(engine, IN_VALUE), *gradient = value ? NULL : find_first(engine, IN_GRADIENT);
     if (value || gradient)
         snprintf(where, sizeof where, "the first parameter whose %s is not finite is %s", value ? "value" : "gradient",
@@ -133,25 +133,25 @@ static void report(cs_engine *engine)
     if (patience > 0)
         snprintf(limit, sizeof limit, "; %lld such steps in a row end the run (cspeed.nan_patience)",
                  (long long)patience);
-    cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s; %s; %s%s",
-           (long long)finite->step, cs_say_number(finite->loss).text, cs_say_number(finite->norm).text, where,
+    ce_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s; %s; %s%s",
+           (long long)finite->step, ce_say_number(finite->loss).text, ce_say_number(finite->norm).text, where,
            advice(engine), limit);
 }
 
 /* Ends every rank with exit code 1, after which the launcher does not restart. Completes a save in progress first. */
 static void end_run(cs_engine *engine, const char *why)
 {
-    if (cs_async_save_finish(engine) != CS_OK)
-        cs_log(CS_LOG_WARNING, "%s", cs_error());
-    cs_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
+    if (ce_async_save_finish(engine) != CS_OK)
+        ce_log(CS_LOG_WARNING, "%s", cs_error());
+    ce_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
             engine->saving.good ? "its last good checkpoint is " : "it has saved no good checkpoint",
             engine->saving.good ? engine->saving.good : "");
     cs_must(CS_NOT_FINITE, "");
 }
 
-void cs_finite_report(cs_engine *engine)
+void ce_finite_report(cs_engine *engine)
 {
-    cs_finite *finite = &engine->finite;
+    ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
     if (finite->unreported) {
@@ -174,11 +174,11 @@ void cs_finite_report(cs_engine *engine)
     end_run(engine, why);
 }
 
-void cs_finite_close(cs_engine *engine)
+void ce_finite_close(cs_engine *engine)
 {
-    const cs_finite *finite = &engine->finite;
+    const ce_finite *finite = &engine->finite;
     if (finite->unreported)
-        cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
-               cs_say_number(finite->loss).text, cs_say_number(finite->norm).text);
+        ce_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
+               ce_say_number(finite->loss).text, ce_say_number(finite->norm).text);
     free(finite->gave_up);
 }

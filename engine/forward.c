@@ -3,19 +3,19 @@
 #include "base/must.h"
 #include "base/rng.h"
 
-void cs_forward_drop_prediction(cs_engine *engine)
+void ce_forward_drop_prediction(cs_engine *engine)
 {
     if (!engine->prediction.data)
         return;
-    cs_pass_let_go(engine->predictor, engine->prediction);
+    ce_pass_let_go(engine->predictor, engine->prediction);
     engine->prediction = (cs_tensor){ 0 };
-    cs_pass_end(engine->predictor);
+    ce_pass_end(engine->predictor);
 }
 
-static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_input *input)
+static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_input *input)
 {
     bool tokens = engine->model->inputs == 0;
-    return (cs_pass_batch_info){
+    return (ce_pass_batch_info){
         .mode = input->mode,
         .batch = input->inputs.shape[0],
         .length = tokens ? cs_columns(input->inputs) : 1,
@@ -28,15 +28,15 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_forward_i
 }
 
 /* Makes the gradient of the loss before the last unit's forward runs, so that this unit may compute its gradients
- * within forward, for which cs_backward_open prepares their memory. All rows have the same weight here; cs_step
+ * within forward, for which ce_backward_open prepares their memory. All rows have the same weight here; cs_step
  * divides by the number of rows that have a target. The loss scale of this step is known since the previous step was
  * judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
-    cs_step_judge_seed(engine, dloss);
-    cs_pass_hold(engine->pass, dloss);
-    cs_pass_weigh(engine->pass, dloss);
+    ce_step_judge_seed(engine, dloss);
+    ce_pass_hold(engine->pass, dloss);
+    ce_pass_weigh(engine->pass, dloss);
 }
 
 /* Only the last row of a text that is continued predicts something new. A batch of texts has one row for each. */
@@ -48,7 +48,7 @@ static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool con
 }
 
 /* The last unit returns one loss for each row, or its prediction; every other unit returns rows x width. */
-static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forward_input *input)
+static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const ce_forward_input *input)
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
@@ -57,7 +57,7 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forwar
         return predict(engine, unit, x, input->sequences);
     if (last && cs_pass_training(engine->pass)) {
         weigh(engine, rows);
-        cs_backward_open(engine, i);
+        ce_backward_open(engine, i);
     }
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
                        : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
@@ -65,32 +65,32 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const cs_forwar
     return y;
 }
 
-cs_tensor cs_forward_units(cs_engine *engine, const cs_forward_input *given)
+cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
 {
-    cs_forward_input input = cs_upload_batch(engine, given);
-    cs_pass_batch_info info = batch_info(engine, &input);
+    ce_forward_input input = ce_upload_batch(engine, given);
+    ce_pass_batch_info info = batch_info(engine, &input);
     bool training = input.mode == CS_PASS_TRAINING;
     bool recompute = training && engine->settings->recompute == CS_RECOMPUTE_UNIT;
     int last = engine->model->count - 1;
     cs_tensor x = input.inputs;
-    cs_graphs_forward(engine, &input);
-    cs_pass_begin(engine->pass, &info);
+    ce_graphs_forward(engine, &input);
+    ce_pass_begin(engine->pass, &info);
     engine->ahead = -1;
     for (int i = 0; i <= last; i++) {
-        cs_walk_enter(engine, i, CS_DOWN);
-        int mark = cs_pass_mark(engine->pass);
+        ce_walk_enter(engine, i, CS_DOWN);
+        int mark = ce_pass_mark(engine->pass);
         cs_tensor y = run_unit(engine, i, x, &input);
-        cs_pass_hold(engine->pass, y);
+        ce_pass_hold(engine->pass, y);
         if (recompute && i < last) {
-            cs_pass_rewind(engine->pass, mark);
+            ce_pass_rewind(engine->pass, mark);
             engine->inputs[i] = x;
         } else {
-            cs_pass_let_go(engine->pass, x);
+            ce_pass_let_go(engine->pass, x);
         }
-        cs_walk_leave(engine, i, !(training && i == last));
+        ce_walk_leave(engine, i, !(training && i == last));
         x = y;
     }
-    cs_graphs_end(engine);
+    ce_graphs_end(engine);
     return x;
 }
 
@@ -114,42 +114,42 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
-        cs_fatal(CS_MISUSE,
+        ce_fatal(CS_MISUSE,
                  "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
-        cs_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
+        ce_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        cs_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
+        ce_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
 }
 
 /* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */
 static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
 {
-    uint64_t seed = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
+    uint64_t seed = ce_rng_key((uint64_t)engine->settings->seed, "dropout");
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
-            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
+            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_loader_sample(engine, b)));
 }
 
 void cs_forward(cs_engine *engine, const cs_batch *whole)
 {
-    cs_phase_begin(engine, CS_FORWARD);
+    ce_phase_begin(engine, CS_FORWARD);
     if (engine->config->reads)
-        cs_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+        ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
                             "configuration of its own and cspeed.load");
-    cs_forward_drop_prediction(engine);
+    ce_forward_drop_prediction(engine);
     check_batch(engine, whole);
-    cs_batch batch = cs_curriculum_shorten(engine, whole);
+    cs_batch batch = ce_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
-        cs_step_judge_begin(engine);
+        ce_step_judge_begin(engine);
     derive_dropout_keys(engine, whole);
-    engine->loss_rows = cs_forward_units(engine, &(cs_forward_input){ .mode = CS_PASS_TRAINING,
+    engine->loss_rows = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_TRAINING,
                                                                       .inputs = batch.inputs,
                                                                       .targets = batch.targets,
                                                                       .starts = batch.starts });
-    cs_step_judge_add(engine, engine->loss_rows);
+    ce_step_judge_add(engine, engine->loss_rows);
     engine->loss_rows_counted += count_targets(engine, batch.targets);
-    cs_phase_end(engine, CS_FORWARD);
+    ce_phase_end(engine, CS_FORWARD);
 }

@@ -10,9 +10,9 @@ char *cs_gather(cs_engine *engine, const char *text)
 {
     int64_t *sizes = calloc((size_t)engine->world.size, sizeof *sizes);
     if (!sizes)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the sizes of texts");
-    cs_walk_settle(engine);
-    char *all = cs_collective_gather(engine->comm, sizes, text, strlen(text));
+        ce_fatal(CS_NO_MEMORY, "out of memory for the sizes of texts");
+    ce_walk_settle(engine);
+    char *all = ce_collective_gather(engine->comm, sizes, text, strlen(text));
     free(sizes);
     return all;
 }

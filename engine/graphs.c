@@ -14,7 +14,7 @@
 /* The reason why graphs cannot be used; NULL: they can. */
 static const char *obstacle(const cs_engine *engine)
 {
-    if (!cs_device_has_graphs(engine->device))
+    if (!ce_device_has_graphs(engine->device))
         return "this device has no graphs";
     if (engine->world.size > 1 && strcmp(cs_comm_kind(engine->comm), "nccl") != 0)
         return "what ranks send each other goes through the host's memory; they need NCCL";
@@ -23,34 +23,34 @@ static const char *obstacle(const cs_engine *engine)
     return NULL;
 }
 
-void cs_graphs_open(cs_engine *engine)
+void ce_graphs_open(cs_engine *engine)
 {
     const char *why = obstacle(engine);
     engine->graphs = engine->settings->cuda_graphs && !why;
     if (engine->settings->cuda_graphs && why)
-        cs_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
+        ce_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
 /* The profiled pass is not captured, on any rank: profiling waits for each unit, and NCCL needs a call to be captured
  * on all ranks or on none. */
-void cs_graphs_forward(cs_engine *engine, const cs_forward_input *input)
+void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
 {
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
     if (!engine->graphs || input->mode != CS_PASS_TRAINING)
         return;
     engine->graph_key = cs_rng_mix(cs_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
-    if (!cs_profile_is_due(engine))
-        cs_device_graph_begin(engine->device, engine->graph_key);
+    if (!ce_profile_is_due(engine))
+        ce_device_graph_begin(engine->device, engine->graph_key);
 }
 
-void cs_graphs_backward(cs_engine *engine)
+void ce_graphs_backward(cs_engine *engine)
 {
     if (engine->graphs)
-        cs_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
+        ce_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
 }
 
-void cs_graphs_end(cs_engine *engine)
+void ce_graphs_end(cs_engine *engine)
 {
     if (engine->graphs)
-        cs_device_graph_end(engine->device);
+        ce_device_graph_end(engine->device);
 }

@@ -9,9 +9,9 @@
 #include <string.h>
 
 /* Builds the model that a config.json object describes, and keeps a copy with the keys that transformers needs. */
-static cs_status open_described_model(cs_engine *engine, cs_json *doc, json_t *config, const char *path)
+static cs_status open_described_model(cs_engine *engine, ce_json *doc, json_t *config, const char *path)
 {
-    CS_TRY(cs_models_open(&engine->model, &engine->facts, doc, config, path));
+    CS_TRY(ce_models_open(&engine->model, &engine->facts, doc, config, path));
     engine->model_json = json_deep_copy(config);
     if (!json_object_get(config, "architectures"))
         json_object_set_new(engine->model_json, "architectures", json_pack("[s]", engine->facts.architecture));
@@ -21,21 +21,21 @@ static cs_status open_described_model(cs_engine *engine, cs_json *doc, json_t *c
 /* Opens the model described by cspeed.model: an object, or a folder that contains config.json. */
 static cs_status open_named_model(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     if (settings->model)
         return open_described_model(engine, engine->config->doc, settings->model, "cspeed.model");
     if (!settings->model_path)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
                        "folder that holds one), or give cs_initialize a model of your own");
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", settings->model_path);
-    if (!cs_files_exists(path))
-        return cs_pretrained_refuse(settings->model_path);
-    cs_json *doc = NULL;
-    CS_TRY(cs_json_open(&doc, path));
-    cs_status status = open_described_model(engine, doc, cs_json_root(doc), "");
-    cs_json_close(doc);
+    if (!ce_files_exists(path))
+        return ce_pretrained_refuse(settings->model_path);
+    ce_json *doc = NULL;
+    CS_TRY(ce_json_open(&doc, path));
+    cs_status status = open_described_model(engine, doc, ce_json_root(doc), "");
+    ce_json_close(doc);
     return status;
 }
 
@@ -45,10 +45,10 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
     if (!own)
         CS_TRY(open_named_model(engine));
     if (engine->model->count == 0)
-        return cs_fail(CS_BAD_CONFIG, "the model has no unit");
+        return ce_fail(CS_BAD_CONFIG, "the model has no unit");
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     if (engine->facts.positions && engine->length > engine->facts.positions)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
                        "is the most",
                        (long long)engine->length, (long long)engine->facts.positions);
@@ -63,19 +63,19 @@ static cs_status open_world(cs_engine *engine)
 {
     engine->world = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* OMP_NUM_THREADS has priority */
-    cs_device_settings wanted = {
+    ce_device_settings wanted = {
         .kind = kinds[engine->settings->device],
         .threads = threads,
         .local_ranks = engine->world.bound ? 1 : engine->world.local_size,
         .local_rank = engine->world.local_rank,
         .tf32 = engine->settings->tf32,
     };
-    CS_TRY(cs_device_open(&engine->device, &wanted));
-    if (engine->settings->tf32 && strcmp(cs_device_kind(engine->device), "cuda") != 0)
-        cs_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
-        cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)engine->settings->threads, cs_device_threads(engine->device));
+    CS_TRY(ce_device_open(&engine->device, &wanted));
+    if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
+        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
+    if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))
+        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
+               (long long)engine->settings->threads, ce_device_threads(engine->device));
     cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
     return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
@@ -83,7 +83,7 @@ static cs_status open_world(cs_engine *engine)
 static void say_padding(const cs_memory *memory)
 {
     if (memory->rows_zero > 0)
-        cs_log(CS_LOG_INFO,
+        ce_log(CS_LOG_INFO,
                "the vocabulary of %lld is held as %lld rows on the device, so that its products are aligned: the %lld "
                "zero rows take %.1f MB, and are neither updated nor saved",
                (long long)(memory->rows_held - memory->rows_zero), (long long)memory->rows_held,
@@ -93,12 +93,12 @@ static void say_padding(const cs_memory *memory)
 /* Sets engine->zero, opens the pools and measures the memory needed. */
 static cs_status measure(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
-    engine->zero = (cs_zero){
-        .stage = cs_stages[settings->stage],
+    const ce_settings *settings = engine->settings;
+    engine->zero = (ce_zero){
+        .stage = ce_stages[settings->stage],
         .precision = settings->precision,
         .prescale_factor = settings->prescale_factor,
-        .optimizer = cs_optim_find(&settings->optim),
+        .optimizer = ce_optim_find(&settings->optim),
         .groups = &settings->groups,
         .comm = engine->comm,
         .device = engine->device,
@@ -108,66 +108,66 @@ static cs_status measure(cs_engine *engine)
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
-    CS_TRY(cs_assign_groups(&settings->groups, engine->model));
-    cs_assign_print(&settings->groups, engine->model);
-    CS_TRY(cs_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
-    CS_TRY(cs_pool_open(&engine->grads, sizeof(float)));
-    return cs_dry_run(engine);
+    CS_TRY(ce_assign_groups(&settings->groups, engine->model));
+    ce_assign_print(&settings->groups, engine->model);
+    CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
+    CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
+    return ce_dry_run(engine);
 }
 
 static cs_status open_shards(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
-    CS_TRY(cs_memory_fit_check(engine));
-    CS_TRY(cs_products_agree(engine));
-    cs_pool_settle(engine->values, engine->comm);
-    cs_pool_settle(engine->grads, engine->comm);
-    size_t wire = cs_plan_wire(&engine->zero, engine->model);
+    CS_TRY(ce_memory_fit_check(engine));
+    CS_TRY(ce_products_agree(engine));
+    ce_pool_settle(engine->values, engine->comm);
+    ce_pool_settle(engine->grads, engine->comm);
+    size_t wire = ce_plan_wire(&engine->zero, engine->model);
     engine->zero.wire = wire ? cs_comm_alloc(engine->comm, wire) : NULL;
-    engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    cs_step_judge_open(engine, engine->block);
-    size_t table = cs_step_judge_bytes(), rest = table + cs_ranges_bytes(engine->model);
-    cs_pass_shape shape = { engine->device,
+    engine->block = ce_device_alloc(engine->device, engine->memory.activations);
+    ce_step_judge_open(engine, engine->block);
+    size_t table = ce_step_judge_bytes(), rest = table + ce_ranges_bytes(engine->model);
+    ce_pass_shape shape = { engine->device,
                             settings->precision.values,
                             settings->precision.products,
                             (char *)engine->block + rest,
                             engine->memory.activations - rest,
                             engine->chunk_bytes };
-    CS_TRY(cs_pass_open(&engine->pass, &shape));
+    CS_TRY(ce_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
-            cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
-        cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
+            ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        ce_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
-    CS_TRY(cs_upload_open(engine));
-    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
+    CS_TRY(ce_upload_open(engine));
+    CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
-    return cs_pretrained_load(engine);
+    return ce_pretrained_load(engine);
 }
 
 /* Logs the data types and the clipping limit; with mixed precision, the types of each kind of operation. */
-static void say_precision(const cs_settings *settings)
+static void say_precision(const ce_settings *settings)
 {
-    const cs_precision *types = &settings->precision;
-    cs_precision_row row;
-    cs_log(CS_LOG_INFO,
+    const ce_precision *types = &settings->precision;
+    ce_precision_row row;
+    ce_log(CS_LOG_INFO,
            "precision: parameters %s, masters %s, optimizer state %s, gradients %s, between ranks %s; %s%g",
-           cs_precision_name(types->values), cs_precision_name(types->masters), cs_precision_name(types->slots),
-           cs_precision_name(types->sums), cs_precision_name(types->wire),
+           ce_precision_name(types->values), ce_precision_name(types->masters), ce_precision_name(types->slots),
+           ce_precision_name(types->sums), ce_precision_name(types->wire),
            settings->gradient_clipping > 0 ? "gradient_clipping " : "gradients are not clipped: gradient_clipping ",
            settings->gradient_clipping);
-    for (int i = 0; settings->mixed && cs_precision_list(types, i, &row); i++)
-        cs_log(CS_LOG_INFO, "  %-18s takes %s, gives %s", row.operation, cs_precision_name(row.takes),
-               cs_precision_name(row.gives));
+    for (int i = 0; settings->mixed && ce_precision_list(types, i, &row); i++)
+        ce_log(CS_LOG_INFO, "  %-18s takes %s, gives %s", row.operation, ce_precision_name(row.takes),
+               ce_precision_name(row.gives));
 }
 
 /* Decides the shapes that depend on the kind of device. */
 static void lay_out(cs_engine *engine, const char *kind)
 {
-    cs_model_lay_out(engine->model, cs_device_row_multiple(kind));
-    engine->chunk_bytes = cs_device_chunk_bytes(kind);
+    ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
+    engine->chunk_bytes = ce_device_chunk_bytes(kind);
 }
 
 static cs_status open_lists(cs_engine *engine)
@@ -177,39 +177,39 @@ static cs_status open_lists(cs_engine *engine)
     engine->inputs = calloc(units, sizeof *engine->inputs);
     engine->keys = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
-    return cs_curriculum_open(engine);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
+    return ce_curriculum_open(engine);
 }
 
 static cs_status build(cs_engine *engine, cs_model *own)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
-    cs_log_open(engine->config->reads ? CS_LOG_WARNING : CS_LOG_INFO, engine->config->world.rank);
-    for (int i = 0; i < cs_json_note_count(engine->config->doc); i++)
-        cs_log(CS_LOG_INFO, "note: %s", cs_json_note_text(engine->config->doc, i));
-    cs_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
+    ce_log_open(engine->config->reads ? CS_LOG_WARNING : CS_LOG_INFO, engine->config->world.rank);
+    for (int i = 0; i < ce_json_note_count(engine->config->doc); i++)
+        ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
+    ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
-    CS_TRY(cs_agreement_check(engine));
-    CS_TRY(cs_cpu_isa_agree(engine));
-    lay_out(engine, cs_device_kind(engine->device));
+    CS_TRY(ce_agreement_check(engine));
+    CS_TRY(ce_cpu_isa_agree(engine));
+    lay_out(engine, ce_device_kind(engine->device));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
-    CS_TRY(cs_async_save_open(engine));
-    CS_TRY(cs_report_open(engine));
-    cs_graphs_open(engine);
-    engine->started = cs_clock_seconds();
+    CS_TRY(ce_async_save_open(engine));
+    CS_TRY(ce_report_open(engine));
+    ce_graphs_open(engine);
+    engine->started = ce_clock_seconds();
     return CS_OK;
 }
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
 {
     *engine = calloc(1, sizeof **engine);
-    cs_status status = *engine ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for an engine");
+    cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
         cs_model_free(own);
@@ -230,29 +230,29 @@ void cs_destroy(cs_engine *engine)
     if (!engine)
         return;
     if (engine->device && engine->comm)
-        cs_walk_settle(engine); /* a program may close the engine in the middle of a step */
-    cs_step_settle(engine);
-    cs_finite_close(engine);
-    cs_async_save_close(engine);
-    cs_report_close(engine);
-    cs_curriculum_close(engine);
+        ce_walk_settle(engine); /* a program may close the engine in the middle of a step */
+    ce_step_settle(engine);
+    ce_finite_close(engine);
+    ce_async_save_close(engine);
+    ce_report_close(engine);
+    ce_curriculum_close(engine);
     for (int i = 0; engine->shards && i < engine->model->count; i++)
-        cs_shard_close(engine->shards[i]);
-    cs_update_close(engine->update);
+        ce_shard_close(engine->shards[i]);
+    ce_update_close(engine->update);
     if (engine->predictor != engine->pass)
-        cs_pass_close(engine->predictor);
-    cs_pass_close(engine->pass);
-    cs_step_judge_close(engine);
+        ce_pass_close(engine->predictor);
+    ce_pass_close(engine->pass);
+    ce_step_judge_close(engine);
     if (engine->predictor_block)
-        cs_device_free(engine->device, engine->predictor_block);
+        ce_device_free(engine->device, engine->predictor_block);
     if (engine->block)
-        cs_device_free(engine->device, engine->block);
-    cs_upload_close(engine->upload);
-    cs_transfer_close(engine->transfer);
-    cs_pool_close(engine->values);
-    cs_pool_close(engine->grads);
+        ce_device_free(engine->device, engine->block);
+    ce_upload_close(engine->upload);
+    ce_transfer_close(engine->transfer);
+    ce_pool_close(engine->values);
+    ce_pool_close(engine->grads);
     cs_comm_close(engine->comm);
-    cs_device_close(engine->device);
+    ce_device_close(engine->device);
     cs_model_free(engine->model);
     json_decref(engine->model_json);
     cs_config_close(engine->config);
@@ -268,13 +268,13 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
     engine->world = engine->config->world;
-    cs_log_open(CS_LOG_WARNING, engine->world.rank);
+    ce_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
     lay_out(engine, kinds[engine->settings->device]);
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
-        cs_plan plan = cs_plan_persistent(&engine->zero, engine->model);
+        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
         cs_memory *rank = &memory[engine->zero.rank];
         *rank = engine->memory;
         rank->values = plan.values;
@@ -282,7 +282,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         rank->masters = plan.masters;
         rank->slots = plan.slots;
         rank->padding = plan.padding;
-        rank->copy = cs_async_save_copy(engine);
+        rank->copy = ce_async_save_copy(engine);
     }
     return CS_OK;
 }
@@ -292,7 +292,7 @@ cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
     cs_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
         cs_config_close(config);
-        return cs_fail(CS_NO_MEMORY, "out of memory for an engine");
+        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     }
     engine->config = config;
     cs_status status = estimate(engine, memory);
@@ -340,12 +340,12 @@ void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argum
 
 int64_t cs_agree(cs_engine *engine, int64_t value)
 {
-    cs_walk_settle(engine);
+    ce_walk_settle(engine);
     cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
     return value;
 }
 
 const char *cs_device_description(const cs_engine *engine)
 {
-    return cs_device_describe(engine->device);
+    return ce_device_describe(engine->device);
 }

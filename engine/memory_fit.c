@@ -16,7 +16,7 @@ static size_t add_line(char *text, size_t room, size_t used, const char *what, s
 /* Lists settings that would reduce memory and are not used yet. */
 static void advise(const cs_engine *engine, char *text, size_t room)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     const char *stage = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
                         : settings->stage < 3   ? "a higher zero_optimization.stage, "
                                                 : "more ranks, ";
@@ -30,15 +30,15 @@ static void advise(const cs_engine *engine, char *text, size_t room)
  * ensures that none allocates before all have read the free size. */
 static size_t find_room(const cs_engine *engine, int *sharers)
 {
-    bool cpu = strcmp(cs_device_kind(engine->device), "cpu") == 0;
-    size_t room = cs_device_room(engine->device);
+    bool cpu = strcmp(ce_device_kind(engine->device), "cpu") == 0;
+    size_t room = ce_device_room(engine->device);
     *sharers = cpu && engine->world.local_size > 1 ? engine->world.local_size : 1;
     if (cpu)
         cs_comm_barrier(engine->comm);
     return room / (size_t)*sharers;
 }
 
-cs_status cs_memory_fit_check(const cs_engine *engine)
+cs_status ce_memory_fit_check(const cs_engine *engine)
 {
     const cs_memory *m = &engine->memory;
     const struct {
@@ -65,7 +65,7 @@ cs_status cs_memory_fit_check(const cs_engine *engine)
     advise(engine, advice, sizeof advice);
     if (sharers > 1)
         snprintf(share, sizeof share, " for each of the %d ranks of its host", sharers);
-    return cs_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free%s:%s\nwhat helps: %s",
-                   engine->world.rank, (double)total * MB, cs_device_describe(engine->device), (double)room * MB, share,
+    return ce_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free%s:%s\nwhat helps: %s",
+                   engine->world.rank, (double)total * MB, ce_device_describe(engine->device), (double)room * MB, share,
                    table, advice);
 }

@@ -6,7 +6,7 @@
 /* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after it. */
 static const struct {
     const char *verb, *range, *before, *after;
-    cs_phase due, next;
+    ce_phase due, next;
 } phases[] = {
     [CS_FORWARD] = { "cs_forward", "forward", "Engine before forward", "Engine after forward", CS_FORWARD,
                      CS_BACKWARD },
@@ -16,43 +16,43 @@ static const struct {
     [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
 };
 
-void cs_phase_expect(const cs_engine *engine, cs_phase due, const char *verb)
+void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb)
 {
     if (engine->phase != due)
-        cs_fatal(CS_MISUSE, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
+        ce_fatal(CS_MISUSE, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
                  phases[engine->phase].verb);
 }
 
-double cs_phase_clock(cs_engine *engine)
+double ce_phase_clock(cs_engine *engine)
 {
-    if (engine->settings->wall_clock_breakdown && cs_device_has_own_memory(engine->device))
-        cs_walk_settle(engine);
-    return cs_clock_seconds();
+    if (engine->settings->wall_clock_breakdown && ce_device_has_own_memory(engine->device))
+        ce_walk_settle(engine);
+    return ce_clock_seconds();
 }
 
-void cs_phase_begin(cs_engine *engine, cs_phase phase)
+void ce_phase_begin(cs_engine *engine, ce_phase phase)
 {
-    cs_phase_expect(engine, phases[phase].due, phases[phase].verb);
+    ce_phase_expect(engine, phases[phase].due, phases[phase].verb);
     if (phases[phase].before)
-        cs_memory_report_print(engine, phases[phase].before);
+        ce_memory_report_print(engine, phases[phase].before);
     if (phase == CS_FORWARD && engine->micro == 0)
         engine->seconds = (cs_phase_seconds){ 0 };
-    engine->phase_started = cs_clock_seconds();
-    engine->phase_flops = cs_device_flops(engine->device);
+    engine->phase_started = ce_clock_seconds();
+    engine->phase_flops = ce_device_flops(engine->device);
     if (phase == CS_FORWARD)
-        cs_profile_start(engine);
-    cs_device_enter(engine->device, phases[phase].range);
+        ce_profile_start(engine);
+    ce_device_enter(engine->device, phases[phase].range);
 }
 
 /* Returns the seconds since the phase began, and restarts the phase's clock. */
 static double lap(cs_engine *engine)
 {
-    double now = cs_phase_clock(engine), seconds = now - engine->phase_started;
+    double now = ce_phase_clock(engine), seconds = now - engine->phase_started;
     engine->phase_started = now;
     return seconds;
 }
 
-void cs_phase_reduced(cs_engine *engine)
+void ce_phase_reduced(cs_engine *engine)
 {
     double seconds = lap(engine);
     engine->seconds.backward += seconds;
@@ -62,24 +62,24 @@ void cs_phase_reduced(cs_engine *engine)
 static void report_step(cs_engine *engine)
 {
     if (engine->micro > 0) {
-        cs_report_micro(engine);
+        ce_report_micro(engine);
         return;
     }
     engine->last_seconds = engine->seconds;
-    cs_report_step(engine);
-    cs_beat_step(engine->metrics.step);
+    ce_report_step(engine);
+    ce_beat_step(engine->metrics.step);
 }
 
 /* An evaluation between two steps counts neither for the time nor for the operations of the next step. */
 static void exclude_from_step(cs_engine *engine)
 {
     engine->started += lap(engine);
-    engine->flops_before += cs_device_flops(engine->device) - engine->phase_flops;
+    engine->flops_before += ce_device_flops(engine->device) - engine->phase_flops;
 }
 
-void cs_phase_end(cs_engine *engine, cs_phase phase)
+void ce_phase_end(cs_engine *engine, ce_phase phase)
 {
-    cs_device_leave(engine->device);
+    ce_device_leave(engine->device);
     engine->phase = phases[phase].next;
     if (phase == CS_FORWARD)
         engine->seconds.forward += lap(engine);
@@ -90,9 +90,9 @@ void cs_phase_end(cs_engine *engine, cs_phase phase)
     else
         exclude_from_step(engine);
     if (phase == CS_FORWARD)
-        cs_profile_stop(engine);
+        ce_profile_stop(engine);
     if (phases[phase].after)
-        cs_memory_report_print(engine, phases[phase].after);
+        ce_memory_report_print(engine, phases[phase].after);
     if (phase == CS_STEP)
         report_step(engine);
 }

@@ -14,7 +14,7 @@
  * most this many seconds. */
 static const double min_flops = 1e9, most_seconds = 0.045;
 
-static bool may(unsigned methods, cs_method method)
+static bool may(unsigned methods, ce_method method)
 {
     return methods & 1u << method;
 }
@@ -22,22 +22,22 @@ static bool may(unsigned methods, cs_method method)
 /* ---- what is chosen, in a line ---- */
 
 /* "native for 13 shapes, sgemm for 2", of the products of this model. */
-static void summarize(char text[128], const cs_product_list *list, const cs_product_choice *choice)
+static void summarize(char text[128], const ce_product_list *list, const ce_product_choice *choice)
 {
     int counts[CS_METHODS] = { 0 }, used = 0;
     for (int i = 0; i < list->count; i++)
-        counts[cs_products_method(choice, &list->use[i].of)]++;
+        counts[ce_products_method(choice, &list->use[i].of)]++;
     for (int method = 0; method < CS_METHODS; method++)
         if (counts[method])
             used += snprintf(text + used, (size_t)(128 - used), "%s%s for %d%s", used ? ", " : "",
-                             cs_method_name((cs_method)method), counts[method], used ? "" : " shapes");
+                             ce_method_name((ce_method)method), counts[method], used ? "" : " shapes");
 }
 
-static void say(const cs_product_list *list, const cs_product_choice *choice, const cs_products_measured *measured)
+static void say(const ce_product_list *list, const ce_product_choice *choice, const ce_products_measured *measured)
 {
     char text[128];
     summarize(text, list, choice);
-    cs_log(CS_LOG_INFO, "products: %s: %s; %.0f %% of the roof of %.0f GFLOP/s a thread, measured %s (cspeed.products)",
+    ce_log(CS_LOG_INFO, "products: %s: %s; %.0f %% of the roof of %.0f GFLOP/s a thread, measured %s (cspeed.products)",
            choice->dtype == CS_F32    ? "fp32"
            : choice->dtype == CS_BF16 ? "bf16"
                                       : "fp16",
@@ -48,49 +48,49 @@ static void say(const cs_product_list *list, const cs_product_choice *choice, co
 
 /* What a measurement depends on, as one line. How often each class is used is left out, so that runs that differ in
  * recomputation or evaluation alone use the same choice. */
-static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const cs_product_list *list, unsigned methods)
+static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_product_list *list, unsigned methods)
 {
-    int used = snprintf(key, CS_PRODUCTS_KEY, "cspeed %s, %s, methods %x:", CS_VERSION, cs_device_products_on(device),
+    int used = snprintf(key, CS_PRODUCTS_KEY, "cspeed %s, %s, methods %x:", CS_VERSION, ce_device_products_on(device),
                         methods);
     for (int i = 0; i < list->count && used < CS_PRODUCTS_KEY; i++) {
-        const cs_product_use *use = &list->use[i];
+        const ce_product_use *use = &list->use[i];
         used += snprintf(key + used, (size_t)(CS_PRODUCTS_KEY - used), " %d%d%d%d%d%d %lldx%lldx%lld",
                          use->of.transpose_a, use->of.transpose_b, use->dtype, use->to, use->add, use->bias,
                          (long long)use->tokens, (long long)use->of.rows, (long long)use->of.columns);
     }
 }
 
-static void measure(cs_device *device, const cs_product_list *list, unsigned methods, cs_products_measured *measured)
+static void measure(cs_device *device, const ce_product_list *list, unsigned methods, ce_products_measured *measured)
 {
     char key[CS_PRODUCTS_KEY];
-    cs_product_trial trial = { .list = list, .methods = methods, .seconds = most_seconds };
+    ce_product_trial trial = { .list = list, .methods = methods, .seconds = most_seconds };
     print_key(key, device, list, methods);
-    if (cs_products_cache_get(key, measured))
+    if (ce_products_cache_get(key, measured))
         return;
-    cs_device_try_products(device, &trial);
+    ce_device_try_products(device, &trial);
     measured->choice.dtype = list->use[0].dtype;
-    measured->share = cs_products_pick(&measured->choice, &trial);
+    measured->share = ce_products_pick(&measured->choice, &trial);
     measured->roof = trial.roof;
-    cs_products_cache_put(key, measured);
+    ce_products_cache_put(key, measured);
 }
 
-static cs_product_choice choose(cs_engine *engine, cs_product_choice choice)
+static ce_product_choice choose(cs_engine *engine, ce_product_choice choice)
 {
-    const cs_product_list *list = &engine->products.list;
+    const ce_product_list *list = &engine->products.list;
     unsigned common = engine->products.common;
-    bool narrower = cs_device_methods(engine->device, choice.dtype, false) & ~common & 1u << CS_METHOD_NATIVE;
+    bool narrower = ce_device_methods(engine->device, choice.dtype, false) & ~common & 1u << CS_METHOD_NATIVE;
     double flops = 0;
     for (int i = 0; i < list->count; i++)
         flops += list->use[i].flops;
     choice.others = may(common, CS_METHOD_PACKED) ? CS_METHOD_FIXED : CS_METHOD_SGEMM;
     if (flops >= min_flops) {
-        cs_products_measured measured = { .choice = choice };
+        ce_products_measured measured = { .choice = choice };
         measure(engine->device, list, common, &measured);
         choice = measured.choice;
         say(list, &choice, &measured);
     }
     if (narrower)
-        cs_log(CS_LOG_INFO, "products: not native, because the CPU of another rank has no native products of this type "
+        ce_log(CS_LOG_INFO, "products: not native, because the CPU of another rank has no native products of this type "
                             "(cspeed.products)");
     return choice;
 }
@@ -102,7 +102,7 @@ static void intersect(cs_engine *engine, unsigned offered)
 {
     int64_t flags[CS_METHODS];
     for (int method = 0; method < CS_METHODS; method++)
-        flags[method] = may(offered, (cs_method)method);
+        flags[method] = may(offered, (ce_method)method);
     cs_comm_all_reduce(engine->comm, flags, CS_METHODS, CS_I64, CS_MIN);
     engine->products.common = 0;
     for (int method = 0; method < CS_METHODS; method++)
@@ -110,93 +110,93 @@ static void intersect(cs_engine *engine, unsigned offered)
 }
 
 /* Replaces the choice by rank 0's. Collective. */
-static void share(cs_engine *engine, cs_product_choice *choice)
+static void share(cs_engine *engine, ce_product_choice *choice)
 {
     union {
         char text[CS_PRODUCTS_TEXT];
         int64_t words[CS_PRODUCTS_TEXT / sizeof(int64_t)];
     } sent = { { 0 } };
-    cs_products_print(sent.text, choice);
+    ce_products_print(sent.text, choice);
     cs_comm_broadcast(engine->comm, sent.words, sizeof sent / sizeof *sent.words, CS_I64, 0);
-    CS_ASSERT(cs_products_read(choice, sent.text));
+    CS_ASSERT(ce_products_read(choice, sent.text));
 }
 
-static cs_status refuse(const cs_engine *engine, cs_method asked, bool here)
+static cs_status refuse(const cs_engine *engine, ce_method asked, bool here)
 {
-    return cs_fail(
+    return ce_fail(
         CS_UNSUPPORTED,
         "not supported: cspeed.products \"%s\", because %s for the CPU of %s (rank %d has %s); leave the key "
         "out, or set it to \"fixed\"",
-        cs_method_name(asked),
+        ce_method_name(asked),
         asked == CS_METHOD_NATIVE ? "oneDNN has no products of this type" : "this build has no such product",
-        here ? "this rank" : "another rank", engine->world.rank, cs_device_products_on(engine->device));
+        here ? "this rank" : "another rank", engine->world.rank, ce_device_products_on(engine->device));
 }
 
-cs_status cs_products_agree(cs_engine *engine)
+cs_status ce_products_agree(cs_engine *engine)
 {
     int asked = engine->settings->products;
-    cs_product_choice choice = { .dtype = engine->settings->precision.products };
-    unsigned offered = cs_device_methods(engine->device, choice.dtype, asked == CS_PRODUCTS_NATIVE);
+    ce_product_choice choice = { .dtype = engine->settings->precision.products };
+    unsigned offered = ce_device_methods(engine->device, choice.dtype, asked == CS_PRODUCTS_NATIVE);
     if (offered == 0) {
         if (asked != CS_PRODUCTS_AUTO)
-            cs_log(CS_LOG_WARNING, "cspeed.products is for CPUs: this device multiplies in its own way");
+            ce_log(CS_LOG_WARNING, "cspeed.products is for CPUs: this device multiplies in its own way");
         return CS_OK;
     }
     intersect(engine, offered);
-    choice.others = asked == CS_PRODUCTS_AUTO ? CS_METHOD_FIXED : (cs_method)(asked - CS_PRODUCTS_FIXED);
+    choice.others = asked == CS_PRODUCTS_AUTO ? CS_METHOD_FIXED : (ce_method)(asked - CS_PRODUCTS_FIXED);
     if (!may(engine->products.common, choice.others) && asked != CS_PRODUCTS_AUTO)
         return refuse(engine, choice.others, !may(offered, choice.others));
     if (asked == CS_PRODUCTS_AUTO && engine->world.rank == 0)
         choice = choose(engine, choice);
     share(engine, &choice);
-    cs_device_use_products(engine->device, &choice);
+    ce_device_use_products(engine->device, &choice);
     return CS_OK;
 }
 
 /* ---- checkpoints ---- */
 
-json_t *cs_products_record(const cs_engine *engine)
+json_t *ce_products_record(const cs_engine *engine)
 {
     char text[CS_PRODUCTS_TEXT];
-    const cs_product_choice *choice = cs_device_products(engine->device);
+    const ce_product_choice *choice = ce_device_products(engine->device);
     if (!choice)
         return NULL;
-    cs_products_print(text, choice);
+    ce_products_print(text, choice);
     return json_string(text);
 }
 
-static bool differ(const cs_product_list *list, const cs_product_choice *a, const cs_product_choice *b)
+static bool differ(const ce_product_list *list, const ce_product_choice *a, const ce_product_choice *b)
 {
     for (int i = 0; i < list->count; i++)
-        if (cs_products_method(a, &list->use[i].of) != cs_products_method(b, &list->use[i].of))
+        if (ce_products_method(a, &list->use[i].of) != ce_products_method(b, &list->use[i].of))
             return true;
     return false;
 }
 
 /* All ranks read the same record and know the same common methods, so all of them do the same. */
-void cs_products_resume(cs_engine *engine, json_t *provenance)
+void ce_products_resume(cs_engine *engine, json_t *provenance)
 {
     const char *text = json_string_value(json_object_get(provenance, "products"));
-    const cs_product_list *list = &engine->products.list;
-    const cs_product_choice *own = cs_device_products(engine->device);
-    cs_product_choice saved;
+    const ce_product_list *list = &engine->products.list;
+    const ce_product_choice *own = ce_device_products(engine->device);
+    ce_product_choice saved;
     char kept[128], here[128];
-    if (!text || !own || !cs_products_read(&saved, text) || saved.dtype != own->dtype || !differ(list, own, &saved))
+    if (!text || !own || !ce_products_read(&saved, text) || saved.dtype != own->dtype || !differ(list, own, &saved))
         return;
     summarize(kept, list, &saved);
     summarize(here, list, own);
     if (engine->settings->products != CS_PRODUCTS_AUTO)
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "the checkpoint was made with other methods of products: %s; cspeed.products asks for %s, so this run "
                "rounds differently from here on",
                kept, here);
-    else if (cs_products_methods(&saved) & ~engine->products.common)
-        cs_log(CS_LOG_WARNING,
+    else if (ce_products_methods(&saved) & ~engine->products.common)
+        ce_log(CS_LOG_WARNING,
                "the checkpoint was made with methods of products that the CPU of a rank does not have: %s; this run "
                "uses %s, and rounds differently from here on",
                kept, here);
     else {
-        cs_log(CS_LOG_INFO, "products: %s, as in the checkpoint; measured here: %s (cspeed.products)", kept, here);
-        cs_device_use_products(engine->device, &saved);
+        ce_log(CS_LOG_INFO, "products: %s, as in the checkpoint; measured here: %s (cspeed.products)", kept, here);
+        ce_device_use_products(engine->device, &saved);
     }
 }

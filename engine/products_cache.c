@@ -28,11 +28,11 @@ static bool find(char path[PATH_MAX], const char *key, bool make)
         mkdir(base, 0777);
         mkdir(path, 0777);
     }
-    snprintf(path, PATH_MAX, "%s/cspeed/products-%016llx", base, (unsigned long long)cs_rng_key(0, key));
+    snprintf(path, PATH_MAX, "%s/cspeed/products-%016llx", base, (unsigned long long)ce_rng_key(0, key));
     return true;
 }
 
-static bool parse(char *text, const char *key, cs_products_measured *measured)
+static bool parse(char *text, const char *key, ce_products_measured *measured)
 {
     char *rest = text, *lines[4];
     int length = 0;
@@ -41,15 +41,15 @@ static bool parse(char *text, const char *key, cs_products_measured *measured)
         if (!rest)
             return false;
     }
-    return strcmp(lines[0], key) == 0 && cs_products_read(&measured->choice, lines[1]) &&
+    return strcmp(lines[0], key) == 0 && ce_products_read(&measured->choice, lines[1]) &&
            sscanf(lines[2], "%lf %lf%n", &measured->share, &measured->roof, &length) == 2 && !lines[2][length] &&
            measured->share > 0 && measured->share <= 1 && measured->roof > 0 && strcmp(rest, last_line) == 0;
 }
 
-static bool read_file(const char *path, const char *key, cs_products_measured *measured)
+static bool read_file(const char *path, const char *key, ce_products_measured *measured)
 {
     char text[CS_PRODUCTS_KEY + CS_PRODUCTS_TEXT + 256];
-    cs_products_measured found = { .cached = true };
+    ce_products_measured found = { .cached = true };
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
@@ -57,31 +57,31 @@ static bool read_file(const char *path, const char *key, cs_products_measured *m
     fclose(file);
     text[length] = 0;
     if (!parse(text, key, &found)) {
-        cs_log(CS_LOG_DEBUG, "%s is damaged, or of another machine: products are measured again", path);
+        ce_log(CS_LOG_DEBUG, "%s is damaged, or of another machine: products are measured again", path);
         return false;
     }
     *measured = found;
     return true;
 }
 
-bool cs_products_cache_get(const char *key, cs_products_measured *measured)
+bool ce_products_cache_get(const char *key, ce_products_measured *measured)
 {
     char path[PATH_MAX];
     return find(path, key, false) && read_file(path, key, measured);
 }
 
-static bool write_file(const char *path, const char *key, const cs_products_measured *measured)
+static bool write_file(const char *path, const char *key, const ce_products_measured *measured)
 {
     char choice[CS_PRODUCTS_TEXT];
     FILE *file = fopen(path, "we");
     if (!file)
         return false;
-    cs_products_print(choice, &measured->choice);
+    ce_products_print(choice, &measured->choice);
     bool written = fprintf(file, "%s\n%s\n%.6f %.6e\n%s", key, choice, measured->share, measured->roof, last_line) > 0;
     return fclose(file) == 0 && written;
 }
 
-void cs_products_cache_put(const char *key, cs_products_measured *measured)
+void ce_products_cache_put(const char *key, ce_products_measured *measured)
 {
     char path[PATH_MAX], new[PATH_MAX + 32];
     if (!find(path, key, true))
@@ -89,7 +89,7 @@ void cs_products_cache_put(const char *key, cs_products_measured *measured)
     snprintf(new, sizeof new, "%s.%ld", path, (long)getpid());
     bool written = write_file(new, key, measured);
     if (!written)
-        cs_log(CS_LOG_DEBUG, "%s cannot be written: products are measured at every start", new);
+        ce_log(CS_LOG_DEBUG, "%s cannot be written: products are measured at every start", new);
     else if (link(new, path) != 0 && !read_file(path, key, measured))
         written = rename(new, path) == 0; /* the file there is damaged, or its file system has no links */
     unlink(new);

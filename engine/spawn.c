@@ -35,7 +35,7 @@ static cs_status listen_somewhere(int *listener, int *port)
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, length) < 0 || listen(*listener, SOMAXCONN) < 0 ||
         getsockname(*listener, (struct sockaddr *)&address, &length) < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "no free port for the ranks to meet at");
+        return ce_fail_errno(CS_IO_ERROR, errno, "no free port for the ranks to meet at");
     *port = ntohs(address.sin_port);
     return CS_OK;
 }
@@ -85,13 +85,13 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
     for (int i = 0; i < ranks; i++) {
         pid_t pid = fork();
         if (pid < 0)
-            return cs_fail_errno(CS_IO_ERROR, errno, "rank %d of %d could not be started", i, ranks);
+            return ce_fail_errno(CS_IO_ERROR, errno, "rank %d of %d could not be started", i, ranks);
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
                 _exit(1); /* the parent died before prctl */
-            cs_clear_error();
-            cs_log_open(CS_LOG_INFO, i);
+            ce_clear_error();
+            ce_log_open(CS_LOG_INFO, i);
             set_world(i, ranks, listener, port, job);
             be_rank(&children[i], run, argument);
         }
@@ -140,14 +140,14 @@ static cs_status blame(const child *guilty, int rank)
     static const cs_status known[] = { CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE,
                                        CS_NO_PEER,    CS_DISAGREE, CS_MISUSE };
     if (WIFSIGNALED(guilty->status))
-        return cs_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
+        return ce_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
                        strsignal(WTERMSIG(guilty->status)));
     int code = WEXITSTATUS(guilty->status);
     cs_status status = CS_NO_PEER;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (cs_exit_code(known[i]) == code)
             status = known[i];
-    return cs_fail(status, "rank %d ended with code %d%s%s", rank, code, guilty->sentence[0] ? ": " : "",
+    return ce_fail(status, "rank %d ended with code %d%s%s", rank, code, guilty->sentence[0] ? ": " : "",
                    guilty->sentence);
 }
 
@@ -166,11 +166,11 @@ static cs_status wait_for_all(child *children, int ranks)
 cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument)
 {
     if (ranks < 1)
-        return cs_fail(CS_BAD_CONFIG, "spawn: 1 rank or more, not %d", ranks);
+        return ce_fail(CS_BAD_CONFIG, "spawn: 1 rank or more, not %d", ranks);
     size_t bytes = (size_t)ranks * sizeof(child);
     child *children = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (children == MAP_FAILED)
-        return cs_fail_errno(CS_NO_MEMORY, errno, "no memory for %d ranks", ranks);
+        return ce_fail_errno(CS_NO_MEMORY, errno, "no memory for %d ranks", ranks);
     int listener, port = 0;
     cs_status status = listen_somewhere(&listener, &port);
     if (status == CS_OK)

@@ -9,51 +9,51 @@
 /* Operations from here on see the results of the collectives that were started. */
 static void follow_comm(cs_engine *engine)
 {
-    cs_stream_follow(cs_device_stream(engine->device, CS_COMPUTE), cs_device_stream(engine->device, CS_COMM));
+    ce_stream_follow(ce_device_stream(engine->device, CS_COMPUTE), ce_device_stream(engine->device, CS_COMM));
 }
 
 static double next_rate(const cs_engine *engine)
 {
     if (!engine->rate)
-        return cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
+        return ce_schedule_rate(&engine->settings->schedule, engine->scheduled);
     double rate = engine->rate(engine->scheduled, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
-        cs_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
+        ce_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
                  (long long)engine->scheduled);
     return rate;
 }
 
-static cs_update_terms next_update(cs_engine *engine)
+static ce_update_terms next_update(cs_engine *engine)
 {
-    cs_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_step_judge_gate(engine) };
-    terms.cycles = !engine->rate && cs_schedule_momentum(&engine->settings->schedule, engine->scheduled,
+    ce_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = ce_step_judge_gate(engine) };
+    terms.cycles = !engine->rate && ce_schedule_momentum(&engine->settings->schedule, engine->scheduled,
                                                          &terms.betas[0], &terms.betas[1]);
     return terms;
 }
 
-static void update(cs_engine *engine, const cs_update_terms *terms)
+static void update(cs_engine *engine, const ce_update_terms *terms)
 {
-    cs_async_save_hold(engine);
-    double begun = cs_clock_seconds();
-    cs_update_begin(engine->update, terms);
-    double moving = cs_clock_seconds() - begun;
+    ce_async_save_hold(engine);
+    double begun = ce_clock_seconds();
+    ce_update_begin(engine->update, terms);
+    double moving = ce_clock_seconds() - begun;
     for (int i = 0; i < engine->model->count; i++) {
-        double started = cs_clock_seconds();
-        cs_update_take(engine->update, i);
-        moving += cs_clock_seconds() - started;
-        cs_shard_publish(engine->shards[i]);
+        double started = ce_clock_seconds();
+        ce_update_take(engine->update, i);
+        moving += ce_clock_seconds() - started;
+        ce_shard_publish(engine->shards[i]);
     }
     follow_comm(engine);
     engine->seconds.update += moving;
-    engine->seconds.publish += cs_phase_clock(engine) - begun - moving;
+    engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
 /* Whether the verdict on this step is read one step later. LAMB and Muon need it on the host before their update
  * (zero/update.c), and on a CPU it costs nothing to read it at once. */
 static bool reads_late(const cs_engine *engine)
 {
-    const cs_groups *groups = &engine->settings->groups;
-    bool late = cs_device_has_own_memory(engine->device);
+    const ce_groups *groups = &engine->settings->groups;
+    bool late = ce_device_has_own_memory(engine->device);
     for (int i = 0; i < groups->count; i++)
         late &= !groups->group[i].optimizer.directs;
     return late;
@@ -69,17 +69,17 @@ static void update_scale(cs_engine *engine, int64_t rows, bool skip)
         CS_SAY_LOGGED("step %lld had no target in any sample, and moved nothing", (long long)engine->metrics.step);
         return;
     }
-    cs_status status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
+    cs_status status = ce_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
     if (said[0])
         CS_SAY_LOGGED("%s", said);
     if (status != CS_OK)
-        cs_finite_give_up(engine, cs_error());
+        ce_finite_give_up(engine, cs_error());
 }
 
-bool cs_step_settle(cs_engine *engine)
+bool ce_step_settle(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    const cs_verdict *verdict = cs_step_judge_read(engine);
+    const ce_verdict *verdict = ce_step_judge_read(engine);
     if (!verdict)
         return false;
     bool moved = verdict->gate.open;
@@ -90,7 +90,7 @@ bool cs_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
-    cs_finite_count(engine, verdict); /* before update_scale: it needs the scale of this step */
+    ce_finite_count(engine, verdict); /* before update_scale: it needs the scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }
@@ -100,7 +100,7 @@ static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
     engine->parts_saved = 0;
-    cs_async_save_continue(engine, ready);
+    ce_async_save_continue(engine, ready);
 }
 
 /* ---- the step ---- */
@@ -109,56 +109,56 @@ static void continue_saving(cs_engine *engine)
 static void finish_gradients(cs_engine *engine)
 {
     for (int i = engine->model->count - 1; i >= 0; i--)
-        cs_gradient_finish(engine->shards[i]);
+        ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
-    cs_phase_reduced(engine);
+    ce_phase_reduced(engine);
 }
 
 /* Call after the previous step is settled, so that its metrics are final before this step changes them. */
 static void judge_and_update(cs_engine *engine)
 {
-    double started = cs_clock_seconds();
-    cs_update_terms terms = next_update(engine);
-    cs_step_judge_step(engine);
-    engine->seconds.gradients += cs_phase_clock(engine) - started;
+    double started = ce_clock_seconds();
+    ce_update_terms terms = next_update(engine);
+    ce_step_judge_step(engine);
+    engine->seconds.gradients += ce_phase_clock(engine) - started;
     cs_metrics *metrics = &engine->metrics;
     metrics->learning_rate = terms.rate;
     metrics->loss_scale = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
     bool late = reads_late(engine);
-    bool updates = late || cs_step_settle(engine);
+    bool updates = late || ce_step_settle(engine);
     if (!late)
-        cs_finite_report(engine); /* while the gradients are still those of this step */
+        ce_finite_report(engine); /* while the gradients are still those of this step */
     if (updates)
         update(engine, &terms);
 }
 
 bool cs_step(cs_engine *engine)
 {
-    cs_phase_begin(engine, CS_STEP);
+    ce_phase_begin(engine, CS_STEP);
     engine->micro = (engine->micro + 1) % engine->settings->accumulation;
     bool boundary = engine->micro == 0;
     if (boundary) {
         finish_gradients(engine);
-        cs_step_settle(engine);
-        cs_finite_report(engine);
-        continue_saving(engine); /* before cs_step_judge_step counts the ranks that have written their part */
+        ce_step_settle(engine);
+        ce_finite_report(engine);
+        continue_saving(engine); /* before ce_step_judge_step counts the ranks that have written their part */
         judge_and_update(engine);
         continue_saving(engine);
     }
-    cs_phase_end(engine, CS_STEP);
+    ce_phase_end(engine, CS_STEP);
     return boundary;
 }
 
 float cs_loss(cs_engine *engine)
 {
-    cs_step_settle(engine);
+    ce_step_settle(engine);
     return (float)engine->metrics.loss;
 }
 
 cs_metrics cs_last_step(cs_engine *engine)
 {
-    cs_step_settle(engine);
+    ce_step_settle(engine);
     return engine->metrics;
 }

@@ -54,7 +54,7 @@ int cl_codes_fail(int code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    cs_fail(CS_BAD_CONFIG, "%s", sentence);
+    ce_fail(CS_BAD_CONFIG, "%s", sentence);
     return code;
 }
 

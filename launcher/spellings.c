@@ -227,7 +227,7 @@ int cl_spellings_launcher(void *field, const char *flag, const char *value)
                              "openmpi, mpich, slurm or ssh",
                              flag, value);
     if (strcmp(name, "pdsh") == 0) {
-        cs_log(CS_LOG_WARNING, "%s pdsh: cspeed speaks SSH by itself, pdsh is not used", flag);
+        ce_log(CS_LOG_WARNING, "%s pdsh: cspeed speaks SSH by itself, pdsh is not used", flag);
         snprintf(name, sizeof name, "ssh");
     }
     if ((options->launcher = cs_options_choice(choices, name)) < 0)

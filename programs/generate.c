@@ -73,13 +73,13 @@ static void read_options(options *given, char **argv)
 typedef struct {
     options *given;
     cs_engine *engine;
-    cs_tokenizer *tokenizer;
-    cs_encoder *encoder;
+    ce_tokenizer *tokenizer;
+    ce_encoder *encoder;
     /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
     bool together;
 
-    const cs_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
-    cs_text turn_end;           /* the text that the template writes after an answer */
+    const ce_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
+    ce_text turn_end;           /* the text that the template writes after an answer */
     int32_t end;                /* the token that ends an answer; -1: there is none */
     int64_t batch;              /* number of prompts that one rank answers at the same time */
 } model;
@@ -107,18 +107,18 @@ static void open_tokenizer(model *m, const char *folder)
               "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
               "names one",
               m->given->source, cs_vocabulary(m->engine));
-    CS_MUST(cs_tokenizer_open(&m->tokenizer, path));
-    m->encoder = cs_encoder_open(m->tokenizer);
+    CS_MUST(ce_tokenizer_open(&m->tokenizer, path));
+    m->encoder = ce_encoder_open(m->tokenizer);
 }
 
 /* If a text of several tokens ends an answer, that text becomes a stop string. */
 static void open_chat(model *m, const char *template)
 {
-    cs_status status = cs_chat_find(&m->shape, template ? template : "auto", m->tokenizer);
+    cs_status status = ce_chat_find(&m->shape, template ? template : "auto", m->tokenizer);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
-    cs_chat_stop(m->shape, m->tokenizer, &m->turn_end);
-    m->end = cs_tokenizer_find(m->tokenizer, m->turn_end.bytes);
+    ce_chat_stop(m->shape, m->tokenizer, &m->turn_end);
+    m->end = ce_tokenizer_find(m->tokenizer, m->turn_end.bytes);
     if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0)
         leave(WRONG_USAGE, "%s", cs_error());
 }
@@ -141,16 +141,16 @@ static void open_model(model *m)
 
 static void close_model(model *m)
 {
-    cs_unicode_free(&m->turn_end);
-    cs_encoder_close(m->encoder);
-    cs_tokenizer_close(m->tokenizer);
+    ce_unicode_free(&m->turn_end);
+    ce_encoder_close(m->encoder);
+    ce_tokenizer_close(m->tokenizer);
     cs_destroy(m->engine);
 }
 
 /* ---- texts ---- */
 
 typedef struct {
-    cs_text text;
+    ce_text text;
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
     const char *finish; /* the reason why the answer ended; NULL: it has not ended */
@@ -162,7 +162,7 @@ typedef struct {
 } answer;
 
 /* Returns the position of the first stop string in the text after `from`, or the end of the text if there is none. */
-static size_t find_stop(const options *given, const cs_text *text, size_t from)
+static size_t find_stop(const options *given, const ce_text *text, size_t from)
 {
     size_t first = text->size;
     for (int i = 0; i < given->stop.count; i++) {
@@ -175,7 +175,7 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 }
 
 /* Returns the number of bytes at the end of the text that may be the beginning of a stop string. */
-static size_t held_back(const options *given, const cs_text *text)
+static size_t held_back(const options *given, const ce_text *text)
 {
     size_t max = 0;
     for (int i = 0; i < given->stop.count; i++)
@@ -188,8 +188,8 @@ static size_t held_back(const options *given, const cs_text *text)
 static void take_token(const model *m, answer *a, int32_t token)
 {
     size_t size, before = a->text.size;
-    const char *piece = cs_tokenizer_piece(m->tokenizer, token, &size);
-    if (token == cs_tokenizer_end(m->tokenizer) || token == m->end) {
+    const char *piece = ce_tokenizer_piece(m->tokenizer, token, &size);
+    if (token == ce_tokenizer_end(m->tokenizer) || token == m->end) {
         a->finish = "end";
         return;
     }
@@ -199,9 +199,9 @@ static void take_token(const model *m, answer *a, int32_t token)
         piece++;
         size--;
     }
-    if (size == 0 || cs_tokenizer_is_special(m->tokenizer, token))
+    if (size == 0 || ce_tokenizer_is_special(m->tokenizer, token))
         return;
-    cs_unicode_append(&a->text, piece, size);
+    ce_unicode_append(&a->text, piece, size);
     size_t stop = find_stop(m->given, &a->text, before);
     if (stop < a->text.size) {
         a->text.size = stop;
@@ -222,15 +222,15 @@ static void show(const options *given, answer *a)
 /* A text begins with the token that separates documents. */
 static int32_t first_token(const model *m)
 {
-    int32_t end = cs_tokenizer_end(m->tokenizer);
+    int32_t end = ce_tokenizer_end(m->tokenizer);
     return end >= 0 ? end : '\n';
 }
 
 /* A chat template itself contains the token that begins a text. */
-static const cs_encoded *encode(const model *m, const char *prompt)
+static const ce_encoded *encode(const model *m, const char *prompt)
 {
-    return m->shape ? cs_encoder_text(m->encoder, prompt, strlen(prompt))
-                    : cs_encoder_document(m->encoder, prompt, strlen(prompt));
+    return m->shape ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
+                    : ce_encoder_document(m->encoder, prompt, strlen(prompt));
 }
 
 /* Every rank checks all prompts before any of them is processed. */
@@ -258,7 +258,7 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
 /* Reads the prompt and samples the first token. */
 static void begin(const model *m, const char *prompt, answer *a)
 {
-    const cs_encoded *encoded = encode(m, prompt);
+    const ce_encoded *encoded = encode(m, prompt);
     int32_t first = first_token(m);
     int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
     cs_tensor logits = { 0 };
@@ -304,13 +304,13 @@ static void complete(const model *m, const char *const *prompts, answer *answers
 
 static char *read_all(FILE *file)
 {
-    cs_text text = { 0 };
+    ce_text text = { 0 };
     char part[4096];
     for (size_t size; (size = fread(part, 1, sizeof part, file)) > 0;)
-        cs_unicode_append(&text, part, size);
+        ce_unicode_append(&text, part, size);
     if (text.size > 0 && text.bytes[text.size - 1] == '\n')
         text.size--;
-    cs_unicode_append(&text, "", 1);
+    ce_unicode_append(&text, "", 1);
     return text.bytes;
 }
 
@@ -318,20 +318,20 @@ static char *read_all(FILE *file)
  * conversation as JSON; otherwise it is the first message of a user. */
 static char *write_chat(const model *m, const char *said, bool typed)
 {
-    cs_chat_lines lines = { 0 };
+    ce_chat_lines lines = { 0 };
     bool conversation = typed && *said == '{';
-    json_t *document = conversation ? cs_json_words(said, strlen(said))
+    json_t *document = conversation ? ce_json_words(said, strlen(said))
                                     : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", said);
     if (!document)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
-    cs_status status = cs_chat_prompt(m->shape, m->tokenizer, document, &lines);
+    cs_status status = ce_chat_prompt(m->shape, m->tokenizer, document, &lines);
     json_decref(document);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
     char *text = strndup(lines.text.bytes, lines.text.size);
     if (!text)
         leave(1, "out of memory");
-    cs_chat_free(&lines);
+    ce_chat_free(&lines);
     return text;
 }
 
@@ -355,7 +355,7 @@ static void answer_one(const model *m)
         fflush(stdout);
         fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
     }
-    cs_unicode_free(&a.text);
+    ce_unicode_free(&a.text);
     free(chat);
     free(typed);
 }
@@ -365,7 +365,7 @@ static void answer_one(const model *m)
 /* Appends the JSON object of one input line to the list; `number` is the number of the line, from 1. */
 static void append_prompt(const options *given, json_t *list, const char *line, size_t length, int64_t number)
 {
-    json_t *object = cs_json_strict(line, length);
+    json_t *object = ce_json_strict(line, length);
     const char *why = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
     if (json_is_string(json_object_get(object, "prompt"))) {
         json_array_append_new(list, object);
@@ -402,12 +402,12 @@ static json_t *read_prompts(const options *given)
 /* Returns the output line of an answer, malloc'ed. */
 static char *line_of(json_t *object, const answer *a)
 {
-    cs_text whole_text = { 0 };
-    cs_unicode_repair(&whole_text, a->text.bytes ? a->text.bytes : "", a->text.size);
+    ce_text whole_text = { 0 };
+    ce_unicode_repair(&whole_text, a->text.bytes ? a->text.bytes : "", a->text.size);
     json_object_set_new(object, "text", json_stringn(whole_text.bytes ? whole_text.bytes : "", whole_text.size));
     json_object_set_new(object, "tokens", json_integer(a->tokens));
     json_object_set_new(object, "finish", json_string(a->finish));
-    cs_unicode_free(&whole_text);
+    ce_unicode_free(&whole_text);
     char *dumped = json_dumps(object, JSON_COMPACT), *line = NULL;
     if (!dumped || asprintf(&line, "%s\n", dumped) < 0)
         leave(1, "out of memory");
@@ -425,7 +425,7 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
 {
     answer answers[BATCH] = { 0 };
     const char *prompts[BATCH];
-    cs_text lines = { 0 };
+    ce_text lines = { 0 };
     int count = (int)(to - from);
     for (int i = 0; i < count; i++) {
         answers[i].which = from + i;
@@ -434,11 +434,11 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
     complete(m, prompts, answers, count);
     for (int i = 0; i < count; i++) {
         char *line = line_of(json_array_get(list, (size_t)(from + i)), &answers[i]);
-        cs_unicode_append(&lines, line, strlen(line));
-        cs_unicode_free(&answers[i].text);
+        ce_unicode_append(&lines, line, strlen(line));
+        ce_unicode_free(&answers[i].text);
         free(line);
     }
-    cs_unicode_append(&lines, "", 1);
+    ce_unicode_append(&lines, "", 1);
     return lines.bytes;
 }
 

@@ -11,42 +11,42 @@
 #include <stdio.h>
 
 static const cs_option table[] = {
-    { CS_OPTION(RAW, "output", cs_packing_settings, output, "DIR",
+    { CS_OPTION(RAW, "output", ce_packing_settings, output, "DIR",
                 "where train-00000.bin ... and valid.bin go (data)") },
-    { CS_OPTION(RAW, "tokenizer", cs_packing_settings, tokenizer, "PATH",
+    { CS_OPTION(RAW, "tokenizer", ce_packing_settings, tokenizer, "PATH",
                 "folder with tokenizer.json, or vocab.json and merges.txt; byte-level BPE") },
     { .names = "vocab",
       .kind = CS_OPTION_REFUSED,
       .value = "byte",
       .text = "byte (the 256 byte values, as they are) is the only vocabulary without a --tokenizer" },
-    { CS_OPTION(RAW, "field", cs_packing_settings, field, "NAME",
+    { CS_OPTION(RAW, "field", ce_packing_settings, field, "NAME",
                 "the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text)") },
-    { CS_OPTION(RAW, "template", cs_packing_settings, chat, "NAME",
+    { CS_OPTION(RAW, "template", ce_packing_settings, chat, "NAME",
                 "the lines of JSON are conversations (messages of role and content), written as the template auto (the "
                 "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
                 "llama2, mistral, mistral-v7, zephyr or plain; only answers are learnt") },
-    { CS_OPTION(WHOLE, "skip_bad", cs_packing_settings, skip_bad, "N",
+    { CS_OPTION(WHOLE, "skip_bad", ce_packing_settings, skip_bad, "N",
                 "name and leave out up to N lines of JSON with which something is wrong (0)"),
       .max = 1e12 },
-    { CS_OPTION(RAW, "end", cs_packing_settings, end, "TOKEN", "behind each document (the tokenizer's end of text)") },
-    { CS_OPTION(NUMBER, "valid", cs_packing_settings, valid, "FRACTION",
+    { CS_OPTION(RAW, "end", ce_packing_settings, end, "TOKEN", "behind each document (the tokenizer's end of text)") },
+    { CS_OPTION(NUMBER, "valid", ce_packing_settings, valid, "FRACTION",
                 "of the bytes, held out for validation; 0: none (0.1)"),
       .max = 0.99 },
-    { CS_OPTION(RAW, "separator", cs_packing_settings, separator, "LINE",
+    { CS_OPTION(RAW, "separator", ce_packing_settings, separator, "LINE",
                 "a line that is LINE and nothing else ends a document; with bytes an empty line takes its place (each "
                 "TEXT is one document)") },
-    { CS_OPTION(WHOLE, "seq_len", cs_packing_settings, seq_len, "N",
+    { CS_OPTION(WHOLE, "seq_len", ce_packing_settings, seq_len, "N",
                 "refuse texts too short for one sequence of N + 1 tokens"),
       .min = 1, .max = 1e9 },
-    { CS_OPTION(WHOLE, "shard_tokens", cs_packing_settings, shard_tokens, "N",
+    { CS_OPTION(WHOLE, "shard_tokens", ce_packing_settings, shard_tokens, "N",
                 "begin another train shard after N tokens (100000000)"),
       .min = 1, .max = 1e12 },
-    { CS_OPTION(WHOLE, "threads", cs_packing_settings, threads, "N", "that make tokens (one a core)"), .min = 1,
+    { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N", "that make tokens (one a core)"), .min = 1,
       .max = 256 },
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
 
-static cs_status read_options(cs_packing_settings *settings, char **argv)
+static cs_status read_options(ce_packing_settings *settings, char **argv)
 {
     static const cs_options_form form = {
         .usage = "usage: pack [options] TEXT...\n",
@@ -56,16 +56,16 @@ static cs_status read_options(cs_packing_settings *settings, char **argv)
         .max = -1,
         .abbreviations = true,
     };
-    *settings = (cs_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
+    *settings = (ce_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
     settings->paths = cs_options_main(&form, settings, argv);
     while (settings->paths[settings->path_count])
         settings->path_count++;
     if (settings->shard_tokens <= settings->seq_len)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "--shard_tokens %" PRId64 ": a shard must hold one sequence of %" PRId64 " tokens",
                        settings->shard_tokens, settings->seq_len + 1);
     if (settings->path_count == 0)
-        return cs_fail(CS_BAD_CONFIG, "no text is named; try --help");
+        return ce_fail(CS_BAD_CONFIG, "no text is named; try --help");
     return CS_OK;
 }
 
@@ -74,7 +74,7 @@ static const char *plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-static void tell(const cs_packing_settings *settings, const cs_packing_counts *counts)
+static void tell(const ce_packing_settings *settings, const ce_packing_counts *counts)
 {
     int64_t tokens = counts->train_tokens + counts->valid_tokens;
     printf("packed %" PRId64 " bytes in %" PRId64 " document%s of %d file%s into %s: %" PRId64
@@ -95,14 +95,14 @@ static void tell(const cs_packing_settings *settings, const cs_packing_counts *c
 
 int main(int argc, char **argv)
 {
-    cs_packing_settings settings;
-    cs_packing_counts counts;
+    ce_packing_settings settings;
+    ce_packing_counts counts;
     (void)argc;
     if (read_options(&settings, argv) != CS_OK) {
         fprintf(stderr, "pack: %s\n", cs_error());
         return CS_OPTIONS_WRONG;
     }
-    CS_MUST(cs_packing_run(&settings, &counts));
+    CS_MUST(ce_packing_run(&settings, &counts));
     tell(&settings, &counts);
     return 0;
 }

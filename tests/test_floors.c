@@ -1,5 +1,5 @@
-/* test_floors.c - the layering rules: which room may include which, which file may include a foreign header, and words
- * that the sources do not use.
+/* test_floors.c - the layering rules: which room may include which, which file may include a foreign header, words that
+ * the sources do not use, and which names have which prefix.
  *
  * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
  * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that
@@ -109,6 +109,13 @@ static int rule_of(const char *room)
     return -1;
 }
 
+#define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789"
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
 static void folder_of(const char *path, char folder[512])
 {
     const char *slash = strrchr(path, '/');
@@ -153,7 +160,7 @@ static void check_floor(const char *file, int line, const char *header)
     char from[512], room[512], word[600];
     folder_of(file, from);
     int rule = rule_of(from);
-    if (strncmp(file, "tests/", 6) == 0)
+    if (strncmp(file, "tests/", 6) == 0 || strncmp(file, "include/", 8) == 0)
         return;
     if (rule < 0) {
         fault(file, line, header, "this file's room has no rule");
@@ -197,6 +204,31 @@ static void check_words(const char *file, int line, const char *text)
     }
 }
 
+static char public_headers[1 << 18]; /* the text of include/cspeed/ */
+
+static bool is_in_public_headers(const char *name, size_t length)
+{
+    for (const char *at = public_headers; (at = strstr(at, "cs_")) != NULL; at += 3)
+        if (strncmp(at, name, length) == 0 && !is_of_name(at[length]) && (at == public_headers || !is_of_name(at[-1])))
+            return true;
+    return false;
+}
+
+/* The prefix cs_ is the public interface's: a name with it must stand in a public header, and no public header uses the
+ * prefixes of the engine's and the launcher's own names. */
+static void check_prefixes(const char *file, int line, const char *text)
+{
+    bool is_public = strncmp(file, "include/", 8) == 0;
+    char name[128];
+    for (const char *at = text; *at; at += is_of_name(*at) ? strspn(at, NAME_LETTERS) : 1) {
+        snprintf(name, sizeof name, "%.*s", (int)strspn(at, NAME_LETTERS), at);
+        if (strncmp(name, "cs_", 3) == 0 && name[3] && !is_in_public_headers(name, strlen(name)))
+            fault(file, line, name, "no public header declares it; the engine's own names begin with ce_");
+        if (is_public && (strncmp(name, "ce_", 3) == 0 || strncmp(name, "cl_", 3) == 0))
+            fault(file, line, name, "a public header may only use names that begin with cs_");
+    }
+}
+
 static void check_file(const char *path, const char *file)
 {
     FILE *in = fopen(path, "r");
@@ -204,12 +236,30 @@ static void check_file(const char *path, const char *file)
     ck_assert_ptr_nonnull(in);
     for (int number = 1; fgets(line, sizeof line, in); number++) {
         check_words(file, number, line);
+        check_prefixes(file, number, line);
         if (sscanf(line, " # include \"%511[^\"]\"", header) == 1)
             check_floor(file, number, header);
         if (sscanf(line, " # include %*[<\"]%511[^>\"]", header) == 1)
             check_door(file, number, header);
     }
     fclose(in);
+}
+
+static void read_public_headers(void)
+{
+    char pattern[1024];
+    glob_t found;
+    size_t size = 0;
+    snprintf(pattern, sizeof pattern, "%s/include/cspeed/*.h", CS_SOURCE);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *in = fopen(found.gl_pathv[i], "r");
+        ck_assert_ptr_nonnull(in);
+        size += fread(public_headers + size, 1, sizeof public_headers - 1 - size, in);
+        fclose(in);
+    }
+    ck_assert_uint_lt(size, sizeof public_headers - 1);
+    globfree(&found);
 }
 
 static int check_all(const char *pattern)
@@ -243,11 +293,12 @@ static void check_permissions_are_used(void)
 START_TEST(includes_follow_the_rules)
 {
     static const char *const patterns[] = {
-        "engine/*.{c,h}",     "engine/*/*.{c,h}",   "engine/*/*/*.{c,h,cu,cuh}",
-        "launcher/*.{c,h}",   "launcher/*/*.{c,h}", "programs/*.{c,h}",
-        "programs/*/*.{c,h}", "examples/*.c",       "tests/*/*.{c,h}",
+        "engine/*.{c,h}",     "engine/*/*.{c,h}",   "engine/*/*/*.{c,h,cu,cuh}", "launcher/*.{c,h}",
+        "launcher/*/*.{c,h}", "programs/*.{c,h}",   "programs/*/*.{c,h}",        "examples/*.c",
+        "tests/*/*.{c,h}",    "include/cspeed/*.h",
     };
     int files = 0;
+    read_public_headers();
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         files += check_all(patterns[i]);
     check_permissions_are_used();
@@ -259,6 +310,7 @@ END_TEST
 START_TEST(a_broken_rule_is_found)
 {
     faults = 0;
+    read_public_headers();
     check_floor("engine/base/x.c", 1, "zero/zero.h");
     check_floor("engine/models/x.c", 1, "zero/zero.h");
     check_floor("engine/models/x.c", 1, "device/device.h");
@@ -269,8 +321,11 @@ START_TEST(a_broken_rule_is_found)
     check_door("engine/zero/x.c", 1, "jansson.h");
     check_floor("examples/x.c", 1, "zero/zero.h");
     check_words("engine/x.c", 1, "int cl_roster_find(void); /* Nobody reads it. */");
-    ck_assert_int_eq(faults, 11);
+    check_prefixes("engine/x.c", 1, "cs_no_such_name(cs_config_open_);");
+    check_prefixes("include/cspeed/x.h", 1, "ce_shard *cl_plan;");
+    ck_assert_int_eq(faults, 15);
     faults = 0;
+    check_prefixes("engine/x.c", 1, "cs_config_open(csv_x, mics_shard, ce_shard, cs_);");
     check_words("engine/x.c", 1, "int outlined, rekindle;");
     check_floor("engine/zero/x.c", 1, "cspeed/comm.h");
     check_floor("engine/persistence/x.c", 1, "engine.h");

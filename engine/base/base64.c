@@ -8,7 +8,7 @@
 
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
 
-char *cs_base64_decode(const char *text, size_t *length)
+char *ce_base64_decode(const char *text, size_t *length)
 {
     size_t count = strspn(text, ALPHABET), whole = (count + 3) / 4 * 4;
     if (count == 0 || count % 4 == 1 || text[count + strspn(text + count, "=")])

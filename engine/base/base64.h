@@ -6,6 +6,6 @@
 
 /* Returns the bytes, followed by a 0 that *length does not count; the caller frees them. The padding "=" may be
  * missing. NULL: the text is not base64. */
-char *cs_base64_decode(const char *text, size_t *length);
+char *ce_base64_decode(const char *text, size_t *length);
 
 #endif

@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const cs_beat_names[] = { "",           "barrier",   "all_reduce", "reduce_scatter",
+const char *const ce_beat_names[] = { "",           "barrier",   "all_reduce", "reduce_scatter",
                                       "all_gather", "broadcast", "send",       "receive" };
 
 enum { FRAMES = 64 };
 
-static cs_beat private_beat;
-static cs_beat *own;
+static ce_beat private_beat;
+static ce_beat *own;
 static int memory_fd;
 
 /* The signal handler. It calls nothing that allocates memory. */
@@ -40,7 +40,7 @@ static void listen_for_stack(void)
         atomic_store(&own->stack_signal, SIGRTMAX - 1);
 }
 
-cs_beat *cs_beat_own(void)
+ce_beat *ce_beat_own(void)
 {
     if (own)
         return own;
@@ -53,43 +53,43 @@ cs_beat *cs_beat_own(void)
     return own;
 }
 
-static void touch(cs_beat *beat)
+static void touch(ce_beat *beat)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     atomic_store_explicit(&beat->since, now.tv_sec * 1000000000 + now.tv_nsec, memory_order_relaxed);
 }
 
-void cs_beat_step(int64_t step)
+void ce_beat_step(int64_t step)
 {
-    cs_beat *beat = cs_beat_own();
+    ce_beat *beat = ce_beat_own();
     atomic_store_explicit(&beat->step, step, memory_order_relaxed);
     touch(beat);
 }
 
-void cs_beat_touch(void)
+void ce_beat_touch(void)
 {
-    touch(cs_beat_own());
+    touch(ce_beat_own());
 }
 
-void cs_beat_keep(int64_t step)
+void ce_beat_keep(int64_t step)
 {
-    atomic_store_explicit(&cs_beat_own()->kept, step + 1, memory_order_relaxed);
+    atomic_store_explicit(&ce_beat_own()->kept, step + 1, memory_order_relaxed);
 }
 
-void cs_beat_give_up(void)
+void ce_beat_give_up(void)
 {
-    atomic_store(&cs_beat_own()->gave_up, 1);
+    atomic_store(&ce_beat_own()->gave_up, 1);
 }
 
-void cs_beat_enter(int collective)
+void ce_beat_enter(int collective)
 {
-    cs_beat *beat = cs_beat_own();
+    ce_beat *beat = ce_beat_own();
     atomic_store_explicit(&beat->collective, collective, memory_order_relaxed);
     touch(beat);
 }
 
-void cs_beat_leave(void)
+void ce_beat_leave(void)
 {
-    atomic_store_explicit(&cs_beat_own()->collective, CS_BEAT_NONE, memory_order_relaxed);
+    atomic_store_explicit(&ce_beat_own()->collective, CS_BEAT_NONE, memory_order_relaxed);
 }

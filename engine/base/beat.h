@@ -13,17 +13,17 @@
 typedef struct {
     _Atomic int64_t step;         /* optimizer steps finished */
     _Atomic int64_t since;        /* time of the last change: CLOCK_MONOTONIC, nanoseconds */
-    _Atomic int32_t collective;   /* the collective that is running: index into cs_beat_names; 0: none */
+    _Atomic int32_t collective;   /* the collective that is running: index into ce_beat_names; 0: none */
     _Atomic int32_t stack_signal; /* the signal that makes the rank write its stack; 0: it has no handler */
     _Atomic int32_t stacks;       /* number of stacks written so far */
     _Atomic int32_t stack_bytes;  /* length of the last one, which begins at CS_BEAT_STACK */
     _Atomic int64_t kept;         /* 1 + the step of the checkpoint from which a restart continues; 0: there is none */
     _Atomic int32_t gave_up;      /* 1: a restart is useless, because the program would fail in the same way */
-} cs_beat;
+} ce_beat;
 
 enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack, and size of the memfd, in bytes */
 
-extern const char *const cs_beat_names[]; /* "", "barrier", "all_reduce", ... */
+extern const char *const ce_beat_names[]; /* "", "barrier", "all_reduce", ... */
 enum {
     CS_BEAT_NONE,
     CS_BEAT_BARRIER,
@@ -35,12 +35,12 @@ enum {
     CS_BEAT_RECEIVE
 };
 
-cs_beat *cs_beat_own(void); /* never NULL */
-void cs_beat_step(int64_t step);
-void cs_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
-void cs_beat_keep(int64_t step); /* a checkpoint of this step is complete: sets `kept` */
-void cs_beat_give_up(void);
-void cs_beat_enter(int collective);
-void cs_beat_leave(void);
+ce_beat *ce_beat_own(void); /* never NULL */
+void ce_beat_step(int64_t step);
+void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
+void ce_beat_keep(int64_t step); /* a checkpoint of this step is complete: sets `kept` */
+void ce_beat_give_up(void);
+void ce_beat_enter(int collective);
+void ce_beat_leave(void);
 
 #endif

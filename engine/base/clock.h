@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline double cs_clock_seconds(void)
+static inline double ce_clock_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -13,7 +13,7 @@ static inline double cs_clock_seconds(void)
 }
 
 /* In nanoseconds. */
-static inline int64_t cs_clock_now(void)
+static inline int64_t ce_clock_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

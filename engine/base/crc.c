@@ -38,7 +38,7 @@ static const uint32_t table[256] = {
     0xbe2da0a5, 0x4c4623a6, 0x5f16d052, 0xad7d5351,
 };
 
-uint32_t cs_crc32c_plain(uint32_t crc, const void *bytes, size_t count)
+uint32_t ce_crc32c_plain(uint32_t crc, const void *bytes, size_t count)
 {
     const uint8_t *byte = bytes;
     crc = ~crc;
@@ -97,18 +97,18 @@ FAST static uint32_t fast(uint32_t start, const uint8_t *bytes, size_t count)
     return ~(uint32_t)crc;
 }
 
-uint32_t cs_crc32c(uint32_t crc, const void *bytes, size_t count)
+uint32_t ce_crc32c(uint32_t crc, const void *bytes, size_t count)
 {
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
         return fast(crc, bytes, count);
-    return cs_crc32c_plain(crc, bytes, count);
+    return ce_crc32c_plain(crc, bytes, count);
 }
 
 #else
 
-uint32_t cs_crc32c(uint32_t crc, const void *bytes, size_t count)
+uint32_t ce_crc32c(uint32_t crc, const void *bytes, size_t count)
 {
-    return cs_crc32c_plain(crc, bytes, count);
+    return ce_crc32c_plain(crc, bytes, count);
 }
 
 #endif

@@ -7,9 +7,9 @@
 
 /* Returns the checksum of everything that `crc` covers followed by these bytes; `crc` is 0 at the start. Uses the CPU's
  * CRC instruction if it has one, otherwise a table; both give the same value. */
-uint32_t cs_crc32c(uint32_t crc, const void *bytes, size_t count);
+uint32_t ce_crc32c(uint32_t crc, const void *bytes, size_t count);
 
 /* The variant with the table, for tests on CPUs that have the instruction. */
-uint32_t cs_crc32c_plain(uint32_t crc, const void *bytes, size_t count);
+uint32_t ce_crc32c_plain(uint32_t crc, const void *bytes, size_t count);
 
 #endif

@@ -16,10 +16,10 @@ enum {
 };
 
 typedef struct {
-    cs_dialect *out;
+    ce_dialect *out;
     const char *text;
     size_t length, at;
-    cs_dialect_report *report;
+    ce_dialect_report *report;
     void *to;
     int depth, faults;
 } scanner;
@@ -125,7 +125,7 @@ static size_t span(const char *text, size_t length, const char *open, const char
     return 0;
 }
 
-size_t cs_dialect_placeholder(const char *text, size_t length)
+size_t ce_dialect_placeholder(const char *text, size_t length)
 {
     static const char *const forms[][3] = {
         { "{{", "}}", "\"" },       { "{%", "%}", "" },    { "${", "}", "{\"" },
@@ -142,7 +142,7 @@ size_t cs_dialect_placeholder(const char *text, size_t length)
 /* Reports a placeholder at this position, and skips it with all characters up to the next space. */
 static bool skip_placeholder(scanner *s)
 {
-    size_t from = s->at, found = cs_dialect_placeholder(s->text + from, s->length - from);
+    size_t from = s->at, found = ce_dialect_placeholder(s->text + from, s->length - from);
     if (found == 0)
         return false;
     complain(s, from, CS_DIALECT_UNFILLED, (int)(found < SHOWN ? found : SHOWN), s->text + from);
@@ -267,9 +267,9 @@ static void scan_word(scanner *s)
         s->at++; /* every call must advance */
 }
 
-static int add_node(scanner *s, cs_dialect_node node)
+static int add_node(scanner *s, ce_dialect_node node)
 {
-    cs_dialect *out = s->out;
+    ce_dialect *out = s->out;
     if (out->count == out->room) {
         out->room = out->room ? 2 * out->room : 64;
         out->nodes = realloc(out->nodes, (size_t)out->room * sizeof *out->nodes);
@@ -283,12 +283,12 @@ static void check_duplicate(scanner *s, int parent, size_t key, size_t key_lengt
 {
     int from = s->out->count - 1;
     for (int i = from; i > parent && from - i < SIBLINGS; i--) {
-        const cs_dialect_node *other = &s->out->nodes[i];
+        const ce_dialect_node *other = &s->out->nodes[i];
         if (other->parent != parent || other->key_length != key_length ||
             memcmp(s->text + other->key, s->text + key, key_length) != 0)
             continue;
         int line, column;
-        cs_dialect_place(s->text, s->length, other->key_place, &line, &column);
+        ce_dialect_place(s->text, s->length, other->key_place, &line, &column);
         complain(s, key_place, "the key \"%.*s\" stands here a second time; the first is in line %d",
                  (int)(key_length < SHOWN ? key_length : SHOWN), s->text + key, line);
         return;
@@ -357,7 +357,7 @@ static void scan_members(scanner *s, int self, char close)
         skip_space(s);
         int c = peek(s);
         if (c == '}' || c == ']' || c < 0) {
-            cs_dialect_place(s->text, s->length, open, &line, &column);
+            ce_dialect_place(s->text, s->length, open, &line, &column);
             if (c < 0)
                 complain(s, open, "the %s opened here is never closed", close == '}' ? "object" : "list");
             else if (c != close)
@@ -380,7 +380,7 @@ static void scan_members(scanner *s, int self, char close)
 
 static void scan_value(scanner *s, int parent, size_t key, size_t key_length, size_t key_place)
 {
-    int self = add_node(s, (cs_dialect_node){ parent, key, key_length, key_place, s->at });
+    int self = add_node(s, (ce_dialect_node){ parent, key, key_length, key_place, s->at });
     int c = peek(s);
     if (skip_placeholder(s))
         return;
@@ -405,9 +405,9 @@ static void scan_value(scanner *s, int parent, size_t key, size_t key_length, si
     }
 }
 
-void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_dialect_report *report, void *to)
+void ce_dialect_scan(ce_dialect *dialect, const char *text, size_t length, ce_dialect_report *report, void *to)
 {
-    *dialect = (cs_dialect){ .text = malloc(length + 1), .length = length };
+    *dialect = (ce_dialect){ .text = malloc(length + 1), .length = length };
     CS_ASSERT(dialect->text);
     memcpy(dialect->text, text, length);
     dialect->text[length] = 0;
@@ -431,14 +431,14 @@ void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_di
         complain(&s, s.at, "nothing may follow the value that ends before this");
 }
 
-void cs_dialect_free(cs_dialect *dialect)
+void ce_dialect_free(ce_dialect *dialect)
 {
     free(dialect->text);
     free(dialect->nodes);
-    *dialect = (cs_dialect){ 0 };
+    *dialect = (ce_dialect){ 0 };
 }
 
-int cs_dialect_find(const cs_dialect *dialect, const char *original, const char *path, int *exact)
+int ce_dialect_find(const ce_dialect *dialect, const char *original, const char *path, int *exact)
 {
     int here = dialect->count > 0 ? 0 : -1;
     *exact = here == 0;
@@ -459,7 +459,7 @@ int cs_dialect_find(const cs_dialect *dialect, const char *original, const char 
     return here;
 }
 
-void cs_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column)
+void ce_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column)
 {
     *line = *column = 1;
     for (size_t i = 0; i < offset && i < length; i++) {

@@ -23,30 +23,30 @@ typedef struct {
     size_t key, key_length; /* for a member of an object: offset and length of the key without its quotes */
     size_t key_place;       /* offset of the key; for an element of a list, of the value */
     size_t place;           /* offset of the value */
-} cs_dialect_node;
+} ce_dialect_node;
 
 typedef struct {
     char *text; /* strict JSON, if no error was reported */
     size_t length;
-    cs_dialect_node *nodes;
+    ce_dialect_node *nodes;
     int count, room;
-} cs_dialect;
+} ce_dialect;
 
-typedef void cs_dialect_report(void *to, size_t offset, const char *sentence);
+typedef void ce_dialect_report(void *to, size_t offset, const char *sentence);
 
 /* Scans a copy of `text`. Calls report(to, ...) for each error, in the order of the text. */
-void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_dialect_report *report, void *to);
-void cs_dialect_free(cs_dialect *dialect);
+void ce_dialect_scan(ce_dialect *dialect, const char *text, size_t length, ce_dialect_report *report, void *to);
+void ce_dialect_free(ce_dialect *dialect);
 
 /* The index of the node at a dotted path ("a.b"). If there is none, *exact is 0 and the result is the nearest enclosing
  * node; -1: the text has no root. `original` is the text that was scanned. */
-int cs_dialect_find(const cs_dialect *dialect, const char *original, const char *path, int *exact);
+int ce_dialect_find(const ce_dialect *dialect, const char *original, const char *path, int *exact);
 
 /* The length of the template placeholder that begins at `text` and ends on the same line: {{ x }}, {% x %}, ${x}, <x>
  * or %(x)s. 0: no placeholder begins there. */
-size_t cs_dialect_placeholder(const char *text, size_t length);
+size_t ce_dialect_placeholder(const char *text, size_t length);
 
 /* Converts an offset into line and column, both counted from 1. Columns count characters, not bytes. */
-void cs_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column);
+void ce_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void cs_exact_add(cs_exact *sum, double value)
+void ce_exact_add(ce_exact *sum, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -28,7 +28,7 @@ void cs_exact_add(cs_exact *sum, double value)
     sum->digit[digit + 2] += sign * (int64_t)(high >> 32);
 }
 
-void cs_exact_merge(cs_exact *sum, const cs_exact *other)
+void ce_exact_merge(ce_exact *sum, const ce_exact *other)
 {
     for (int i = 0; i < CS_EXACT_DIGITS; i++)
         sum->digit[i] += other->digit[i];

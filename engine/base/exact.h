@@ -24,13 +24,13 @@ typedef struct {
     int64_t digit[CS_EXACT_DIGITS]; /* digit[i] has the weight 2^(32 i - 352); bits below 2^-352 are dropped, and the
                                      * sum must be below 2^320 */
     int64_t nonfinite;              /* number of infinities and NaNs that were added */
-} cs_exact;
+} ce_exact;
 
-void cs_exact_add(cs_exact *sum, double value);
-void cs_exact_merge(cs_exact *sum, const cs_exact *other);
+void ce_exact_add(ce_exact *sum, double value);
+void ce_exact_merge(ce_exact *sum, const ce_exact *other);
 
 /* The sum as a double, with an error of at most one unit in the last place; NaN if an infinity or NaN was added. */
-CS_EXACT double cs_exact_value(const cs_exact *sum)
+CS_EXACT double ce_exact_value(const ce_exact *sum)
 {
     if (sum->nonfinite)
         return (double)NAN;

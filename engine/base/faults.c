@@ -9,14 +9,14 @@
 
 enum { SENTENCE = 512 };
 
-void cs_faults_make_printable(char *text)
+void ce_faults_make_printable(char *text)
 {
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
 }
 
-void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
+void ce_faults_add(ce_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
 {
     char sentence[SENTENCE], place[32] = "";
     va_list arguments;
@@ -34,12 +34,12 @@ void cs_faults_add(cs_faults *faults, const char *file, int line, int column, co
         faults->more++;
         return;
     }
-    cs_faults_make_printable(text);
-    faults->list[faults->count++] = (cs_fault){ line, column, faults->used };
+    ce_faults_make_printable(text);
+    faults->list[faults->count++] = (ce_fault){ line, column, faults->used };
     faults->used += size;
 }
 
-int cs_faults_verdict(const cs_faults *faults, int code)
+int ce_faults_verdict(const ce_faults *faults, int code)
 {
     char all[sizeof faults->text + 64];
     int used = 0;
@@ -49,13 +49,13 @@ int cs_faults_verdict(const cs_faults *faults, int code)
         used += sprintf(all + used, "%s%s", i ? "\n" : "", faults->text + faults->list[i].begin);
     if (faults->more)
         sprintf(all + used, "\nand %d more", faults->more);
-    cs_fail(CS_BAD_CONFIG, "%s", all);
+    ce_fail(CS_BAD_CONFIG, "%s", all);
     return code;
 }
 
 static int by_place(const void *left, const void *right, void *text)
 {
-    const cs_fault *a = left, *b = right;
+    const ce_fault *a = left, *b = right;
     if (a->line != b->line)
         return a->line < b->line ? -1 : 1;
     if (a->column != b->column)
@@ -63,7 +63,7 @@ static int by_place(const void *left, const void *right, void *text)
     return strcmp((const char *)text + a->begin, (const char *)text + b->begin);
 }
 
-void cs_faults_sort(cs_faults *faults)
+void ce_faults_sort(ce_faults *faults)
 {
     qsort_r(faults->list, (size_t)faults->count, sizeof *faults->list, by_place, faults->text);
 }

@@ -7,28 +7,28 @@ enum { CS_FAULTS = 40 };
 
 typedef struct {
     int line, column, begin; /* begin: offset in the list's text, where each sentence ends with a zero */
-} cs_fault;
+} ce_fault;
 
 /* All zeros: there are no faults. */
 typedef struct {
-    cs_fault list[CS_FAULTS];
+    ce_fault list[CS_FAULTS];
     char text[16000];
     int count, used; /* of list, of text */
     int more;        /* faults that did not fit: they are counted only */
-} cs_faults;
+} ce_faults;
 
 /* Adds a fault. Line 0: only `file` precedes it; path "": it is not about a value of JSON. The text is made
  * printable. */
-void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
+void ce_faults_add(ce_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
 /* Returns 0 if there are no faults, otherwise `code`, with all faults in the message of cs_error(). */
-int cs_faults_verdict(const cs_faults *faults, int code);
+int ce_faults_verdict(const ce_faults *faults, int code);
 
 /* Replaces the control characters of a text by '?', so that names from a file do not reach a terminal as commands. */
-void cs_faults_make_printable(char *text);
+void ce_faults_make_printable(char *text);
 
 /* Sorts the faults of one file by line and column. */
-void cs_faults_sort(cs_faults *faults);
+void ce_faults_sort(ce_faults *faults);
 
 #endif

@@ -5,47 +5,47 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t cs_float_bits(float value)
+static inline uint32_t ce_float_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float cs_bits_float(uint32_t bits)
+static inline float ce_bits_float(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline float cs_bf16_to_float(uint16_t half)
+static inline float ce_bf16_to_float(uint16_t half)
 {
-    return cs_bits_float((uint32_t)half << 16);
+    return ce_bits_float((uint32_t)half << 16);
 }
 
-static inline uint16_t cs_float_to_bf16(float value)
+static inline uint16_t ce_float_to_bf16(float value)
 {
-    uint32_t bits = cs_float_bits(value);
+    uint32_t bits = ce_float_bits(value);
     uint32_t quiet = (bits >> 16) | 0x40; /* a NaN stays one */
     uint32_t round = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : round);
 }
 
-static inline float cs_f16_to_float(uint16_t half)
+static inline float ce_f16_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t rest = half & 0x7fff;
     if (rest >= 0x7c00)
-        return cs_bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+        return ce_bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
     if (rest < 0x400) /* subnormal: exact as a small integer times 2^-24 */
-        return cs_bits_float(sign | cs_float_bits((float)rest * 0x1p-24f));
-    return cs_bits_float(sign | ((rest << 13) + 0x38000000));
+        return ce_bits_float(sign | ce_float_bits((float)rest * 0x1p-24f));
+    return ce_bits_float(sign | ((rest << 13) + 0x38000000));
 }
 
-static inline uint16_t cs_float_to_f16(float value)
+static inline uint16_t ce_float_to_f16(float value)
 {
-    uint32_t bits = cs_float_bits(value);
+    uint32_t bits = ce_float_bits(value);
     uint32_t sign = bits >> 16 & 0x8000;
     uint32_t rest = bits & 0x7fffffff;
     if (rest > 0x7f800000)
@@ -53,7 +53,7 @@ static inline uint16_t cs_float_to_f16(float value)
     if (rest >= 0x477ff000) /* rounds to 65536 or more */
         return (uint16_t)(sign | 0x7c00);
     if (rest < 0x38800000) /* below 2^-14: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits */
-        return (uint16_t)(sign | (cs_float_bits(cs_bits_float(rest) + 0.5f) - 0x3f000000));
+        return (uint16_t)(sign | (ce_float_bits(ce_bits_float(rest) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | ((rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13));
 }
 

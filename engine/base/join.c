@@ -47,7 +47,7 @@ static void add_head(unsigned char *to, int kind, size_t length)
     to[7] = (unsigned char)length;
 }
 
-static void say(cs_join *join, int kind, const void *body, size_t length)
+static void say(ce_join *join, int kind, const void *body, size_t length)
 {
     unsigned char *at = join->out + join->out_bytes;
     add_head(at, kind, length);
@@ -55,7 +55,7 @@ static void say(cs_join *join, int kind, const void *body, size_t length)
     join->out_bytes += CS_JOIN_HEAD + length;
 }
 
-static void make_hello(cs_join *join, const void *identity, size_t identity_bytes)
+static void make_hello(ce_join *join, const void *identity, size_t identity_bytes)
 {
     unsigned char *body = join->own + CS_JOIN_HEAD;
     uint32_t wire = htonl((uint32_t)join->attempt);
@@ -64,23 +64,23 @@ static void make_hello(cs_join *join, const void *identity, size_t identity_byte
     body[1] = join->keyed;
     memcpy(body + 2, &wire, sizeof wire);
     body[6] = (unsigned char)job;
-    cs_mac_random(body + NONCE_AT, NONCE);
+    ce_mac_random(body + NONCE_AT, NONCE);
     memcpy(body + JOB_AT, join->job, job);
     memcpy(body + JOB_AT + job, identity, identity_bytes);
     join->own_bytes = CS_JOIN_HEAD + JOB_AT + job + identity_bytes;
     add_head(join->own, HELLO, join->own_bytes - CS_JOIN_HEAD);
 }
 
-cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
+cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
                         const void *identity, size_t identity_bytes)
 {
-    *join = (cs_join){ .caller = caller, .keyed = key != NULL, .attempt = attempt, .phase = AWAIT_HELLO };
+    *join = (ce_join){ .caller = caller, .keyed = key != NULL, .attempt = attempt, .phase = AWAIT_HELLO };
     if (strlen(job) > CS_JOIN_JOB)
-        return cs_fail(CS_BAD_CONFIG, "job id: at most %d bytes, not %zu", CS_JOIN_JOB, strlen(job));
+        return ce_fail(CS_BAD_CONFIG, "job id: at most %d bytes, not %zu", CS_JOIN_JOB, strlen(job));
     if (identity_bytes > CS_JOIN_IDENTITY)
-        return cs_fail(CS_BAD_CONFIG, "joining: an identity has at most %d bytes, not %zu", CS_JOIN_IDENTITY,
+        return ce_fail(CS_BAD_CONFIG, "joining: an identity has at most %d bytes, not %zu", CS_JOIN_IDENTITY,
                        identity_bytes);
-    join->deadline = cs_clock_seconds() + CS_JOIN_SECONDS;
+    join->deadline = ce_clock_seconds() + CS_JOIN_SECONDS;
     memcpy(join->job, job, strlen(job) + 1);
     if (key)
         memcpy(join->key, key, sizeof join->key);
@@ -90,12 +90,12 @@ cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, co
     return CS_OK;
 }
 
-short cs_join_events(const cs_join *join)
+short ce_join_events(const ce_join *join)
 {
     return join->out_sent < join->out_bytes ? POLLOUT : POLLIN;
 }
 
-bool cs_join_heard(const cs_join *join)
+bool ce_join_heard(const ce_join *join)
 {
     return join->other_bytes > 0;
 }
@@ -103,65 +103,65 @@ bool cs_join_heard(const cs_join *join)
 /* ---- refusing --------------------------------------------------------------------------------- */
 
 /* cs_error() has the message already. The refused peer is sent the reason if the output buffer has space for it. */
-static cs_join_state refuse(cs_join *join, int socket, int reason)
+static ce_join_state refuse(ce_join *join, int socket, int reason)
 {
     unsigned char last[CS_JOIN_HEAD + 1];
     add_head(last, REFUSAL, 1);
     last[CS_JOIN_HEAD] = (unsigned char)reason;
     if (join->out_sent == join->out_bytes)
         send(socket, last, sizeof last, MSG_NOSIGNAL | MSG_DONTWAIT);
-    cs_mac_forget(join->key, sizeof join->key);
+    ce_mac_forget(join->key, sizeof join->key);
     return CS_JOIN_REFUSED;
 }
 
-static cs_join_state refuse_nonsense(cs_join *join, int socket, const char *what)
+static ce_join_state refuse_nonsense(ce_join *join, int socket, const char *what)
 {
-    cs_fail(CS_NO_PEER, "malformed %s", what);
+    ce_fail(CS_NO_PEER, "malformed %s", what);
     return refuse(join, socket, NO_SENSE);
 }
 
 /* ---- proofs ----------------------------------------------------------------------------------- */
 
-static void sign(const cs_join *join, const char *purpose, int role, unsigned char *tag)
+static void sign(const ce_join *join, const char *purpose, int role, unsigned char *tag)
 {
     struct iovec own = { (void *)(size_t)join->own, join->own_bytes };
     struct iovec its = { (void *)(size_t)join->other, join->other_bytes };
     char label[32];
     int length = snprintf(label, sizeof label, "cspeed %s %d", purpose, role);
     struct iovec parts[] = { { label, (size_t)length + 1 }, join->caller ? own : its, join->caller ? its : own };
-    cs_mac_once(tag, join->key, parts, 3);
+    ce_mac_once(tag, join->key, parts, 3);
 }
 
-static void prove(cs_join *join)
+static void prove(ce_join *join)
 {
     unsigned char tag[CS_MAC_BYTES];
     sign(join, "proof", join->caller ? CALLER : LISTENER, tag);
     say(join, PROOF, tag, sizeof tag);
 }
 
-static void finish(cs_join *join)
+static void finish(ce_join *join)
 {
     const unsigned char *body = join->other + CS_JOIN_HEAD;
     size_t skip = (size_t)JOB_AT + body[6];
     join->peer_bytes = join->other_bytes - CS_JOIN_HEAD - skip;
     memcpy(join->peer, body + skip, join->peer_bytes);
     sign(join, "session", 0, join->session);
-    cs_mac_forget(join->key, sizeof join->key);
+    ce_mac_forget(join->key, sizeof join->key);
     join->phase = LAST_WORDS;
 }
 
 /* ---- received messages ---------------------------------------------------------------------------- */
 
-static cs_join_state refuse_job(cs_join *join, int socket, const unsigned char *job, size_t bytes)
+static ce_join_state refuse_job(ce_join *join, int socket, const unsigned char *job, size_t bytes)
 {
     char shown[CS_JOIN_JOB + 1] = "";
     for (size_t i = 0; i < bytes; i++)
         shown[i] = (char)(job[i] >= ' ' && job[i] < 127 ? job[i] : '?');
-    cs_fail(CS_NO_PEER, "it is of job \"%s\", not \"%s\"", shown, join->job);
+    ce_fail(CS_NO_PEER, "it is of job \"%s\", not \"%s\"", shown, join->job);
     return refuse(join, socket, OTHER_JOB);
 }
 
-static cs_join_state take_hello(cs_join *join, int socket, size_t length)
+static ce_join_state take_hello(ce_join *join, int socket, size_t length)
 {
     const unsigned char *body = join->in + CS_JOIN_HEAD, *own = join->own + CS_JOIN_HEAD;
     uint32_t attempt;
@@ -170,7 +170,7 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
         return refuse_nonsense(join, socket, "hello");
     memcpy(&attempt, body + 2, sizeof attempt);
     if ((ntohl(attempt) == (uint32_t)CS_JOIN_NODES) != (join->attempt == CS_JOIN_NODES)) {
-        cs_fail(CS_NO_PEER, "%s",
+        ce_fail(CS_NO_PEER, "%s",
                 join->attempt == CS_JOIN_NODES ? "it is a rank, and nodes meet here"
                                                : "it is a node, and ranks meet here");
         return refuse(join, socket, OTHER_MEETING);
@@ -178,16 +178,16 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
     if (body[6] != strlen(join->job) || memcmp(body + JOB_AT, join->job, body[6]) != 0)
         return refuse_job(join, socket, body + JOB_AT, body[6]);
     if (ntohl(attempt) != (uint32_t)join->attempt) {
-        cs_fail(CS_NO_PEER, "it is of attempt %u, not %d, of job \"%s\"", ntohl(attempt), join->attempt, join->job);
+        ce_fail(CS_NO_PEER, "it is of attempt %u, not %d, of job \"%s\"", ntohl(attempt), join->attempt, join->job);
         return refuse(join, socket, OTHER_ATTEMPT);
     }
     if (body[1] != join->keyed) {
-        cs_fail(CS_NO_PEER, "%s",
+        ce_fail(CS_NO_PEER, "%s",
                 join->keyed ? "it has no secret, but this side has one" : "it has a secret, but this side has none");
         return refuse(join, socket, ONE_SECRET);
     }
     if (memcmp(body + NONCE_AT, own + NONCE_AT, NONCE) == 0) {
-        cs_fail(CS_NO_PEER, "it is a replay: it sends back this side's own challenge");
+        ce_fail(CS_NO_PEER, "it is a replay: it sends back this side's own challenge");
         return refuse(join, socket, NO_SENSE);
     }
     memcpy(join->other, join->in, CS_JOIN_HEAD + length);
@@ -200,12 +200,12 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
     return CS_JOIN_WAITS;
 }
 
-static cs_join_state take_proof(cs_join *join, int socket)
+static ce_join_state take_proof(ce_join *join, int socket)
 {
     unsigned char tag[CS_MAC_BYTES];
     sign(join, "proof", join->caller ? LISTENER : CALLER, tag);
-    if (!cs_mac_equal(tag, join->in + CS_JOIN_HEAD, sizeof tag)) {
-        cs_fail(CS_NO_PEER, "it does not know the secret of job \"%s\", or it is a replay of another joining",
+    if (!ce_mac_equal(tag, join->in + CS_JOIN_HEAD, sizeof tag)) {
+        ce_fail(CS_NO_PEER, "it does not know the secret of job \"%s\", or it is a replay of another joining",
                 join->job);
         return refuse(join, socket, NO_SECRET);
     }
@@ -215,18 +215,18 @@ static cs_join_state take_proof(cs_join *join, int socket)
     return CS_JOIN_WAITS;
 }
 
-static cs_join_state take_refusal(cs_join *join)
+static ce_join_state take_refusal(ce_join *join)
 {
     int reason = join->in[CS_JOIN_HEAD];
-    cs_fail(CS_NO_PEER, "the other side refuses: %s (job \"%s\", attempt %d)",
+    ce_fail(CS_NO_PEER, "the other side refuses: %s (job \"%s\", attempt %d)",
             reasons[reason < REASON_COUNT ? reason : NO_SENSE], join->job, join->attempt);
     join->elsewhere = reason == OTHER_MEETING;
-    cs_mac_forget(join->key, sizeof join->key);
+    ce_mac_forget(join->key, sizeof join->key);
     return CS_JOIN_REFUSED;
 }
 
 /* The length of the body that a head announces; -1: the head is not one of a message that may arrive now. */
-static int body_length(const cs_join *join)
+static int body_length(const ce_join *join)
 {
     int kind = join->in[5], length = join->in[6] << 8 | join->in[7];
     if (kind == REFUSAL)
@@ -236,14 +236,14 @@ static int body_length(const cs_join *join)
     return kind == PROOF && join->phase == AWAIT_PROOF && length == CS_MAC_BYTES ? length : -1;
 }
 
-static cs_join_state check_head(cs_join *join, int socket)
+static ce_join_state check_head(ce_join *join, int socket)
 {
     if (memcmp(join->in, magic, sizeof magic) != 0) {
         join->elsewhere = true;
         return refuse_nonsense(join, socket, "hello: this is not cspeed's joining protocol");
     }
     if (join->in[4] != VERSION) {
-        cs_fail(CS_NO_PEER,
+        ce_fail(CS_NO_PEER,
                 "it speaks version %d of the joining protocol, not %d: install the same cspeed on all hosts",
                 join->in[4], VERSION);
         return refuse(join, socket, OTHER_VERSION);
@@ -251,7 +251,7 @@ static cs_join_state check_head(cs_join *join, int socket)
     return body_length(join) >= 0 ? CS_JOIN_WAITS : refuse_nonsense(join, socket, "message");
 }
 
-static cs_join_state take(cs_join *join, int socket)
+static ce_join_state take(ce_join *join, int socket)
 {
     int length = body_length(join);
     join->in_bytes = 0;
@@ -276,7 +276,7 @@ static motion judge(ssize_t bytes)
     return bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? LATER : GONE;
 }
 
-static motion flush(cs_join *join, int socket)
+static motion flush(ce_join *join, int socket)
 {
     while (join->out_sent < join->out_bytes) {
         ssize_t sent =
@@ -290,7 +290,7 @@ static motion flush(cs_join *join, int socket)
     return MOVED;
 }
 
-static motion fill(cs_join *join, int socket, size_t wanted)
+static motion fill(ce_join *join, int socket, size_t wanted)
 {
     while (join->in_bytes < wanted) {
         ssize_t got = recv(socket, join->in + join->in_bytes, wanted - join->in_bytes, MSG_DONTWAIT);
@@ -303,38 +303,38 @@ static motion fill(cs_join *join, int socket, size_t wanted)
 }
 
 /* Receives one message. */
-static cs_join_state hear(cs_join *join, int socket, motion *how)
+static ce_join_state hear(ce_join *join, int socket, motion *how)
 {
     *how = fill(join, socket, CS_JOIN_HEAD);
     if (*how != MOVED)
         return CS_JOIN_WAITS;
-    cs_join_state state = check_head(join, socket);
+    ce_join_state state = check_head(join, socket);
     if (state != CS_JOIN_WAITS)
         return state;
     *how = fill(join, socket, CS_JOIN_HEAD + (size_t)body_length(join));
     return *how == MOVED ? take(join, socket) : CS_JOIN_WAITS;
 }
 
-cs_join_state cs_join_advance(cs_join *join, int socket)
+ce_join_state ce_join_advance(ce_join *join, int socket)
 {
     motion how = flush(join, socket);
     while (how == MOVED) {
         if (join->phase == LAST_WORDS)
             return CS_JOIN_DONE;
-        cs_join_state state = hear(join, socket, &how);
+        ce_join_state state = hear(join, socket, &how);
         if (state != CS_JOIN_WAITS)
             return state;
         if (how == MOVED)
             how = flush(join, socket);
     }
     if (how == GONE)
-        cs_fail(CS_NO_PEER, "it hung up before it had joined");
-    else if (cs_clock_seconds() > join->deadline)
-        cs_fail(CS_NO_PEER, "it did not join in time");
+        ce_fail(CS_NO_PEER, "it hung up before it had joined");
+    else if (ce_clock_seconds() > join->deadline)
+        ce_fail(CS_NO_PEER, "it did not join in time");
     else
         return CS_JOIN_WAITS;
     join->silent = true;
-    cs_mac_forget(join->key, sizeof join->key);
+    ce_mac_forget(join->key, sizeof join->key);
     return CS_JOIN_REFUSED;
 }
 
@@ -350,14 +350,14 @@ static cs_status read_key(int descriptor, unsigned char *key)
         if (more < 0 && errno == EINTR)
             continue;
         if (more <= 0)
-            return cs_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: descriptor %d holds %zu bytes, not the %d of a key",
+            return ce_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: descriptor %d holds %zu bytes, not the %d of a key",
                            descriptor, got, CS_MAC_BYTES);
         got += (size_t)more;
     }
     return CS_OK;
 }
 
-cs_status cs_join_key(unsigned char *key, bool *known)
+cs_status ce_join_key(unsigned char *key, bool *known)
 {
     static bool remembered;
     static unsigned char memory[CS_MAC_BYTES];
@@ -366,7 +366,7 @@ cs_status cs_join_key(unsigned char *key, bool *known)
     if (text && !remembered) {
         long descriptor = strtol(text, &end, 10);
         if (end == text || *end || descriptor < 0 || descriptor > 1 << 20)
-            return cs_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: the number of an open descriptor, not \"%s\"", text);
+            return ce_fail(CS_BAD_CONFIG, "CSPEED_KEY_FD: the number of an open descriptor, not \"%s\"", text);
         CS_TRY(read_key((int)descriptor, memory));
         close((int)descriptor);
         remembered = true;
@@ -388,18 +388,18 @@ static bool is_loopback(const struct sockaddr *address)
     return address->sa_family == AF_UNIX;
 }
 
-cs_status cs_join_allow(const struct sockaddr *address, bool keyed)
+cs_status ce_join_allow(const struct sockaddr *address, bool keyed)
 {
     static bool warned;
     const char *insecure = getenv("CSPEED_INSECURE_JOIN");
     if (keyed || is_loopback(address))
         return CS_OK;
     if (!insecure || strcmp(insecure, "1") != 0)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "joining other hosts needs a secret: start the ranks with cspeed, which makes one, "
                        "or give CSPEED_SECRET; CSPEED_INSECURE_JOIN=1 (--insecure_join) does without");
     if (!warned)
-        cs_log(CS_LOG_WARNING, "CSPEED_INSECURE_JOIN=1: whoever reaches this port can join the job");
+        ce_log(CS_LOG_WARNING, "CSPEED_INSECURE_JOIN=1: whoever reaches this port can join the job");
     warned = true;
     return CS_OK;
 }

@@ -18,7 +18,7 @@
  * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job (CS_JOIN_NODES). Both may use
  * the same port one after the other, so a listener first checks whether the caller wants the other kind.
  *
- * No function blocks. Poll the socket for cs_join_events and call cs_join_advance then, and at least once a second, so
+ * No function blocks. Poll the socket for ce_join_events and call ce_join_advance then, and at least once a second, so
  * that a silent peer is refused at the deadline. No byte beyond the handshake is read. After DONE or REFUSED the
  * calling code owns the socket. The key has 32 bytes; NULL means that the job has no key, which must hold on both
  * sides. */
@@ -39,7 +39,7 @@ enum {
     CS_JOIN_MESSAGE = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
 };
 
-typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } cs_join_state;
+typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } ce_join_state;
 
 typedef struct {
     unsigned char session[CS_MAC_BYTES];      /* after DONE: the key of this connection, the same on both sides */
@@ -47,7 +47,7 @@ typedef struct {
     size_t peer_bytes;                        /* its length without that byte */
     bool silent;     /* after REFUSED: the peer closed the connection or sent nothing, and gave no reason */
     bool elsewhere;  /* after REFUSED: the peer is of another job or attempt, or uses another protocol */
-    double deadline; /* on the clock cs_clock_seconds; cs_join_begin sets it to CS_JOIN_SECONDS from now */
+    double deadline; /* on the clock ce_clock_seconds; ce_join_begin sets it to CS_JOIN_SECONDS from now */
 
     /* private to join.c */
     bool caller, keyed;
@@ -58,26 +58,26 @@ typedef struct {
     size_t own_bytes, other_bytes;
     unsigned char in[CS_JOIN_MESSAGE], out[CS_JOIN_MESSAGE + CS_JOIN_HEAD + CS_MAC_BYTES];
     size_t in_bytes, out_bytes, out_sent;
-} cs_join;
+} ce_join;
 
 /* Prepares a handshake. `caller` is true on the side that connected. CS_BAD_CONFIG: job or identity is too long. */
-cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
+cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
                         const void *identity, size_t identity_bytes);
 /* Sends and receives what is possible without blocking. After REFUSED cs_error() has the reason. */
-cs_join_state cs_join_advance(cs_join *join, int socket);
+ce_join_state ce_join_advance(ce_join *join, int socket);
 /* What to poll the socket for while it WAITS: POLLIN or POLLOUT. */
-short cs_join_events(const cs_join *join);
+short ce_join_events(const ce_join *join);
 /* True if a complete hello of this job has arrived. A listener with too many connections first closes one without a
  * hello: a process of the job sends its hello at once, and most foreign programs send none. */
-bool cs_join_heard(const cs_join *join);
+bool ce_join_heard(const ce_join *join);
 
 /* Reads the job's key from the file descriptor that CSPEED_KEY_FD names. The first call reads and closes it; the
  * process remembers the key. *known is false if the variable is not set. CS_BAD_CONFIG: the descriptor has less than 32
  * bytes. */
-cs_status cs_join_key(unsigned char *key, bool *known);
+cs_status ce_join_key(unsigned char *key, bool *known);
 /* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without one
  * only loopback addresses are, unless CSPEED_INSECURE_JOIN=1 is set, which prints a warning once. CS_BAD_CONFIG:
  * cs_error() says what to do. */
-cs_status cs_join_allow(const struct sockaddr *address, bool keyed);
+cs_status ce_join_allow(const struct sockaddr *address, bool keyed);
 
 #endif

@@ -13,19 +13,19 @@
 
 enum { MOST_BYTES = 1 << 20, SENTENCE = 400 };
 
-struct cs_json {
+struct ce_json {
     char *name, *original;
     size_t length;
-    cs_dialect dialect;
+    ce_dialect dialect;
     json_t *root;
     char **overrides;
     int override_count;
-    cs_faults faults;
+    ce_faults faults;
     char **notes;
     int note_count;
     json_t *marks; /* maps a path to the origin of its value */
     bool lenient;
-    cs_json_adviser *adviser; /* may be NULL */
+    ce_json_adviser *adviser; /* may be NULL */
 };
 
 static void *must_have(void *memory)
@@ -42,7 +42,7 @@ static bool is_under(const char *path, const char *ancestor)
     return strncmp(path, ancestor, length) == 0 && (path[length] == 0 || path[length] == '.');
 }
 
-static bool is_override(const cs_json *doc, const char *path)
+static bool is_override(const ce_json *doc, const char *path)
 {
     for (int i = 0; i < doc->override_count; i++)
         if (is_under(path, doc->overrides[i]))
@@ -51,7 +51,7 @@ static bool is_override(const cs_json *doc, const char *path)
 }
 
 /* True if this object was created for a key of the command line and the file does not have it. */
-static bool holds_override(const cs_json *doc, const char *path)
+static bool holds_override(const ce_json *doc, const char *path)
 {
     for (int i = 0; i < doc->override_count; i++)
         if (is_under(doc->overrides[i], path))
@@ -61,29 +61,29 @@ static bool holds_override(const cs_json *doc, const char *path)
 
 static void report_syntax(void *to, size_t offset, const char *sentence)
 {
-    cs_json *doc = to;
+    ce_json *doc = to;
     int line, column;
-    cs_dialect_place(doc->original, doc->length, offset, &line, &column);
-    cs_faults_add(&doc->faults, doc->name, line, column, "", "%s", sentence);
+    ce_dialect_place(doc->original, doc->length, offset, &line, &column);
+    ce_faults_add(&doc->faults, doc->name, line, column, "", "%s", sentence);
 }
 
-static void fault_at(cs_json *doc, const char *path, bool at_key, const char *format, va_list arguments)
+static void fault_at(ce_json *doc, const char *path, bool at_key, const char *format, va_list arguments)
 {
     char sentence[SENTENCE];
     int line = 0, column = 0, exact;
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    int node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    int node = ce_dialect_find(&doc->dialect, doc->original, path, &exact);
     if (is_override(doc, path) || (!exact && holds_override(doc, path))) {
-        cs_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
+        ce_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
         return;
     }
-    const cs_dialect_node *found = &doc->dialect.nodes[node]; /* there is a root, or the document could not have been
+    const ce_dialect_node *found = &doc->dialect.nodes[node]; /* there is a root, or the document could not have been
                                                                * opened */
-    cs_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
-    cs_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);
+    ce_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
+    ce_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);
 }
 
-void cs_json_fault(cs_json *doc, const char *path, const char *format, ...)
+void ce_json_fault(ce_json *doc, const char *path, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -91,7 +91,7 @@ void cs_json_fault(cs_json *doc, const char *path, const char *format, ...)
     va_end(arguments);
 }
 
-void cs_json_fault_key(cs_json *doc, const char *path, const char *format, ...)
+void ce_json_fault_key(ce_json *doc, const char *path, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -99,7 +99,7 @@ void cs_json_fault_key(cs_json *doc, const char *path, const char *format, ...)
     va_end(arguments);
 }
 
-void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
+void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...)
 {
     char sentence[SENTENCE];
     va_list arguments;
@@ -107,39 +107,39 @@ void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     if (doc->lenient)
-        cs_json_note(doc, path, "ignored: %s", sentence);
+        ce_json_note(doc, path, "ignored: %s", sentence);
     else
-        cs_json_fault_key(doc, path, "%s%s", sentence, doc->adviser ? " (train --lenient ignores it)" : "");
+        ce_json_fault_key(doc, path, "%s%s", sentence, doc->adviser ? " (train --lenient ignores it)" : "");
 }
 
-void cs_json_advise(cs_json *doc, cs_json_adviser *adviser)
+void ce_json_advise(ce_json *doc, ce_json_adviser *adviser)
 {
     doc->adviser = adviser;
 }
 
-char *cs_json_advice(const cs_json *doc, const char *path)
+char *ce_json_advice(const ce_json *doc, const char *path)
 {
     return doc->adviser ? doc->adviser(path) : NULL;
 }
 
-void cs_json_lenient(cs_json *doc)
+void ce_json_lenient(ce_json *doc)
 {
     doc->lenient = true;
 }
 
-void cs_json_mark(cs_json *doc, const char *path, const char *origin)
+void ce_json_mark(ce_json *doc, const char *path, const char *origin)
 {
     if (!doc->marks)
         doc->marks = must_have(json_object());
     CS_ASSERT(json_object_set_new(doc->marks, path, json_string(origin)) == 0);
 }
 
-const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t room)
+const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room)
 {
     const char *mark = json_string_value(json_object_get(doc->marks, path));
-    int exact, line = 0, column = 0, node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    int exact, line = 0, column = 0, node = ce_dialect_find(&doc->dialect, doc->original, path, &exact);
     if (node >= 0 && exact)
-        cs_dialect_place(doc->original, doc->length, doc->dialect.nodes[node].place, &line, &column);
+        ce_dialect_place(doc->original, doc->length, doc->dialect.nodes[node].place, &line, &column);
     if (mark)
         snprintf(text, room, "%s", mark);
     else if (is_override(doc, path))
@@ -151,18 +151,18 @@ const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t ro
     return text;
 }
 
-const char *cs_json_name(const cs_json *doc)
+const char *ce_json_name(const ce_json *doc)
 {
     return doc->name;
 }
 
-cs_status cs_json_verdict(cs_json *doc)
+cs_status ce_json_verdict(ce_json *doc)
 {
-    cs_faults_sort(&doc->faults);
-    return (cs_status)cs_faults_verdict(&doc->faults, CS_BAD_CONFIG);
+    ce_faults_sort(&doc->faults);
+    return (cs_status)ce_faults_verdict(&doc->faults, CS_BAD_CONFIG);
 }
 
-void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
+void ce_json_note(ce_json *doc, const char *path, const char *format, ...)
 {
     char sentence[2 * SENTENCE], *note = NULL;
     va_list arguments;
@@ -170,23 +170,23 @@ void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     CS_ASSERT(asprintf(&note, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
-    cs_faults_make_printable(note);
+    ce_faults_make_printable(note);
     doc->notes = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
     doc->notes[doc->note_count++] = note;
 }
 
-int cs_json_note_count(const cs_json *doc)
+int ce_json_note_count(const ce_json *doc)
 {
     return doc->note_count;
 }
 
-const char *cs_json_note_text(const cs_json *doc, int index)
+const char *ce_json_note_text(const ce_json *doc, int index)
 {
     CS_ASSERT(index >= 0 && index < doc->note_count);
     return doc->notes[index];
 }
 
-const char *cs_json_show(const json_t *value, char *text, size_t room)
+const char *ce_json_show(const json_t *value, char *text, size_t room)
 {
     char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
     if (json_is_object(value) && json_object_size(value) > 0)
@@ -201,10 +201,10 @@ const char *cs_json_show(const json_t *value, char *text, size_t room)
 
 /* ---- reading ---- */
 
-static cs_status build(cs_json *doc)
+static cs_status build(ce_json *doc)
 {
-    cs_dialect_scan(&doc->dialect, doc->original, doc->length, report_syntax, doc);
-    CS_TRY(cs_json_verdict(doc));
+    ce_dialect_scan(&doc->dialect, doc->original, doc->length, report_syntax, doc);
+    CS_TRY(ce_json_verdict(doc));
     json_error_t error;
     doc->root = json_loadb(doc->dialect.text, doc->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     bool encoding = !doc->root && strncmp(error.text, "unable to decode", 16) == 0;
@@ -213,12 +213,12 @@ static cs_status build(cs_json *doc)
                       encoding ? "a byte here is not UTF-8" : error.text);
     else if (!json_is_object(doc->root))
         report_syntax(doc, doc->dialect.nodes[0].place, "a configuration is one object, { ... }");
-    return cs_json_verdict(doc);
+    return ce_json_verdict(doc);
 }
 
-cs_status cs_json_parse(cs_json **doc, const char *text, size_t length, const char *name)
+cs_status ce_json_parse(ce_json **doc, const char *text, size_t length, const char *name)
 {
-    cs_json *made = must_have(calloc(1, sizeof *made));
+    ce_json *made = must_have(calloc(1, sizeof *made));
     made->name = must_have(strdup(name));
     made->original = must_have(malloc(length + 1));
     made->length = length;
@@ -229,7 +229,7 @@ cs_status cs_json_parse(cs_json **doc, const char *text, size_t length, const ch
     if (status == CS_OK)
         *doc = made;
     else
-        cs_json_close(made);
+        ce_json_close(made);
     return status;
 }
 
@@ -237,33 +237,33 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
 {
     struct stat about;
     if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
-        return cs_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
+        return ce_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
     *text = must_have(malloc(MOST_BYTES + 1));
     *length = fread(*text, 1, MOST_BYTES + 1, file);
     if (ferror(file))
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
     if (*length > MOST_BYTES)
-        return cs_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MOST_BYTES >> 20);
+        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MOST_BYTES >> 20);
     return CS_OK;
 }
 
-cs_status cs_json_open(cs_json **doc, const char *path)
+cs_status ce_json_open(ce_json **doc, const char *path)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *file = fopen(path, "rb");
     *doc = NULL;
     if (!file)
-        return cs_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
+        return ce_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
     cs_status status = read_all(file, path, &text, &length);
     fclose(file);
     if (status == CS_OK)
-        status = cs_json_parse(doc, text, length, path);
+        status = ce_json_parse(doc, text, length, path);
     free(text);
     return status;
 }
 
-void cs_json_close(cs_json *doc)
+void ce_json_close(ce_json *doc)
 {
     if (!doc)
         return;
@@ -275,13 +275,13 @@ void cs_json_close(cs_json *doc)
     free(doc->notes);
     json_decref(doc->marks);
     json_decref(doc->root);
-    cs_dialect_free(&doc->dialect);
+    ce_dialect_free(&doc->dialect);
     free(doc->original);
     free(doc->name);
     free(doc);
 }
 
-json_t *cs_json_root(cs_json *doc)
+json_t *ce_json_root(ce_json *doc)
 {
     return doc->root;
 }
@@ -295,7 +295,7 @@ static char *next_name(const char **rest)
     return name;
 }
 
-json_t *cs_json_find(cs_json *doc, const char *path)
+json_t *ce_json_find(ce_json *doc, const char *path)
 {
     json_t *here = doc->root;
     while (here && *path) {
@@ -306,9 +306,9 @@ json_t *cs_json_find(cs_json *doc, const char *path)
     return here;
 }
 
-bool cs_json_is_set(cs_json *doc, const char *path)
+bool ce_json_is_set(ce_json *doc, const char *path)
 {
-    const json_t *value = cs_json_find(doc, path);
+    const json_t *value = ce_json_find(doc, path);
     return value && !json_is_null(value);
 }
 
@@ -324,13 +324,13 @@ static void keep_text(void *to, size_t offset, const char *sentence)
 static json_t *read_value(const char *text)
 {
     char fault_text[SENTENCE] = "";
-    cs_dialect dialect;
+    ce_dialect dialect;
     json_error_t error;
     json_t *value = NULL;
-    cs_dialect_scan(&dialect, text, strlen(text), keep_text, fault_text);
+    ce_dialect_scan(&dialect, text, strlen(text), keep_text, fault_text);
     if (!*fault_text)
         value = json_loadb(dialect.text, dialect.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    cs_dialect_free(&dialect);
+    ce_dialect_free(&dialect);
     bool meant_as_json = *text == '{' || *text == '[' || *text == '"';
     return value || meant_as_json ? value : json_string(text);
 }
@@ -344,25 +344,25 @@ static json_t *enter(json_t *here, const char *name)
     return json_is_object(next) ? next : NULL;
 }
 
-cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text)
+cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text)
 {
     json_t *here = doc->root;
     const char *rest = path;
     if (!*path || *path == '.' || path[strlen(path) - 1] == '.' || strstr(path, ".."))
-        return cs_fail(CS_BAD_CONFIG, "command line: \"%s\" is not the path of a key", path);
+        return ce_fail(CS_BAD_CONFIG, "command line: \"%s\" is not the path of a key", path);
     while (strchr(rest, '.')) {
         char *name = next_name(&rest);
         here = enter(here, name);
         free(name);
         if (!here)
-            return cs_fail(CS_BAD_CONFIG, "command line at %s: %.*s is a value in the file, not a section", path,
+            return ce_fail(CS_BAD_CONFIG, "command line at %s: %.*s is a value in the file, not a section", path,
                            (int)(rest - path - 1), path);
     }
     json_t *value = read_value(value_text);
     if (!value)
-        return cs_fail(CS_BAD_CONFIG, "command line at %s: %.60s is not JSON", path, value_text);
+        return ce_fail(CS_BAD_CONFIG, "command line at %s: %.60s is not JSON", path, value_text);
     if (json_object_set_new(here, rest, value) != 0)
-        return cs_fail(CS_BAD_CONFIG, "command line: the path of a key is not UTF-8");
+        return ce_fail(CS_BAD_CONFIG, "command line: the path of a key is not UTF-8");
     doc->overrides = must_have(realloc(doc->overrides, (size_t)(doc->override_count + 1) * sizeof *doc->overrides));
     doc->overrides[doc->override_count++] = must_have(strdup(path));
     return CS_OK;
@@ -394,21 +394,21 @@ static json_t *parse_whole(const char *text, size_t length, size_t flags)
 {
     json_error_t error;
     if (too_deep(text, length)) {
-        cs_fail(CS_BAD_FILE, "objects and lists stand more than %d deep", CS_DIALECT_DEPTH);
+        ce_fail(CS_BAD_FILE, "objects and lists stand more than %d deep", CS_DIALECT_DEPTH);
         return NULL;
     }
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &error);
     if (!root)
-        cs_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column, error.text);
+        ce_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column, error.text);
     return root;
 }
 
-json_t *cs_json_strict(const char *text, size_t length)
+json_t *ce_json_strict(const char *text, size_t length)
 {
     return parse_whole(text, length, 0);
 }
 
-json_t *cs_json_words(const char *text, size_t length)
+json_t *ce_json_words(const char *text, size_t length)
 {
     return parse_whole(text, length, JSON_DECODE_INT_AS_REAL);
 }

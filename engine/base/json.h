@@ -11,60 +11,60 @@
 
 #include <jansson.h>
 
-typedef struct cs_json cs_json; /* a document: its values, their positions and the errors found so far */
+typedef struct ce_json ce_json; /* a document: its values, their positions and the errors found so far */
 
 /* Reads a relaxed JSON text whose root is an object. CS_BAD_CONFIG: it has syntax errors. */
-cs_status cs_json_open(cs_json **doc, const char *path);
-cs_status cs_json_parse(cs_json **doc, const char *text, size_t length, const char *name);
-void cs_json_close(cs_json *doc); /* accepts NULL */
-json_t *cs_json_root(cs_json *doc);
+cs_status ce_json_open(ce_json **doc, const char *path);
+cs_status ce_json_parse(ce_json **doc, const char *text, size_t length, const char *name);
+void ce_json_close(ce_json *doc); /* accepts NULL */
+json_t *ce_json_root(ce_json *doc);
 
 /* The value at a dotted path ("a.b.c"), a borrowed reference; NULL: there is none. */
-json_t *cs_json_find(cs_json *doc, const char *path);
-bool cs_json_is_set(cs_json *doc, const char *path); /* there is a value, and it is not null */
+json_t *ce_json_find(ce_json *doc, const char *path);
+bool ce_json_is_set(ce_json *doc, const char *path); /* there is a value, and it is not null */
 
 /* Sets the value at a dotted path and creates missing objects on the way. Errors in it are then reported at "command
  * line". The value is JSON text; other text is taken as a string. */
-cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text);
+cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text);
 
-/* Adds an error at the position of a path's value or, with _key, of its name. cs_json_verdict returns CS_OK if there
+/* Adds an error at the position of a path's value or, with _key, of its name. ce_json_verdict returns CS_OK if there
  * are no errors, otherwise CS_BAD_CONFIG with all of them, one on each line: first those of the command line, then
  * those of the file in its order. */
-void cs_json_fault(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void cs_json_fault_key(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-cs_status cs_json_verdict(cs_json *doc);
+void ce_json_fault(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ce_json_fault_key(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+cs_status ce_json_verdict(ce_json *doc);
 
 /* Adds an error about an unknown key, at its name; for a lenient document it is only a note. */
-void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void cs_json_lenient(cs_json *doc);
+void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ce_json_lenient(ce_json *doc);
 
 /* An adviser knows all key tables. For the path of an unknown key it returns where a key of that name belongs, as the
  * end of a sentence that the caller frees, or NULL. Errors about unknown keys in a document with an adviser also
  * mention train --lenient. */
-typedef char *cs_json_adviser(const char *path);
-void cs_json_advise(cs_json *doc, cs_json_adviser *adviser);
+typedef char *ce_json_adviser(const char *path);
+void ce_json_advise(ce_json *doc, ce_json_adviser *adviser);
 /* Returns the adviser's answer; NULL: there is no adviser, or it has no answer. */
-char *cs_json_advice(const cs_json *doc, const char *path);
+char *ce_json_advice(const ce_json *doc, const char *path);
 
-const char *cs_json_name(const cs_json *doc); /* the name of the file */
+const char *ce_json_name(const ce_json *doc); /* the name of the file */
 
-/* The origin of a key's value: the last cs_json_mark for it, or else "command line", "line 7" (of the file) or
+/* The origin of a key's value: the last ce_json_mark for it, or else "command line", "line 7" (of the file) or
  * "default". */
-void cs_json_mark(cs_json *doc, const char *path, const char *origin);
-const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t room);
+void ce_json_mark(ce_json *doc, const char *path, const char *origin);
+const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room);
 
 /* Notes for the user about things that are not errors: a deprecated spelling, a key without effect. */
-void cs_json_note(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int cs_json_note_count(const cs_json *doc);
-const char *cs_json_note_text(const cs_json *doc, int index);
+void ce_json_note(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int ce_json_note_count(const ce_json *doc);
+const char *ce_json_note_text(const ce_json *doc, int index);
 
 /* Parses strict JSON of a file that programs write (manifest, safetensors header). Duplicate keys and a depth above 64
  * are errors. NULL: cs_error() has the message, to which the caller adds the name of the file. */
-json_t *cs_json_strict(const char *text, size_t length);
-/* As cs_json_strict, but reads all numbers as reals, so that no integer is too large. */
-json_t *cs_json_words(const char *text, size_t length);
+json_t *ce_json_strict(const char *text, size_t length);
+/* As ce_json_strict, but reads all numbers as reals, so that no integer is too large. */
+json_t *ce_json_words(const char *text, size_t length);
 
 /* A value as JSON text for a message, shortened to a readable length; "nothing" for NULL. `text` has `room` bytes. */
-const char *cs_json_show(const json_t *value, char *text, size_t room);
+const char *ce_json_show(const json_t *value, char *text, size_t room);
 
 #endif

@@ -1,7 +1,7 @@
 /* keys.h - key tables: one row for each configuration key, with its type, default, limits and documentation.
  *
- * Each section of the configuration is one static table. cs_keys_fill reads a JSON object into a settings struct as the
- * table says and reports unknown keys together with the most similar known name; cs_keys_help prints the table
+ * Each section of the configuration is one static table. ce_keys_fill reads a JSON object into a settings struct as the
+ * table says and reports unknown keys together with the most similar known name; ce_keys_help prints the table
  * (`train --config_help`). A row is the only place where a key is described. In a file, null means the default; for
  * strings it means that there is none. */
 #ifndef CS_BASE_KEYS_H
@@ -20,13 +20,13 @@ typedef enum {
     CS_KEY_INERT,   /* no field: accepted if it has its fallback's type; the sentence says why it has no effect */
     CS_KEY_REFUSED, /* no field: an error, "not supported: KEY, because <sentence>", unless the value is harmless */
     CS_KEY_SECTION  /* an object that has its own table */
-} cs_key_type;
+} ce_key_type;
 
 /* The value of a refused key is harmless, and therefore accepted, if it is the fallback, one of `choices` ("0|false"),
  * "auto", {} or [], or an object whose "enabled" is false (or missing, if the fallback is {"enabled": false}). */
 typedef struct {
     const char *name;
-    cs_key_type type;
+    ce_key_type type;
     size_t offset;        /* of the field in the settings struct */
     const char *fallback; /* the default as JSON text, e.g. "1e-3" */
     /* Limits of a number; both 0: no limits. max INFINITY also allows Infinity (INT64_MAX in an INT). For an inert
@@ -36,27 +36,27 @@ typedef struct {
      * NULL for any type. Other types: "auto" if that word is accepted and means the default. */
     const char *choices;
     const char *sentence; /* what the key does, or why it has no effect or is refused */
-} cs_key;
+} ce_key;
 
 /* Sets every field of the table in `settings` to its key's default. */
-void cs_keys_default(void *settings, const cs_key *table, int count);
+void ce_keys_default(void *settings, const ce_key *table, int count);
 
 /* Reads `object` into `settings`; object NULL: all defaults. `path` is the path of the section, "" for the top level.
- * Errors are added to `doc` with the position of the value; cs_json_verdict(doc) returns them all at the end. Keys that
+ * Errors are added to `doc` with the position of the value; ce_json_verdict(doc) returns them all at the end. Keys that
  * begin with "_" are comments. */
-void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings, const cs_key *table, int count);
+void ce_keys_fill(ce_json *doc, json_t *object, const char *path, void *settings, const ce_key *table, int count);
 
 /* After `settings` was resolved: replaces every "auto" in `object` by the value of the key's field, and records that in
  * the notes and origins of `doc`. The "auto" of an inert key becomes its fallback. */
-void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,
+void ce_keys_settle(ce_json *doc, json_t *object, const char *path, const void *settings, const ce_key *table,
                     int count);
 
-bool cs_keys_is_auto(const json_t *object, const char *name);
-const cs_key *cs_keys_find(const cs_key *table, int count, const char *name);  /* NULL: not in this table */
-const char *cs_keys_nearest(const cs_key *table, int count, const char *name); /* NULL: no name is similar */
-const char *cs_keys_type_name(cs_key_type type);                               /* "true/false", "integer" ... */
+bool ce_keys_is_auto(const json_t *object, const char *name);
+const ce_key *ce_keys_find(const ce_key *table, int count, const char *name);  /* NULL: not in this table */
+const char *ce_keys_nearest(const ce_key *table, int count, const char *name); /* NULL: no name is similar */
+const char *ce_keys_type_name(ce_key_type type);                               /* "true/false", "integer" ... */
 /* Prints the table with aligned columns under a heading. */
-void cs_keys_help(const char *heading, const cs_key *table, int count);
+void ce_keys_help(const char *heading, const ce_key *table, int count);
 
 #define CS_KEYS(table) (table), (int)(sizeof(table) / sizeof *(table))
 

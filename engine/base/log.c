@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_log_level min_level = CS_LOG_INFO;
-static int own_rank = -1; /* before cs_log_open: the rank that the environment gives */
+static ce_log_level min_level = CS_LOG_INFO;
+static int own_rank = -1; /* before ce_log_open: the rank that the environment gives */
 
-void cs_log_open(cs_log_level min, int rank)
+void ce_log_open(ce_log_level min, int rank)
 {
     const char *level = getenv("CSPEED_LOG_LEVEL"); /* the launcher's option of that name; ranks only recognise
                                                      * "debug" */
@@ -29,7 +29,7 @@ static int rank_by_starter(void)
     return 0;
 }
 
-int cs_log_rank(void)
+int ce_log_rank(void)
 {
     if (own_rank < 0) {
         own_rank = rank_by_starter();
@@ -39,12 +39,12 @@ int cs_log_rank(void)
 
 int cs_launched_rank(void)
 {
-    return cs_log_rank();
+    return ce_log_rank();
 }
 
-void cs_log(cs_log_level level, const char *format, ...)
+void ce_log(ce_log_level level, const char *format, ...)
 {
-    if (level < min_level || (cs_log_rank() != 0 && level < CS_LOG_ERROR))
+    if (level < min_level || (ce_log_rank() != 0 && level < CS_LOG_ERROR))
         return;
     char line[4096];
     va_list arguments;

@@ -2,12 +2,12 @@
 #ifndef CS_BASE_LOG_H
 #define CS_BASE_LOG_H
 
-typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } cs_log_level;
+typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
 
 /* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints all
  * levels from there on, other ranks print errors only. */
-void cs_log_open(cs_log_level min, int rank);
-int cs_log_rank(void);
-void cs_log(cs_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ce_log_open(ce_log_level min, int rank);
+int ce_log_rank(void);
+void ce_log(ce_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* A cs_mac is libcrypto's context, which contains the key. */
-static EVP_MAC_CTX *context_of(cs_mac *mac)
+/* A ce_mac is libcrypto's context, which contains the key. */
+static EVP_MAC_CTX *context_of(ce_mac *mac)
 {
     return (EVP_MAC_CTX *)(void *)mac;
 }
 
-cs_mac *cs_mac_open(const unsigned char *key)
+ce_mac *ce_mac_open(const unsigned char *key)
 {
     char digest[] = "SHA256";
     OSSL_PARAM choices[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
@@ -26,11 +26,11 @@ cs_mac *cs_mac_open(const unsigned char *key)
     EVP_MAC_CTX *context = kind ? EVP_MAC_CTX_new(kind) : NULL;
     EVP_MAC_free(kind);
     if (!context || !EVP_MAC_init(context, key, CS_MAC_BYTES, choices))
-        cs_fatal(CS_UNSUPPORTED, "libcrypto offers no HMAC-SHA256, by which ranks know each other");
-    return (cs_mac *)(void *)context;
+        ce_fatal(CS_UNSUPPORTED, "libcrypto offers no HMAC-SHA256, by which ranks know each other");
+    return (ce_mac *)(void *)context;
 }
 
-void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count)
+void ce_mac_sum(ce_mac *mac, unsigned char *tag, const struct iovec *parts, int count)
 {
     EVP_MAC_CTX *context = context_of(mac);
     size_t bytes = 0;
@@ -42,51 +42,51 @@ void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int 
     CS_ASSERT(bytes == CS_MAC_BYTES);
 }
 
-void cs_mac_close(cs_mac *mac)
+void ce_mac_close(ce_mac *mac)
 {
     EVP_MAC_CTX_free(context_of(mac));
 }
 
-void cs_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count)
+void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count)
 {
-    cs_mac *mac = cs_mac_open(key);
-    cs_mac_sum(mac, tag, parts, count);
-    cs_mac_close(mac);
+    ce_mac *mac = ce_mac_open(key);
+    ce_mac_sum(mac, tag, parts, count);
+    ce_mac_close(mac);
 }
 
-bool cs_mac_equal(const void *one, const void *other, size_t bytes)
+bool ce_mac_equal(const void *one, const void *other, size_t bytes)
 {
     return CRYPTO_memcmp(one, other, bytes) == 0;
 }
 
-void cs_mac_key(const void *secret, size_t length, unsigned char *key)
+void ce_mac_key(const void *secret, size_t length, unsigned char *key)
 {
     static const unsigned char label[CS_MAC_BYTES] = "cspeed: the key of a job";
     struct iovec text = { (void *)(size_t)secret, length };
-    cs_mac_once(key, label, &text, 1);
+    ce_mac_once(key, label, &text, 1);
 }
 
-void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count)
+void ce_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count)
 {
     unsigned char sum[CS_MAC_BYTES];
     size_t size = 0;
     if (!EVP_Q_digest(NULL, "SHA256", NULL, bytes, count, sum, &size) || size != sizeof sum)
-        cs_fatal(CS_UNSUPPORTED, "libcrypto offers no SHA-256");
+        ce_fatal(CS_UNSUPPORTED, "libcrypto offers no SHA-256");
     for (size_t i = 0; i < sizeof sum; i++)
         snprintf(text + 2 * i, 3, "%02x", sum[i]);
 }
 
-void cs_mac_random(void *bytes, size_t count)
+void ce_mac_random(void *bytes, size_t count)
 {
     for (size_t got = 0; got < count;) {
         ssize_t more = getrandom((char *)bytes + got, count - got, 0);
         if (more < 0 && errno != EINTR)
-            cs_fatal(CS_IO_ERROR, "the system gives no random bytes: %s", strerror(errno));
+            ce_fatal(CS_IO_ERROR, "the system gives no random bytes: %s", strerror(errno));
         got += more > 0 ? (size_t)more : 0;
     }
 }
 
-void cs_mac_forget(void *bytes, size_t count)
+void ce_mac_forget(void *bytes, size_t count)
 {
     OPENSSL_cleanse(bytes, count);
 }

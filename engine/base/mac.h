@@ -11,27 +11,27 @@
 enum { CS_MAC_BYTES = 32 };
 
 /* Computes the tag of the concatenated parts. */
-void cs_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
+void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
 
-/* As cs_mac_once for many messages with the same key, which is prepared only once. Not for several threads at a
+/* As ce_mac_once for many messages with the same key, which is prepared only once. Not for several threads at a
  * time. */
-typedef struct cs_mac cs_mac;
-cs_mac *cs_mac_open(const unsigned char *key);
-void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
-void cs_mac_close(cs_mac *mac); /* accepts NULL */
+typedef struct ce_mac ce_mac;
+ce_mac *ce_mac_open(const unsigned char *key);
+void ce_mac_sum(ce_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
+void ce_mac_close(ce_mac *mac); /* accepts NULL */
 
 /* Compares the first `bytes` bytes of two tags in a time that does not depend on where they differ. */
-bool cs_mac_equal(const void *one, const void *other, size_t bytes);
+bool ce_mac_equal(const void *one, const void *other, size_t bytes);
 
 /* Derives a key from a secret. The key is not harder to guess than the secret, which should be at least 16 random
  * bytes. */
-void cs_mac_key(const void *secret, size_t length, unsigned char *key);
+void ce_mac_key(const void *secret, size_t length, unsigned char *key);
 
 /* The SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
 enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
-void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
+void ce_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
 
-void cs_mac_random(void *bytes, size_t count);
-void cs_mac_forget(void *bytes, size_t count); /* sets them to zero; the compiler cannot remove this */
+void ce_mac_random(void *bytes, size_t count);
+void ce_mac_forget(void *bytes, size_t count); /* sets them to zero; the compiler cannot remove this */
 
 #endif

@@ -5,15 +5,15 @@
 #include "cspeed/cspeed.h"
 
 /* Prints this rank's number and the message and ends the process with cs_exit_code(status). */
-__attribute__((noreturn, format(printf, 2, 3))) void cs_fatal(cs_status status, const char *format, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void ce_fatal(cs_status status, const char *format, ...);
 
-__attribute__((noreturn)) void cs_assert_failed(const char *condition, const char *file, int line);
+__attribute__((noreturn)) void ce_assert_failed(const char *condition, const char *file, int line);
 
 /* An assertion that release builds check too. Not for inner loops. */
 #define CS_ASSERT(condition)                                                                                           \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
-            cs_assert_failed(#condition, __FILE__, __LINE__);                                                          \
+            ce_assert_failed(#condition, __FILE__, __LINE__);                                                          \
     } while (0)
 
 #endif

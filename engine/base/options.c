@@ -12,7 +12,7 @@
 enum { MOST_NAMES = 320, HELP_COLUMNS = 92 };
 
 /* Returns CS_OPTIONS_WRONG with a message. */
-#define WRONG(...) (cs_fail(CS_BAD_CONFIG, __VA_ARGS__), (int)CS_OPTIONS_WRONG)
+#define WRONG(...) (ce_fail(CS_BAD_CONFIG, __VA_ARGS__), (int)CS_OPTIONS_WRONG)
 
 /* ---- the table ---- */
 
@@ -304,7 +304,7 @@ int cs_options_read(const cs_options_form *form, void *settings, char ***argumen
 {
     int code = read_all(form, settings, arguments);
     if (code && form->name)
-        cs_fail(CS_BAD_CONFIG, "%s: %s", form->name, cs_error());
+        ce_fail(CS_BAD_CONFIG, "%s: %s", form->name, cs_error());
     return code;
 }
 

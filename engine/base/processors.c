@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-int cs_processors_allowed(void)
+int ce_processors_allowed(void)
 {
     cpu_set_t allowed;
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;

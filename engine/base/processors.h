@@ -3,6 +3,6 @@
 #define CS_BASE_PROCESSORS_H
 
 /* The size of the process's CPU affinity mask; 1 if the system has more processors than a cpu_set_t can hold. */
-int cs_processors_allowed(void);
+int ce_processors_allowed(void);
 
 #endif

@@ -6,30 +6,30 @@
 
 typedef struct {
     int64_t from, to;
-} cs_range;
+} ce_range;
 
-static inline int64_t cs_range_length(cs_range range)
+static inline int64_t ce_range_length(ce_range range)
 {
     return range.to > range.from ? range.to - range.from : 0;
 }
 
-static inline cs_range cs_range_overlap(cs_range a, cs_range b)
+static inline ce_range ce_range_overlap(ce_range a, ce_range b)
 {
-    cs_range both = { a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to };
-    return both.from < both.to ? both : (cs_range){ both.from, both.from };
+    ce_range both = { a.from > b.from ? a.from : b.from, a.to < b.to ? a.to : b.to };
+    return both.from < both.to ? both : (ce_range){ both.from, both.from };
 }
 
-static inline int64_t cs_round_up(int64_t value, int64_t multiple)
+static inline int64_t ce_round_up(int64_t value, int64_t multiple)
 {
     return (value + multiple - 1) / multiple * multiple;
 }
 
 /* Part number `index` of `parts` parts of [0, length). Lengths differ by at most 1, and longer parts come first. */
-static inline cs_range cs_range_part(int64_t length, int64_t index, int64_t parts)
+static inline ce_range ce_range_part(int64_t length, int64_t index, int64_t parts)
 {
     int64_t small = length / parts, large = length % parts;
     int64_t from = index * small + (index < large ? index : large);
-    return (cs_range){ from, from + small + (index < large) };
+    return (ce_range){ from, from + small + (index < large) };
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-uint64_t cs_rng_key(uint64_t seed, const char *name)
+uint64_t ce_rng_key(uint64_t seed, const char *name)
 {
     uint64_t key = cs_rng_mix(0x6373706565642121u, seed);
     for (; *name; name++)
@@ -11,16 +11,16 @@ uint64_t cs_rng_key(uint64_t seed, const char *name)
     return key;
 }
 
-double cs_rng_uniform(uint64_t key, uint64_t index)
+double ce_rng_uniform(uint64_t key, uint64_t index)
 {
-    cs_rng_block block = cs_rng_philox(key, index);
+    ce_rng_block block = cs_rng_philox(key, index);
     uint64_t bits = (uint64_t)block.word[1] << 32 | block.word[0];
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-float cs_rng_normal(uint64_t key, uint64_t index)
+float ce_rng_normal(uint64_t key, uint64_t index)
 {
-    cs_rng_block block = cs_rng_philox(key, index / 4); /* a block has four words: two pairs, each of which gives two
+    ce_rng_block block = cs_rng_philox(key, index / 4); /* a block has four words: two pairs, each of which gives two
                                                          * numbers */
     int pair = (int)(index % 4 / 2);
     double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);

@@ -15,10 +15,10 @@
 
 typedef struct {
     uint32_t word[4];
-} cs_rng_block;
+} ce_rng_block;
 
 /* 128 random bits for (key, counter). It is inline so that compilers vectorise it in kernels. */
-CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+CS_RNG ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
@@ -32,7 +32,7 @@ CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    cs_rng_block block = { { a, b, c, d } };
+    ce_rng_block block = { { a, b, c, d } };
     return block;
 }
 
@@ -46,8 +46,8 @@ CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
     return x ^ x >> 31;
 }
 
-uint64_t cs_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
-double cs_rng_uniform(uint64_t key, uint64_t index);  /* uniform in [0, 1) */
-float cs_rng_normal(uint64_t key, uint64_t index);    /* normal, mean 0, standard deviation 1 (Box-Muller) */
+uint64_t ce_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
+double ce_rng_uniform(uint64_t key, uint64_t index);  /* uniform in [0, 1) */
+float ce_rng_normal(uint64_t key, uint64_t index);    /* normal, mean 0, standard deviation 1 (Box-Muller) */
 
 #endif

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-void cs_say(const char *format, ...)
+void ce_say(const char *format, ...)
 {
     va_list arguments;
-    if (cs_log_rank() != 0)
+    if (ce_log_rank() != 0)
         return;
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -21,14 +21,14 @@ void cs_say(const char *format, ...)
     fflush(stdout);
 }
 
-void cs_say_logged(const char *file, int line, const char *function, const char *format, ...)
+void ce_say_logged(const char *file, int line, const char *function, const char *format, ...)
 {
     struct timespec now;
     struct tm local;
     char when[32];
     const char *slash = strrchr(file, '/');
     va_list arguments;
-    if (cs_log_rank() != 0)
+    if (ce_log_rank() != 0)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
@@ -42,9 +42,9 @@ void cs_say_logged(const char *file, int line, const char *function, const char 
     fflush(stdout);
 }
 
-cs_number cs_say_number(double value)
+ce_number ce_say_number(double value)
 {
-    cs_number number;
+    ce_number number;
     int digits = 1;
     if (!isfinite(value)) {
         snprintf(number.text, sizeof number.text, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");

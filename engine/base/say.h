@@ -2,17 +2,17 @@
 #ifndef CS_BASE_SAY_H
 #define CS_BASE_SAY_H
 
-void cs_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ce_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints a line in the form of DeepSpeed's logger: it begins with [time] [INFO] [file:line:function] [Rank 0]. */
-#define CS_SAY_LOGGED(...) cs_say_logged(__FILE__, __LINE__, __func__, __VA_ARGS__)
-void cs_say_logged(const char *file, int line, const char *function, const char *format, ...)
+#define CS_SAY_LOGGED(...) ce_say_logged(__FILE__, __LINE__, __func__, __VA_ARGS__)
+void ce_say_logged(const char *file, int line, const char *function, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* A number as Python prints it: with as few digits as identify the double. */
 typedef struct {
     char text[32];
-} cs_number;
-cs_number cs_say_number(double value);
+} ce_number;
+ce_number ce_say_number(double value);
 
 #endif

@@ -13,18 +13,18 @@
 enum { CS_SEAL_TAG = 16 }; /* the first bytes of the HMAC, which are sent as the tag */
 
 typedef struct {
-    cs_mac *out, *in;
+    ce_mac *out, *in;
     uint64_t sent, received;
-} cs_seal;
+} ce_seal;
 
 /* `session` is the session key; `caller` is true on the side that was the caller in the handshake. */
-void cs_seal_open(cs_seal *seal, const unsigned char *session, bool caller);
-void cs_seal_close(cs_seal *seal); /* accepts a struct that is all zero */
+void ce_seal_open(ce_seal *seal, const unsigned char *session, bool caller);
+void ce_seal_close(ce_seal *seal); /* accepts a struct that is all zero */
 
 /* Computes the tag of the next message sent, or checks that of the next message received. At most CS_SEAL_PARTS
  * parts. */
 enum { CS_SEAL_PARTS = 3 };
-void cs_seal_sign(cs_seal *seal, unsigned char *tag, const struct iovec *parts, int count);
-bool cs_seal_check(cs_seal *seal, const unsigned char *tag, const struct iovec *parts, int count);
+void ce_seal_sign(ce_seal *seal, unsigned char *tag, const struct iovec *parts, int count);
+bool ce_seal_check(ce_seal *seal, const unsigned char *tag, const struct iovec *parts, int count);
 
 #endif

@@ -15,7 +15,7 @@ enum { ERROR_BYTES = 16384 };
 
 static _Thread_local char last_error[ERROR_BYTES];
 
-cs_status cs_fail(cs_status status, const char *format, ...)
+cs_status ce_fail(cs_status status, const char *format, ...)
 {
     char sentence[ERROR_BYTES]; /* the arguments may contain cs_error() itself */
     va_list arguments;
@@ -26,22 +26,22 @@ cs_status cs_fail(cs_status status, const char *format, ...)
     return status;
 }
 
-void cs_clear_error(void)
+void ce_clear_error(void)
 {
     last_error[0] = '\0';
 }
 
-cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
+cs_status ce_fail_errno(cs_status status, int error_number, const char *format, ...)
 {
     char sentence[ERROR_BYTES / 2];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return cs_fail(status, "%s: %s", sentence, cs_reason(error_number));
+    return ce_fail(status, "%s: %s", sentence, ce_reason(error_number));
 }
 
-const char *cs_reason(int error_number)
+const char *ce_reason(int error_number)
 {
     static _Thread_local char text[96];
     struct rlimit limit;
@@ -86,14 +86,14 @@ void cs_must(cs_status status, const char *what)
     if (status == CS_OK)
         return;
     fflush(stdout); /* keeps the order of lines if both streams go to one file */
-    if (cs_log_rank() == 0 || status == CS_NO_PEER)
+    if (ce_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     if (status == CS_NOT_FINITE)
-        cs_beat_give_up();
+        ce_beat_give_up();
     exit(cs_exit_code(status));
 }
 
-void cs_fatal(cs_status status, const char *format, ...)
+void ce_fatal(cs_status status, const char *format, ...)
 {
     char sentence[ERROR_BYTES];
     va_list arguments;
@@ -101,13 +101,13 @@ void cs_fatal(cs_status status, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     fflush(stdout);
-    fprintf(stderr, "cspeed: rank %d: %s\n", cs_log_rank(), sentence);
+    fprintf(stderr, "cspeed: rank %d: %s\n", ce_log_rank(), sentence);
     fflush(NULL);
     _Exit(cs_exit_code(status));
 }
 
-void cs_assert_failed(const char *condition, const char *file, int line)
+void ce_assert_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "cspeed: rank %d: %s:%d: assertion failed: %s\n", cs_log_rank(), file, line, condition);
+    fprintf(stderr, "cspeed: rank %d: %s:%d: assertion failed: %s\n", ce_log_rank(), file, line, condition);
     abort();
 }

@@ -1,6 +1,6 @@
 /* status.h - error handling for code that may fail: a status code and an error message that says what to do.
  *
- * The line that detects the error writes the message: `return cs_fail(CS_BAD_CONFIG, "stage: 0 to 3, not %d", n)`.
+ * The line that detects the error writes the message: `return ce_fail(CS_BAD_CONFIG, "stage: 0 to 3, not %d", n)`.
  * Callers pass the status on with CS_TRY(call). Each thread stores its last message, which cs_error() returns. */
 #ifndef CS_BASE_STATUS_H
 #define CS_BASE_STATUS_H
@@ -8,19 +8,19 @@
 #include "cspeed/cspeed.h"
 
 /* Stores the message for cs_error() and returns `status`. */
-cs_status cs_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+cs_status ce_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Makes cs_error() the empty string. A caller uses it after it has handled a failure itself, so that the message is not
  * reported again as the cause of a later one. */
-void cs_clear_error(void);
+void ce_clear_error(void);
 
-/* As cs_fail; appends ": " and the meaning of `error_number`, an errno value. */
-cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
+/* As ce_fail; appends ": " and the meaning of `error_number`, an errno value. */
+cs_status ce_fail_errno(cs_status status, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The meaning of an errno value, as strerror gives it; for too many open files it also says what to do. The text is
  * valid until the calling thread's next call. */
-const char *cs_reason(int error_number);
+const char *ce_reason(int error_number);
 
 #define CS_TRY(call)                                                                                                   \
     do {                                                                                                               \

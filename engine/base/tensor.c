@@ -55,9 +55,9 @@ float cs_element(cs_tensor tensor, int64_t index)
     case CS_F32:
         return ((const float *)tensor.data)[index];
     case CS_BF16:
-        return cs_bf16_to_float(((const uint16_t *)tensor.data)[index]);
+        return ce_bf16_to_float(((const uint16_t *)tensor.data)[index]);
     case CS_F16:
-        return cs_f16_to_float(((const uint16_t *)tensor.data)[index]);
+        return ce_f16_to_float(((const uint16_t *)tensor.data)[index]);
     case CS_I32:
         return (float)((const int32_t *)tensor.data)[index];
     case CS_I64:

@@ -39,7 +39,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
+cs_status ce_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
                              void *argument)
 {
     pthread_t thread[CS_THREAD_POOL_MAX_THREADS - 1];
@@ -51,5 +51,5 @@ cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void 
     work(&pool);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
-    return pool.status == CS_OK ? CS_OK : cs_fail(pool.status, "%s", pool.why);
+    return pool.status == CS_OK ? CS_OK : ce_fail(pool.status, "%s", pool.why);
 }

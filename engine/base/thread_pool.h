@@ -10,7 +10,7 @@ enum { CS_THREAD_POOL_MAX_THREADS = 256 };
  * the caller's (0 or 1: only the caller's). Returns after the last task. If a thread cannot be started, the others do
  * its share. When a task fails, no further task begins, and the status and message of the first failure are returned.
  */
-cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
+cs_status ce_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
                              void *argument);
 
 #endif

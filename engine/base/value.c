@@ -10,16 +10,16 @@
 
 enum { SHOWN = 48 };
 
-bool cs_value_is_auto(const json_t *value)
+bool ce_value_is_auto(const json_t *value)
 {
     return json_is_string(value) && strcasecmp(json_string_value(value), "auto") == 0;
 }
 
-static void refuse(const cs_value *e, const char *what)
+static void refuse(const ce_value *e, const char *what)
 {
     char text[SHOWN];
     CS_ASSERT(e->doc);
-    cs_json_fault(e->doc, e->path, "%s, not %s", what, cs_json_show(e->value, text, sizeof text));
+    ce_json_fault(e->doc, e->path, "%s, not %s", what, ce_json_show(e->value, text, sizeof text));
 }
 
 /* ---- one value ---- */
@@ -30,7 +30,7 @@ static double number_of(const json_t *value)
     return fabs(number) >= CS_DIALECT_INFINITY ? copysign(INFINITY, number) : number;
 }
 
-static bool is_within(const cs_value *e, double number)
+static bool is_within(const ce_value *e, double number)
 {
     char what[96];
     if ((e->key->min == 0 && e->key->max == 0) || (number >= e->key->min && number <= e->key->max))
@@ -43,7 +43,7 @@ static bool is_within(const cs_value *e, double number)
     return false;
 }
 
-static void read_bool(const cs_value *e)
+static void read_bool(const ce_value *e)
 {
     bool truth = json_is_true(e->value) || (json_is_number(e->value) && number_of(e->value) == 1.0);
     if (!truth && !json_is_false(e->value) && !(json_is_number(e->value) && number_of(e->value) == 0.0))
@@ -52,7 +52,7 @@ static void read_bool(const cs_value *e)
         *(bool *)e->field = truth;
 }
 
-static void read_int(const cs_value *e)
+static void read_int(const ce_value *e)
 {
     double number = json_is_number(e->value) ? number_of(e->value) : NAN;
     if (number == INFINITY && e->key->max == INFINITY)
@@ -63,7 +63,7 @@ static void read_int(const cs_value *e)
         *(int64_t *)e->field = json_is_integer(e->value) ? json_integer_value(e->value) : (int64_t)number;
 }
 
-static void read_number(const cs_value *e)
+static void read_number(const ce_value *e)
 {
     double number = json_is_number(e->value) ? number_of(e->value) : NAN;
     if (isnan(number) || (isinf(number) && e->key->max != INFINITY))
@@ -72,7 +72,7 @@ static void read_number(const cs_value *e)
         *(double *)e->field = number;
 }
 
-static void read_string(const cs_value *e)
+static void read_string(const ce_value *e)
 {
     if (!json_is_string(e->value))
         refuse(e, "a string in double quotes is needed");
@@ -80,7 +80,7 @@ static void read_string(const cs_value *e)
         *(const char **)e->field = json_string_value(e->value);
 }
 
-static void read_choice(const cs_value *e)
+static void read_choice(const ce_value *e)
 {
     const char *wanted = json_string_value(e->value);
     int index = 0;
@@ -99,7 +99,7 @@ static void read_choice(const cs_value *e)
     refuse(e, what);
 }
 
-static void read_pair(const cs_value *e)
+static void read_pair(const ce_value *e)
 {
     double *pair = (double *)(void *)e->field, both[2] = { NAN, NAN };
     if (json_is_array(e->value) && json_array_size(e->value) == 2)
@@ -112,17 +112,17 @@ static void read_pair(const cs_value *e)
         memcpy(pair, both, sizeof both);
 }
 
-json_t *cs_value_fallback(const cs_key *key)
+json_t *ce_value_fallback(const ce_key *key)
 {
     json_t *value = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
     CS_ASSERT(value);
     return value;
 }
 
-json_t *cs_value_sample(const cs_key *key)
+json_t *ce_value_sample(const ce_key *key)
 {
     bool untyped = strcmp(key->fallback, "null") == 0 && key->type == CS_KEY_INERT && key->choices;
-    return untyped ? json_loads(key->choices, JSON_DECODE_ANY, NULL) : cs_value_fallback(key);
+    return untyped ? json_loads(key->choices, JSON_DECODE_ANY, NULL) : ce_value_fallback(key);
 }
 
 static const char *type_name(const json_t *value)
@@ -134,13 +134,13 @@ static const char *type_name(const json_t *value)
                                    : "a list is needed";
 }
 
-bool cs_value_check_inert(const cs_value *e)
+bool ce_value_check_inert(const ce_value *e)
 {
-    json_t *usual = cs_value_fallback(e->key), *sample = cs_value_sample(e->key);
+    json_t *usual = ce_value_fallback(e->key), *sample = ce_value_sample(e->key);
     bool differs = false, same_type = json_typeof(sample) == json_typeof(e->value) ||
                                       (json_is_boolean(sample) && json_is_boolean(e->value)) ||
                                       (json_is_number(sample) && json_is_number(e->value));
-    if (cs_value_is_auto(e->value))
+    if (ce_value_is_auto(e->value))
         ;
     else if (!same_type && !json_is_null(sample))
         refuse(e, type_name(sample));
@@ -166,10 +166,10 @@ static bool equals_text(const json_t *value, const char *text, size_t length)
     return equal;
 }
 
-static bool is_harmless(const cs_key *key, const json_t *value)
+static bool is_harmless(const ce_key *key, const json_t *value)
 {
     const json_t *enabled = json_object_get(value, "enabled");
-    if (json_is_null(value) || cs_value_is_auto(value) || equals_text(value, key->fallback, strlen(key->fallback)))
+    if (json_is_null(value) || ce_value_is_auto(value) || equals_text(value, key->fallback, strlen(key->fallback)))
         return true;
     if (json_is_object(value) && (json_object_size(value) == 0 || json_is_false(enabled) ||
                                   (!enabled && strcmp(key->fallback, "{\"enabled\": false}") == 0)))
@@ -185,7 +185,7 @@ static bool is_harmless(const cs_key *key, const json_t *value)
     return false;
 }
 
-void cs_value_read(const cs_value *e)
+void ce_value_read(const ce_value *e)
 {
     switch (e->key->type) {
     case CS_KEY_BOOL:
@@ -211,7 +211,7 @@ void cs_value_read(const cs_value *e)
         break;
     case CS_KEY_REFUSED:
         if (!is_harmless(e->key, e->value))
-            cs_json_fault_key(e->doc, e->path, "not supported: %s, because %s", e->path, e->key->sentence);
+            ce_json_fault_key(e->doc, e->path, "not supported: %s, because %s", e->path, e->key->sentence);
         break;
     case CS_KEY_SECTION:
         if (!json_is_object(e->value))
@@ -222,7 +222,7 @@ void cs_value_read(const cs_value *e)
     }
 }
 
-json_t *cs_value_of(const cs_key *key, const char *field)
+json_t *ce_value_of(const ce_key *key, const char *field)
 {
     switch (key->type) {
     case CS_KEY_BOOL:
@@ -236,13 +236,13 @@ json_t *cs_value_of(const cs_key *key, const char *field)
         return json_pack("[ff]", pair[0], pair[1]);
     }
     case CS_KEY_INERT:
-        return cs_value_fallback(key);
+        return ce_value_fallback(key);
     default:
         return NULL;
     }
 }
 
-static json_t *choice_of(const cs_key *key, int index)
+static json_t *choice_of(const ce_key *key, int index)
 {
     const char *choice = key->choices;
     for (; index > 0; index--)
@@ -250,7 +250,7 @@ static json_t *choice_of(const cs_key *key, int index)
     return json_stringn(choice, strcspn(choice, "|"));
 }
 
-json_t *cs_value_any(const cs_key *key, const char *field)
+json_t *ce_value_any(const ce_key *key, const char *field)
 {
     const char *text = key->type == CS_KEY_STRING ? *(const char *const *)(const void *)field : NULL;
     json_t *json = key->type == CS_KEY_JSON ? *(json_t *const *)(const void *)field : NULL;
@@ -262,5 +262,5 @@ json_t *cs_value_any(const cs_key *key, const char *field)
         return json ? json_incref(json) : json_null();
     if (key->type == CS_KEY_NUMBER && isinf(*(const double *)(const void *)field))
         return json_string("Infinity");
-    return key->type < CS_KEY_INERT ? cs_value_of(key, field) : NULL;
+    return key->type < CS_KEY_INERT ? ce_value_of(key, field) : NULL;
 }

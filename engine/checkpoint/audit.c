@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Records a failed status as a fault; checking then continues. */
-static bool good(cs_audit *audit, cs_status status)
+static bool good(ce_audit *audit, cs_status status)
 {
     if (status == CS_OK)
         return true;
@@ -24,7 +24,7 @@ static bool good(cs_audit *audit, cs_status status)
 
 /* All blocks of one file, and for each damaged block its message. */
 typedef struct {
-    cs_block *blocks;
+    ce_block *blocks;
     char **faults;
     int64_t count;
 } block_list;
@@ -33,38 +33,38 @@ typedef struct {
 static cs_status check_block(void *argument, int64_t index)
 {
     const block_list *s = argument;
-    if (cs_blocks_check(&s->blocks[index]) == CS_OK)
+    if (ce_blocks_check(&s->blocks[index]) == CS_OK)
         return CS_OK;
     s->faults[index] = strdup(cs_error());
     CS_ASSERT(s->faults[index]);
     return CS_OK;
 }
 
-static void list_blocks(block_list *s, cs_block block)
+static void list_blocks(block_list *s, ce_block block)
 {
-    const cs_chunks *chunks = block.chunks;
+    const ce_chunks *chunks = block.chunks;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
-        s->count += cs_blocks_count(&block);
+        s->count += ce_blocks_count(&block);
     }
-    s->blocks = cs_collective_memory((size_t)s->count * sizeof *s->blocks);
-    s->faults = cs_collective_memory((size_t)s->count * sizeof *s->faults);
+    s->blocks = ce_collective_memory((size_t)s->count * sizeof *s->blocks);
+    s->faults = ce_collective_memory((size_t)s->count * sizeof *s->faults);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
-        for (block.index = 0; block.index < cs_blocks_count(&block); block.index++)
+        for (block.index = 0; block.index < ce_blocks_count(&block); block.index++)
             s->blocks[at++] = block;
     }
 }
 
-static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
+static void check_blocks(ce_audit *audit, const ce_manifest *manifest, const ce_chunks *chunks, const char *path)
 {
     block_list all = { 0 };
-    cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
-    if (!good(audit, cs_files_open(&block.descriptor, path)))
+    ce_block block = { .manifest = manifest, .chunks = chunks, .path = path };
+    if (!good(audit, ce_files_open(&block.descriptor, path)))
         return;
     list_blocks(&all, block);
-    cs_thread_pool_run(audit->threads, all.count, check_block, &all);
+    ce_thread_pool_run(audit->threads, all.count, check_block, &all);
     for (int64_t i = 0; i < all.count; i++)
         if (all.faults[i]) {
             audit->faults++;
@@ -77,67 +77,67 @@ static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_
     close(block.descriptor);
 }
 
-static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t index, const char *directory)
+static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t index, const char *directory)
 {
-    const cs_manifest_file *file = &manifest->files[index];
-    cs_chunks chunks = { 0 };
-    char *path = cs_files_join(directory, file->name), *header = NULL;
+    const ce_manifest_file *file = &manifest->files[index];
+    ce_chunks chunks = { 0 };
+    char *path = ce_files_join(directory, file->name), *header = NULL;
     size_t header_bytes;
     int64_t bytes;
-    cs_status status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
-    status = cs_manifest_file_status(file, path, status, bytes);
+    cs_status status = ce_safetensors_load(&header, &header_bytes, &bytes, path);
+    status = ce_manifest_file_status(file, path, status, bytes);
     audit->files++;
     audit->bytes += bytes;
     if (status == CS_OK)
-        status = cs_chunks_add(&chunks, manifest, index, header, header_bytes, directory);
+        status = ce_chunks_add(&chunks, manifest, index, header, header_bytes, directory);
     if (good(audit, status))
         check_blocks(audit, manifest, &chunks, path);
-    cs_chunks_close(&chunks);
+    ce_chunks_close(&chunks);
     free(header);
     free(path);
 }
 
-void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *directory, int part, int parts)
+void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts)
 {
     for (int64_t i = part; i < manifest->file_count; i += parts)
         check_file(audit, manifest, i, directory);
 }
 
 /* Checks that the headers together cover each tensor exactly once. This is separate from damage of a single file. */
-static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
+static cs_status check_coverage(const ce_manifest *manifest, const char *directory)
 {
-    cs_chunks chunks = { 0 };
+    ce_chunks chunks = { 0 };
     cs_status status = CS_OK;
     for (int64_t i = 0; i < manifest->file_count && status == CS_OK; i++) {
-        char *path = cs_files_join(directory, manifest->files[i].name), *header = NULL;
+        char *path = ce_files_join(directory, manifest->files[i].name), *header = NULL;
         size_t header_bytes;
         int64_t bytes;
-        status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
+        status = ce_safetensors_load(&header, &header_bytes, &bytes, path);
         if (status == CS_OK)
-            status = cs_chunks_add(&chunks, manifest, i, header, header_bytes, directory);
+            status = ce_chunks_add(&chunks, manifest, i, header, header_bytes, directory);
         free(header);
         free(path);
     }
     if (status == CS_OK)
-        status = cs_chunks_check(&chunks, manifest, directory);
-    cs_chunks_close(&chunks);
+        status = ce_chunks_check(&chunks, manifest, directory);
+    ce_chunks_close(&chunks);
     return status;
 }
 
-void cs_audit_directory(cs_audit *audit, const char *directory)
+void ce_audit_directory(ce_audit *audit, const char *directory)
 {
     static const char *const texts[] = { CS_CLIENT_STATE_FILE, CS_CONFIG_FILE };
-    cs_manifest manifest;
-    if (good(audit, cs_manifest_load(&manifest, directory))) {
+    ce_manifest manifest;
+    if (good(audit, ce_manifest_load(&manifest, directory))) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             char *text;
             size_t length;
-            good(audit, cs_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
+            good(audit, ce_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
             free(text);
         }
-        cs_audit_shards(audit, &manifest, directory, 0, 1);
+        ce_audit_shards(audit, &manifest, directory, 0, 1);
         if (audit->faults == 0)
             good(audit, check_coverage(&manifest, directory));
     }
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
 }

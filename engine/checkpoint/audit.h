@@ -13,14 +13,14 @@ typedef struct {
     /* Called for each fault, with a message that names the file and, where known, tensor and block. */
     void (*fault)(void *to, const char *sentence);
     void *to;
-} cs_audit;
+} ce_audit;
 
 /* Checks the manifest of the checkpoint `directory`, the text files that it lists, and the header and all blocks of
  * every shard. Adds to the counts in *audit. */
-void cs_audit_directory(cs_audit *audit, const char *directory);
+void ce_audit_directory(ce_audit *audit, const char *directory);
 
 /* Checks the headers and blocks of the shards number part, part + parts, ... of a manifest that has been verified
  * already, so that `parts` processes can share one checkpoint. */
-void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *directory, int part, int parts);
+void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts);
 
 #endif

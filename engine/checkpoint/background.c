@@ -16,14 +16,14 @@ enum { SENTENCE = 4096, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
 
 typedef enum { IDLE, WRITING, COMMITTING } stage;
 
-struct cs_background {
-    cs_save save;
+struct ce_background {
+    ce_save save;
     stage stage;
     char *dir;
-    cs_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
-    cs_piece *pieces;
+    ce_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
+    ce_piece *pieces;
     const void **sources;                         /* where the elements of each piece are copied from */
-    const cs_checkpoint_device_copy *device_copy; /* copy functions for `sources`; NULL: they are in host memory */
+    const ce_checkpoint_device_copy *device_copy; /* copy functions for `sources`; NULL: they are in host memory */
     char *memory;
     size_t bytes;
 
@@ -39,19 +39,19 @@ struct cs_background {
 
 /* ---- the copy ---- */
 
-size_t cs_background_room(size_t elements_bytes)
+size_t ce_background_room(size_t elements_bytes)
 {
-    return (size_t)cs_round_up((int64_t)elements_bytes, ALIGNMENT);
+    return (size_t)ce_round_up((int64_t)elements_bytes, ALIGNMENT);
 }
 
-size_t cs_background_bytes(size_t rooms)
+size_t ce_background_bytes(size_t rooms)
 {
-    return (size_t)cs_round_up((int64_t)rooms + ALIGNMENT, HUGE_PAGE);
+    return (size_t)ce_round_up((int64_t)rooms + ALIGNMENT, HUGE_PAGE);
 }
 
-static size_t piece_room(const cs_piece *piece)
+static size_t piece_room(const ce_piece *piece)
 {
-    return cs_background_room(cs_piece_bytes(piece));
+    return ce_background_room(ce_piece_bytes(piece));
 }
 
 static char *copy_of(const char *text)
@@ -59,11 +59,11 @@ static char *copy_of(const char *text)
     if (!text)
         return NULL;
     size_t bytes = strlen(text) + 1;
-    return memcpy(cs_collective_memory(bytes), text, bytes);
+    return memcpy(ce_collective_memory(bytes), text, bytes);
 }
 
 /* Allocates memory for all pieces; it is reused by later saves. */
-static cs_status take_memory(cs_background *b, size_t bytes)
+static cs_status take_memory(ce_background *b, size_t bytes)
 {
     if (bytes <= b->bytes)
         return CS_OK;
@@ -72,7 +72,7 @@ static cs_status take_memory(cs_background *b, size_t bytes)
     b->memory = aligned_alloc(HUGE_PAGE, b->bytes);
     if (!b->memory) {
         b->bytes = 0;
-        return cs_fail(CS_NO_MEMORY,
+        return ce_fail(CS_NO_MEMORY,
                        "cspeed.async_save keeps a copy of this rank's state, and there is no memory for its %.1f MB; "
                        "save without it, or use more ranks",
                        1e-6 * (double)bytes);
@@ -81,11 +81,11 @@ static cs_status take_memory(cs_background *b, size_t bytes)
     return CS_OK;
 }
 
-static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
+static void copy_pieces(ce_background *b, const ce_checkpoint_content *content)
 {
     size_t at = 0;
-    b->pieces = cs_collective_memory((size_t)content->piece_count * sizeof *b->pieces);
-    b->sources = cs_collective_memory((size_t)content->piece_count * sizeof *b->sources);
+    b->pieces = ce_collective_memory((size_t)content->piece_count * sizeof *b->pieces);
+    b->sources = ce_collective_memory((size_t)content->piece_count * sizeof *b->sources);
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
@@ -95,13 +95,13 @@ static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
     }
 }
 
-static cs_status copy_content(cs_background *b, const char *dir, const cs_checkpoint_content *content)
+static cs_status copy_content(ce_background *b, const char *dir, const ce_checkpoint_content *content)
 {
     size_t bytes = 0;
-    CS_TRY(cs_write_plan_check(content->pieces, content->piece_count));
+    CS_TRY(ce_write_plan_check(content->pieces, content->piece_count));
     for (int64_t i = 0; i < content->piece_count; i++)
         bytes += piece_room(&content->pieces[i]);
-    CS_TRY(take_memory(b, cs_background_bytes(bytes)));
+    CS_TRY(take_memory(b, ce_background_bytes(bytes)));
     copy_pieces(b, content);
     b->dir = copy_of(dir);
     b->content = *content;
@@ -118,7 +118,7 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     return CS_OK;
 }
 
-static void forget_content(cs_background *b)
+static void forget_content(ce_background *b)
 {
     for (int64_t i = 0; b->pieces && i < b->content.piece_count; i++)
         free((void *)(uintptr_t)b->pieces[i].name);
@@ -135,21 +135,21 @@ static void forget_content(cs_background *b)
     b->pieces = NULL;
     b->sources = NULL;
     b->dir = NULL;
-    b->content = (cs_checkpoint_content){ 0 };
+    b->content = (ce_checkpoint_content){ 0 };
 }
 
 /* ---- the thread ---- */
 
-static void end_work(cs_background *b, cs_status status)
+static void end_work(ce_background *b, cs_status status)
 {
     b->status = status;
     snprintf(b->why, sizeof b->why, "%s", status == CS_OK ? "" : cs_error());
     atomic_store(&b->done, true);
 }
 
-static void copy_piece(const cs_background *b, int64_t i)
+static void copy_piece(const ce_background *b, int64_t i)
 {
-    size_t bytes = cs_piece_bytes(&b->pieces[i]);
+    size_t bytes = ce_piece_bytes(&b->pieces[i]);
     if (b->device_copy && bytes > 0)
         b->device_copy->fetch(b->device_copy->argument, b->pieces[i].data, b->sources[i], bytes);
     else if (bytes > 0)
@@ -158,26 +158,26 @@ static void copy_piece(const cs_background *b, int64_t i)
 
 static void *copy_and_write(void *argument)
 {
-    cs_background *b = argument;
+    ce_background *b = argument;
     for (int64_t i = 0; i < b->content.piece_count; i++)
         copy_piece(b, i);
     pthread_mutex_lock(&b->mutex);
     b->copied = true;
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);
-    end_work(b, cs_save_write(&b->save));
+    end_work(b, ce_save_write(&b->save));
     return NULL;
 }
 
 static void *commit(void *argument)
 {
-    cs_background *b = argument;
-    end_work(b, cs_save_commit(&b->save));
+    ce_background *b = argument;
+    end_work(b, ce_save_commit(&b->save));
     return NULL;
 }
 
 /* Runs `work` in a new thread, or on the caller's thread if none can be started. */
-static void start(cs_background *b, void *(*work)(void *))
+static void start(ce_background *b, void *(*work)(void *))
 {
     atomic_store(&b->done, false);
     b->running = pthread_create(&b->thread, NULL, work, b) == 0;
@@ -187,36 +187,36 @@ static void start(cs_background *b, void *(*work)(void *))
 
 /* ---- the stages ---- */
 
-static void end_save(cs_background *b, cs_status status)
+static void end_save(ce_background *b, cs_status status)
 {
     char why[SENTENCE]; /* the cleanup below may overwrite the message */
     snprintf(why, sizeof why, "%s", cs_error());
-    cs_save_close(&b->save);
+    ce_save_close(&b->save);
     forget_content(b);
     b->stage = IDLE;
     if (status != CS_OK)
-        cs_fail(status, "%s", why);
+        ce_fail(status, "%s", why);
 }
 
-static cs_background *make(void)
+static ce_background *make(void)
 {
-    cs_background *b = cs_collective_memory(sizeof *b);
+    ce_background *b = ce_collective_memory(sizeof *b);
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
     return b;
 }
 
-cs_status cs_background_save(cs_background **background, cs_comm *comm, const char *dir,
-                             const cs_checkpoint_content *content)
+cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
+                             const ce_checkpoint_content *content)
 {
     if (!*background)
         *background = make();
-    cs_background *b = *background;
+    ce_background *b = *background;
     CS_ASSERT(b->stage == IDLE);
-    b->save = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
-    cs_status status = cs_collective_status(comm, copy_content(b, dir, content));
+    b->save = (ce_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
+    cs_status status = ce_collective_status(comm, copy_content(b, dir, content));
     if (status == CS_OK)
-        status = cs_save_open(&b->save, comm, b->dir, &b->content);
+        status = ce_save_open(&b->save, comm, b->dir, &b->content);
     if (status != CS_OK) {
         end_save(b, status);
         return status;
@@ -227,14 +227,14 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
     return CS_OK;
 }
 
-bool cs_background_busy(const cs_background *b)
+bool ce_background_busy(const ce_background *b)
 {
     return b && b->stage != IDLE;
 }
 
-void cs_background_hold(cs_background *b)
+void ce_background_hold(ce_background *b)
 {
-    if (!cs_background_busy(b))
+    if (!ce_background_busy(b))
         return;
     pthread_mutex_lock(&b->mutex);
     while (!b->copied)
@@ -242,44 +242,44 @@ void cs_background_hold(cs_background *b)
     pthread_mutex_unlock(&b->mutex);
 }
 
-bool cs_background_ready(const cs_background *b)
+bool ce_background_ready(const ce_background *b)
 {
-    return cs_background_busy(b) && atomic_load(&b->done);
+    return ce_background_busy(b) && atomic_load(&b->done);
 }
 
-cs_status cs_background_advance(cs_background *b)
+cs_status ce_background_advance(ce_background *b)
 {
     CS_ASSERT(b->stage != IDLE);
     if (b->running)
         pthread_join(b->thread, NULL);
     b->running = false;
-    cs_status status = b->status == CS_OK ? CS_OK : cs_fail(b->status, "%s", b->why);
-    status = cs_collective_status(b->save.comm, status);
+    cs_status status = b->status == CS_OK ? CS_OK : ce_fail(b->status, "%s", b->why);
+    status = ce_collective_status(b->save.comm, status);
     if (status != CS_OK || b->stage == COMMITTING) {
         end_save(b, status);
         return status;
     }
-    cs_save_gather(&b->save);
+    ce_save_gather(&b->save);
     b->stage = COMMITTING;
     if (b->save.rank == 0)
         start(b, commit);
     return CS_OK;
 }
 
-cs_status cs_background_finish(cs_background *b)
+cs_status ce_background_finish(ce_background *b)
 {
     cs_status status = CS_OK;
-    while (cs_background_busy(b))
-        status = cs_background_advance(b);
+    while (ce_background_busy(b))
+        status = ce_background_advance(b);
     return status;
 }
 
-size_t cs_background_held(const cs_background *b)
+size_t ce_background_held(const ce_background *b)
 {
     return b ? b->bytes : 0;
 }
 
-void cs_background_close(cs_background *b)
+void ce_background_close(ce_background *b)
 {
     if (!b)
         return;

@@ -2,40 +2,40 @@
  * continues.
  *
  * A save has two stages: every rank copies its pieces and writes its files; then rank 0 commits the checkpoint. After
- * each stage all ranks synchronize once, in cs_background_advance, on the caller's thread: the background threads never
- * communicate with other ranks. To avoid waiting, the caller calls cs_background_advance when cs_background_ready is
- * true on all ranks; cs_background_finish waits. */
+ * each stage all ranks synchronize once, in ce_background_advance, on the caller's thread: the background threads never
+ * communicate with other ranks. To avoid waiting, the caller calls ce_background_advance when ce_background_ready is
+ * true on all ranks; ce_background_finish waits. */
 #ifndef CS_CHECKPOINT_BACKGROUND_H
 #define CS_CHECKPOINT_BACKGROUND_H
 
 #include "checkpoint/checkpoint.h"
 
-typedef struct cs_background cs_background;
+typedef struct ce_background ce_background;
 
-/* Memory that the copy needs: cs_background_room gives the bytes of one piece with `elements_bytes` bytes of elements;
- * cs_background_bytes gives the bytes of the whole copy from the sum of these over all pieces. */
-size_t cs_background_room(size_t elements_bytes);
-size_t cs_background_bytes(size_t rooms);
+/* Memory that the copy needs: ce_background_room gives the bytes of one piece with `elements_bytes` bytes of elements;
+ * ce_background_bytes gives the bytes of the whole copy from the sum of these over all pieces. */
+size_t ce_background_room(size_t elements_bytes);
+size_t ce_background_bytes(size_t rooms);
 
 /* Starts a save. The first call allocates *background; it and its memory are reused by later saves and freed by
- * cs_background_close. All of `content` is copied: what it points to may change when the call returns, except the
- * elements of the pieces, which must not change before cs_background_hold returns. No save may be in progress; after a
+ * ce_background_close. All of `content` is copied: what it points to may change when the call returns, except the
+ * elements of the pieces, which must not change before ce_background_hold returns. No save may be in progress; after a
  * failure none is. Collective. */
-cs_status cs_background_save(cs_background **background, cs_comm *comm, const char *dir,
-                             const cs_checkpoint_content *content);
+cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
+                             const ce_checkpoint_content *content);
 
 /* These five accept NULL, which means that no save is in progress. */
-bool cs_background_busy(const cs_background *background);
+bool ce_background_busy(const ce_background *background);
 /* Waits until the elements of the pieces are copied and may change. */
-void cs_background_hold(cs_background *background);
-bool cs_background_ready(const cs_background *background);  /* this rank has finished the current stage */
-size_t cs_background_held(const cs_background *background); /* bytes of the copy, which stay allocated between saves */
-void cs_background_close(cs_background *background);        /* no save may be in progress */
+void ce_background_hold(ce_background *background);
+bool ce_background_ready(const ce_background *background);  /* this rank has finished the current stage */
+size_t ce_background_held(const ce_background *background); /* bytes of the copy, which stay allocated between saves */
+void ce_background_close(ce_background *background);        /* no save may be in progress */
 
 /* Ends the current stage: waits for this rank's part and for the other ranks, then starts the next stage. Returns the
- * status of the save when the save is over (cs_background_busy is then false), CS_OK before that. A save must be in
+ * status of the save when the save is over (ce_background_busy is then false), CS_OK before that. A save must be in
  * progress. Collective. */
-cs_status cs_background_advance(cs_background *background);
-cs_status cs_background_finish(cs_background *background); /* completes the save. Collective */
+cs_status ce_background_advance(ce_background *background);
+cs_status ce_background_finish(ce_background *background); /* completes the save. Collective */
 
 #endif

@@ -8,28 +8,28 @@
 /* Block number `index` of `chunk`; `descriptor` is the open file manifest->files[chunk->file], whose name `path` is
  * used in messages. All pointers are borrowed. */
 typedef struct {
-    const cs_manifest *manifest;
-    const cs_chunks *chunks;
-    const cs_chunk *chunk;
+    const ce_manifest *manifest;
+    const ce_chunks *chunks;
+    const ce_chunk *chunk;
     int64_t index;
     int descriptor;
     const char *path;
-} cs_block;
+} ce_block;
 
-int64_t cs_blocks_count(const cs_block *block); /* blocks of the chunk */
-size_t cs_blocks_bytes(const cs_block *block);  /* CS_SHARDFILE_BLOCK, or less for the last block of the chunk */
+int64_t ce_blocks_count(const ce_block *block); /* blocks of the chunk */
+size_t ce_blocks_bytes(const ce_block *block);  /* CS_SHARDFILE_BLOCK, or less for the last block of the chunk */
 
 /* Reads the whole block into `buffer` and verifies its checksum. */
-cs_status cs_blocks_read(void *buffer, const cs_block *block);
+cs_status ce_blocks_read(void *buffer, const ce_block *block);
 
-/* The same in parts: cs_blocks_read_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C
- * of all parts in order and passes it to cs_blocks_verify, which returns CS_BAD_FILE with file, tensor and block if it
+/* The same in parts: ce_blocks_read_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C
+ * of all parts in order and passes it to ce_blocks_verify, which returns CS_BAD_FILE with file, tensor and block if it
  * is not the one in the header. */
-cs_status cs_blocks_read_part(void *buffer, const cs_block *block, size_t offset, size_t bytes);
-cs_status cs_blocks_verify(const cs_block *block, uint32_t crc);
+cs_status ce_blocks_read_part(void *buffer, const ce_block *block, size_t offset, size_t bytes);
+cs_status ce_blocks_verify(const ce_block *block, uint32_t crc);
 
 /* Verifies the checksum without returning the data. Reads through a memory mapping where the system allows that, which
  * saves the copy out of the page cache. */
-cs_status cs_blocks_check(const cs_block *block);
+cs_status ce_blocks_check(const ce_block *block);
 
 #endif

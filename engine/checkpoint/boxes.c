@@ -1,7 +1,7 @@
 /* boxes.c - converts a contiguous range of a row-major tensor to axis-aligned boxes, and back. */
 #include "checkpoint/boxes.h"
 
-bool cs_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
+bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
 {
     int64_t bytes = scale;
     *count = 1;
@@ -20,13 +20,13 @@ static void strides_of(int64_t *strides, const int64_t *shape, int dims)
     }
 }
 
-int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range)
+int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range)
 {
     int64_t strides[CS_MAX_DIMS];
     int count = 0;
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
-        cs_box *box = &boxes[count];
+        ce_box *box = &boxes[count];
         int level = 0; /* the outermost dimension in which a whole slice begins here and fits into the range */
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;
@@ -46,7 +46,7 @@ int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range
     return count;
 }
 
-int64_t cs_boxes_volume(const cs_box *box)
+int64_t ce_boxes_volume(const ce_box *box)
 {
     int64_t volume = 1;
     for (int i = 0; i < box->dims; i++)
@@ -54,7 +54,7 @@ int64_t cs_boxes_volume(const cs_box *box)
     return volume;
 }
 
-int64_t cs_boxes_place(const cs_box *box, const int64_t *shape, int64_t element)
+int64_t ce_boxes_place(const ce_box *box, const int64_t *shape, int64_t element)
 {
     int64_t place = 0, stride = 1;
     for (int i = box->dims - 1; i >= 0; i--) {
@@ -65,7 +65,7 @@ int64_t cs_boxes_place(const cs_box *box, const int64_t *shape, int64_t element)
     return place;
 }
 
-int64_t cs_boxes_run(const cs_box *box, const int64_t *shape)
+int64_t ce_boxes_run(const ce_box *box, const int64_t *shape)
 {
     int64_t run = 1;
     for (int i = box->dims - 1; i >= 0; i--) {
@@ -77,12 +77,12 @@ int64_t cs_boxes_run(const cs_box *box, const int64_t *shape)
 }
 
 /* Index of the first element of the box whose position in the tensor is at least `place` (binary search). */
-static int64_t first_behind(const cs_box *box, const int64_t *shape, int64_t place)
+static int64_t first_behind(const ce_box *box, const int64_t *shape, int64_t place)
 {
-    int64_t low = 0, high = cs_boxes_volume(box);
+    int64_t low = 0, high = ce_boxes_volume(box);
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (cs_boxes_place(box, shape, middle) < place)
+        if (ce_boxes_place(box, shape, middle) < place)
             low = middle + 1;
         else
             high = middle;
@@ -90,13 +90,13 @@ static int64_t first_behind(const cs_box *box, const int64_t *shape, int64_t pla
     return low;
 }
 
-cs_range cs_boxes_cut(const cs_box *box, const int64_t *shape, cs_range range)
+ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range)
 {
-    cs_range cut = { first_behind(box, shape, range.from), first_behind(box, shape, range.to) };
-    return cut.from < cut.to ? cut : (cs_range){ cut.from, cut.from };
+    ce_range cut = { first_behind(box, shape, range.from), first_behind(box, shape, range.to) };
+    return cut.from < cut.to ? cut : (ce_range){ cut.from, cut.from };
 }
 
-bool cs_boxes_overlap(const cs_box *a, const cs_box *b)
+bool ce_boxes_overlap(const ce_box *a, const ce_box *b)
 {
     for (int i = 0; i < a->dims; i++)
         if (a->offset[i] + a->size[i] <= b->offset[i] || b->offset[i] + b->size[i] <= a->offset[i])

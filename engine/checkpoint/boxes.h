@@ -15,21 +15,21 @@ enum { CS_MAX_BOXES = 2 * CS_MAX_DIMS - 1 };
 typedef struct {
     int32_t dims;
     int64_t offset[CS_MAX_DIMS], size[CS_MAX_DIMS];
-} cs_box;
+} ce_box;
 
 /* Sets *count to the product of the sizes. False if the product times `scale` exceeds 2^63 - 1. */
-bool cs_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
+bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
 
 /* Writes the boxes of `range` in ascending order to boxes[CS_MAX_BOXES]; returns their number. */
-int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range);
+int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range);
 
-int64_t cs_boxes_volume(const cs_box *box);
+int64_t ce_boxes_volume(const ce_box *box);
 /* Position in the tensor (row-major element index) of element number `element` of the box. */
-int64_t cs_boxes_place(const cs_box *box, const int64_t *shape, int64_t element);
+int64_t ce_boxes_place(const ce_box *box, const int64_t *shape, int64_t element);
 /* Number of consecutive elements of the box that are also consecutive in the tensor; divides the box's volume. */
-int64_t cs_boxes_run(const cs_box *box, const int64_t *shape);
+int64_t ce_boxes_run(const ce_box *box, const int64_t *shape);
 /* Range of the box's own element indices that are inside `range` of the tensor. */
-cs_range cs_boxes_cut(const cs_box *box, const int64_t *shape, cs_range range);
-bool cs_boxes_overlap(const cs_box *a, const cs_box *b);
+ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range);
+bool ce_boxes_overlap(const ce_box *a, const ce_box *b);
 
 #endif

@@ -11,34 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_status look(cs_catalog_item *item, const char *dir, const char *name)
+static cs_status look(ce_catalog_item *item, const char *dir, const char *name)
 {
-    cs_manifest manifest;
-    char *path = cs_files_join(dir, name);
-    cs_status status = cs_manifest_load(&manifest, path);
+    ce_manifest manifest;
+    char *path = ce_files_join(dir, name);
+    cs_status status = ce_manifest_load(&manifest, path);
     if (status == CS_OK)
-        status = cs_manifest_check_files(&manifest, path);
+        status = ce_manifest_check_files(&manifest, path);
     if (status == CS_OK)
-        *item = (cs_catalog_item){ .name = strdup(name),
+        *item = (ce_catalog_item){ .name = strdup(name),
                                    .tag = strdup(manifest.tag),
                                    .step = manifest.step,
                                    .digest = manifest.digest,
                                    .has_line = json_object_get(manifest.root, CS_LINE_KEY) != NULL,
                                    .generation = CS_NO_ANCESTOR };
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     free(path);
     return status;
 }
 
-static void add(cs_catalog *catalog, const char *dir, const char *name)
+static void add(ce_catalog *catalog, const char *dir, const char *name)
 {
-    cs_catalog_item item;
+    ce_catalog_item item;
     cs_status status = look(&item, dir, name);
     if (status != CS_OK && status != CS_NOT_FOUND && !catalog->broken)
         catalog->broken = strdup(cs_error());
     if (status != CS_OK)
         return;
-    cs_catalog_item *items = cs_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
+    ce_catalog_item *items = ce_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
     if (catalog->count > 0)
         memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
     free(catalog->items);
@@ -48,20 +48,20 @@ static void add(cs_catalog *catalog, const char *dir, const char *name)
 
 static int by_step(const void *one, const void *other)
 {
-    const cs_catalog_item *a = one, *b = other;
+    const ce_catalog_item *a = one, *b = other;
     if (a->step != b->step)
         return a->step > b->step ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
-cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
+cs_status ce_catalog_open(ce_catalog *catalog, const char *dir)
 {
-    *catalog = (cs_catalog){ 0 };
+    *catalog = (ce_catalog){ 0 };
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_not_found_folder(dir);
+        return ce_not_found_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
-        if (entry->d_name[0] != '.' && !cs_staging_is_aside(entry->d_name))
+        if (entry->d_name[0] != '.' && !ce_staging_is_aside(entry->d_name))
             add(catalog, dir, entry->d_name);
     closedir(listing);
     if (catalog->count > 1)
@@ -69,7 +69,7 @@ cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
     return CS_OK;
 }
 
-void cs_catalog_close(cs_catalog *catalog)
+void ce_catalog_close(ce_catalog *catalog)
 {
     for (int64_t i = 0; i < catalog->count; i++) {
         free(catalog->items[i].name);
@@ -77,37 +77,37 @@ void cs_catalog_close(cs_catalog *catalog)
     }
     free(catalog->items);
     free(catalog->broken);
-    *catalog = (cs_catalog){ 0 };
+    *catalog = (ce_catalog){ 0 };
 }
 
-cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag)
+cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag)
 {
-    cs_catalog catalog;
-    CS_TRY(cs_tag_escape(name, tag));
-    if (cs_files_holds(dir, name))
+    ce_catalog catalog;
+    CS_TRY(ce_tag_escape(name, tag));
+    if (ce_files_holds(dir, name))
         return CS_OK;
-    if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CS_TAG_BYTES && cs_files_holds(dir, tag)) {
+    if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CS_TAG_BYTES && ce_files_holds(dir, tag)) {
         strcpy(name, tag); /* the user renamed the directory, so its name is not an escaped tag */
         return CS_OK;
     }
-    CS_TRY(cs_catalog_open(&catalog, dir));
-    cs_status status = cs_not_found_tag(&catalog, dir, tag);
-    cs_catalog_close(&catalog);
+    CS_TRY(ce_catalog_open(&catalog, dir));
+    cs_status status = ce_not_found_tag(&catalog, dir, tag);
+    ce_catalog_close(&catalog);
     return status;
 }
 
-cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
+cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     enum { LIMIT = 4096 };
-    char *path = cs_files_join(dir, "latest"), *text;
+    char *path = ce_files_join(dir, "latest"), *text;
     size_t length;
-    cs_status status = cs_files_read(&text, &length, path, LIMIT);
+    cs_status status = ce_files_read(&text, &length, path, LIMIT);
     if (status == CS_OK) {
         /* An editor may have added a newline. */
         while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
             text[--length] = 0;
-        if (length == 0 || strlen(text) != length || cs_tag_escape(name, text) != CS_OK)
-            status = cs_fail(CS_BAD_FILE, "%s holds no tag", path);
+        if (length == 0 || strlen(text) != length || ce_tag_escape(name, text) != CS_OK)
+            status = ce_fail(CS_BAD_FILE, "%s holds no tag", path);
     }
     free(text);
     free(path);

@@ -11,30 +11,30 @@ typedef struct {
     char *name; /* name of the checkpoint's directory */
     char *tag;
     int64_t step;
-    uint32_t digest; /* digest of its manifest (cs_manifest) */
+    uint32_t digest; /* digest of its manifest (ce_manifest) */
     bool has_line;   /* its manifest lists the checkpoints that it continues */
     int64_t
-        /* Set by cs_line_follow: 0 for the followed checkpoint, 1 for its parent, ...; CS_NO_ANCESTOR: not an ancestor.
+        /* Set by ce_line_follow: 0 for the followed checkpoint, 1 for its parent, ...; CS_NO_ANCESTOR: not an ancestor.
          */
         generation;
-} cs_catalog_item;
+} ce_catalog_item;
 
 typedef struct {
-    cs_catalog_item *items; /* sorted by step, highest first; after cs_line_follow by generation, then by step */
+    ce_catalog_item *items; /* sorted by step, highest first; after ce_line_follow by generation, then by step */
     int64_t count;
     char *broken; /* message about a checkpoint that has a manifest and is not complete; NULL: there is none */
-} cs_catalog;
+} ce_catalog;
 
 /* A checkpoint is complete if its manifest is valid and every file has the length that the manifest gives. Directories
- * that cs_staging_set_aside has renamed are skipped. The caller closes the catalog, also after a failure. */
-cs_status cs_catalog_open(cs_catalog *catalog, const char *dir);
-void cs_catalog_close(cs_catalog *catalog);
+ * that ce_staging_set_aside has renamed are skipped. The caller closes the catalog, also after a failure. */
+cs_status ce_catalog_open(ce_catalog *catalog, const char *dir);
+void ce_catalog_close(ce_catalog *catalog);
 
 /* Sets `name` to the name of the tag's directory. CS_NOT_FOUND lists the tags that exist. */
-cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
+cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
 
 /* Sets `name` to the name of the directory that dir/latest points to. CS_NOT_FOUND: dir/latest does not exist;
  * CS_BAD_FILE: it holds no valid tag. */
-cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
+cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
 
 #endif

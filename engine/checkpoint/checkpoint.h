@@ -31,23 +31,23 @@ typedef struct {
     cs_dtype dtype;     /* type in the file and in memory when saving; in memory when loading */
     int32_t dims;
     int64_t shape[CS_MAX_DIMS]; /* of the whole tensor, without padding */
-    cs_range range;             /* row-major element range of the tensor that this piece covers */
+    ce_range range;             /* row-major element range of the tensor that this piece covers */
     void *data;
-} cs_piece;
+} ce_piece;
 
-static inline size_t cs_piece_bytes(const cs_piece *piece)
+static inline size_t ce_piece_bytes(const ce_piece *piece)
 {
-    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
+    return (size_t)ce_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
 }
 
 /* Copy functions for pieces in device memory. fetch copies device memory to host memory and is complete when it
  * returns; several threads may call it at the same time. send copies host memory to device memory; the copy is complete
- * after the caller of cs_checkpoint_read has synchronized with the device. */
+ * after the caller of ce_checkpoint_read has synchronized with the device. */
 typedef struct {
     void (*fetch)(void *argument, void *to, const void *from, size_t bytes);
     void (*send)(void *argument, void *to, const void *from, size_t bytes);
     void *argument;
-} cs_checkpoint_device_copy;
+} ce_checkpoint_device_copy;
 
 /* How files are written. A zeroed struct means one thread, 8 MiB buffers and direct I/O where the file system allows
  * it. */
@@ -55,7 +55,7 @@ typedef struct {
     int threads;         /* files that a rank writes at the same time */
     size_t buffer_bytes; /* bytes of one write, a multiple of 4096; 0: 8 MiB */
     bool buffered;       /* through the page cache instead of direct I/O */
-} cs_checkpoint_writing;
+} ce_checkpoint_writing;
 
 typedef struct {
     const char *tag;          /* any string but ""; the directory's name is its escaped form (tag.h) */
@@ -71,18 +71,18 @@ typedef struct {
      * added to it. NULL: no list is recorded. */
     json_t *line;
     const json_t *damaged;  /* names of damaged directories in dir that must be kept, or NULL */
-    const cs_piece *pieces; /* what this rank writes; the pieces of all ranks together cover each tensor exactly once */
+    const ce_piece *pieces; /* what this rank writes; the pieces of all ranks together cover each tensor exactly once */
     int64_t piece_count;
-    const cs_checkpoint_device_copy *device_copy; /* how the pieces are read; NULL: they are in host memory */
-    cs_checkpoint_writing writing;
+    const ce_checkpoint_device_copy *device_copy; /* how the pieces are read; NULL: they are in host memory */
+    ce_checkpoint_writing writing;
     bool finite; /* fail with CS_NOT_FINITE if a piece of "weights" holds an infinity or a NaN */
-} cs_checkpoint_content;
+} ce_checkpoint_content;
 
 /* Saves a checkpoint under dir. Collective: every rank returns the same status and message. On failure all earlier
  * checkpoints are unchanged. */
-cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content);
+cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint_content *content);
 
-typedef struct cs_checkpoint_reader cs_checkpoint_reader;
+typedef struct ce_checkpoint_reader ce_checkpoint_reader;
 
 /* How a checkpoint is read. A zeroed struct means: fall back to the newest complete checkpoint, verify what is read,
  * and require the names that are asked for. */
@@ -93,33 +93,33 @@ typedef struct {
     /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
      * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
-    const cs_checkpoint_device_copy *device_copy; /* how pieces are written; NULL: they are in host memory */
-} cs_checkpoint_reading;
+    const ce_checkpoint_device_copy *device_copy; /* how pieces are written; NULL: they are in host memory */
+} ce_checkpoint_reading;
 
 /* Opens the checkpoint of `tag` in dir. If tag is NULL, opens the one that dir/latest names; if that is missing or
  * damaged, the newest complete checkpoint among those that it continues, then among all, with a warning. CS_NOT_FOUND:
  * dir holds no checkpoint, or not this tag (the message lists the existing tags). CS_BAD_FILE: damaged; the message
  * names the file and the tensor. Collective. */
-cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
-cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
-                                const cs_checkpoint_reading *reading);
-void cs_checkpoint_close(cs_checkpoint_reader *reader); /* accepts NULL */
-const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader);
-json_t *cs_checkpoint_engine(cs_checkpoint_reader *reader);           /* borrowed */
-json_t *cs_checkpoint_provenance(cs_checkpoint_reader *reader);       /* borrowed */
-const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
+cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
+cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
+                                const ce_checkpoint_reading *reading);
+void ce_checkpoint_close(ce_checkpoint_reader *reader); /* accepts NULL */
+const char *ce_checkpoint_tag(const ce_checkpoint_reader *reader);
+json_t *ce_checkpoint_engine(ce_checkpoint_reader *reader);           /* borrowed */
+json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader);       /* borrowed */
+const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
 /* Fills the pieces (any ranges; ranges of different ranks may overlap) and verifies every block that it touches.
  * CS_BAD_FILE, with the name, if the checkpoint lacks a tensor or has another shape for it. Collective. */
-cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count);
+cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count);
 
-/* Damage of a checkpoint's files may be found only when they are read. cs_checkpoint_is_damaged: true, on all ranks, if
- * the last cs_checkpoint_read failed because files are damaged on any rank, and not because the checkpoint does not fit
- * the pieces. cs_checkpoint_fall_back closes that checkpoint and opens the next candidate of cs_checkpoint_open, with a
+/* Damage of a checkpoint's files may be found only when they are read. ce_checkpoint_is_damaged: true, on all ranks, if
+ * the last ce_checkpoint_read failed because files are damaged on any rank, and not because the checkpoint does not fit
+ * the pieces. ce_checkpoint_fall_back closes that checkpoint and opens the next candidate of ce_checkpoint_open, with a
  * warning; the caller must then read everything again, including the manifest's "engine". If there is no other
  * candidate, or falling back is not allowed, it fails with what was wrong with each candidate. Collective. */
-bool cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader);
-cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm);
+bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader);
+cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm);
 /* Names of the directories in dir that were found damaged before the open one; borrowed. */
-json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader);
+json_t *ce_checkpoint_damaged(const ce_checkpoint_reader *reader);
 
 #endif

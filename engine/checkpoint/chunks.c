@@ -15,10 +15,10 @@ typedef struct {
     json_t *sharding, *checksums;
 } notes;
 
-static json_t *note(const cs_safetensors *header, const char *key)
+static json_t *note(const ce_safetensors *header, const char *key)
 {
     const json_t *string = json_object_get(header->metadata, key);
-    json_t *object = string ? cs_json_strict(json_string_value(string), json_string_length(string)) : NULL;
+    json_t *object = string ? ce_json_strict(json_string_value(string), json_string_length(string)) : NULL;
     if (json_is_object(object))
         return object;
     json_decref(object);
@@ -30,7 +30,7 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
     if (count < *room)
         return list;
     *room = *room ? 2 * *room : 64;
-    void *wider = cs_collective_memory((size_t)*room * size);
+    void *wider = ce_collective_memory((size_t)*room * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
     free(list);
@@ -38,14 +38,14 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
 }
 
 /* Reads the position of the entry's box within its tensor. */
-static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const cs_manifest_tensor *tensor,
+static cs_status read_box(ce_box *box, const ce_safetensors_entry *entry, const ce_manifest_tensor *tensor,
                           const notes *n, const json_t *offsets)
 {
-    if (entry->dims != tensor->dims || strcmp(entry->dtype, cs_safetensors_name(tensor->dtype)) != 0)
-        return cs_fail(CS_BAD_FILE, "%s: %s is of another type or number of dimensions than the manifest says", n->path,
+    if (entry->dims != tensor->dims || strcmp(entry->dtype, ce_safetensors_name(tensor->dtype)) != 0)
+        return ce_fail(CS_BAD_FILE, "%s: %s is of another type or number of dimensions than the manifest says", n->path,
                        entry->key);
     if (!json_is_array(offsets) || json_array_size(offsets) != (size_t)entry->dims)
-        return cs_fail(CS_BAD_FILE, "%s: DCP_SHARDING_INFO: %s has no \"saved_offsets\" of %d numbers", n->path,
+        return ce_fail(CS_BAD_FILE, "%s: DCP_SHARDING_INFO: %s has no \"saved_offsets\" of %d numbers", n->path,
                        entry->key, entry->dims);
     box->dims = entry->dims;
     for (int i = 0; i < entry->dims; i++) {
@@ -54,40 +54,40 @@ static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const 
         box->size[i] = entry->shape[i];
         if (!json_is_integer(offset) || box->offset[i] < 0 || box->offset[i] > tensor->shape[i] ||
             box->size[i] > tensor->shape[i] - box->offset[i])
-            return cs_fail(CS_BAD_FILE, "%s: %s lies outside of its tensor in dimension %d", n->path, entry->key, i);
+            return ce_fail(CS_BAD_FILE, "%s: %s lies outside of its tensor in dimension %d", n->path, entry->key, i);
     }
     return CS_OK;
 }
 
-static cs_status read_crcs(cs_chunks *chunks, const cs_safetensors_entry *entry, const notes *n)
+static cs_status read_crcs(ce_chunks *chunks, const ce_safetensors_entry *entry, const notes *n)
 {
     const json_t *list = json_object_get(n->checksums, entry->key);
     int64_t blocks = (entry->end - entry->begin + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
     if (!json_is_array(list) || (int64_t)json_array_size(list) != blocks)
-        return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
+        return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);
     for (size_t i = 0; i < (size_t)blocks; i++) {
         chunks->crcs = grown(chunks->crcs, chunks->crc_count, &chunks->crc_room, sizeof *chunks->crcs);
-        if (!cs_manifest_digits(&chunks->crcs[chunks->crc_count++], json_string_value(json_array_get(list, i))))
-            return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path,
+        if (!ce_manifest_digits(&chunks->crcs[chunks->crc_count++], json_string_value(json_array_get(list, i))))
+            return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path,
                            entry->key, i);
     }
     return CS_OK;
 }
 
-static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_chunk *chunk,
-                           const cs_safetensors_entry *entry, const notes *n)
+static cs_status add_entry(ce_chunks *chunks, const ce_manifest *manifest, ce_chunk *chunk,
+                           const ce_safetensors_entry *entry, const notes *n)
 {
     const json_t *about = json_object_get(n->sharding, entry->key);
     const char *name = json_string_value(json_object_get(about, "logical_fqn"));
-    const cs_manifest_tensor *tensor = cs_manifest_find(manifest, name ? name : entry->key);
+    const ce_manifest_tensor *tensor = ce_manifest_find(manifest, name ? name : entry->key);
     if (!tensor)
-        return cs_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path,
+        return ce_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path,
                        name ? name : entry->key);
     CS_TRY(read_box(&chunk->box, entry, tensor, n, json_object_get(about, "saved_offsets")));
     chunk->tensor = tensor - manifest->tensors;
-    chunk->count = cs_boxes_volume(&chunk->box);
-    chunk->from = chunk->count ? cs_boxes_place(&chunk->box, tensor->shape, 0) : 0;
+    chunk->count = ce_boxes_volume(&chunk->box);
+    chunk->from = chunk->count ? ce_boxes_place(&chunk->box, tensor->shape, 0) : 0;
     chunk->crc = chunks->crc_count;
     CS_TRY(read_crcs(chunks, entry, n));
     chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
@@ -95,69 +95,69 @@ static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_ch
     return CS_OK;
 }
 
-static cs_status check_save(const cs_safetensors *header, const cs_manifest *manifest, const char *path)
+static cs_status check_save(const ce_safetensors *header, const ce_manifest *manifest, const char *path)
 {
     const char *version = json_string_value(json_object_get(header->metadata, "cspeed.version"));
     const char *id = json_string_value(json_object_get(header->metadata, "cspeed.save_id"));
     if (!version || strcmp(version, "1") != 0)
-        return cs_fail(CS_BAD_FILE, "%s: its header has no cspeed.version that this program reads", path);
+        return ce_fail(CS_BAD_FILE, "%s: its header has no cspeed.version that this program reads", path);
     if (!id || strcmp(id, manifest->save_id) != 0)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s belongs to another save (%s) than the manifest (%s): files of two checkpoints are mixed",
                        path, id ? id : "none", manifest->save_id);
     return CS_OK;
 }
 
-static cs_status add_header(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, cs_safetensors *header,
+static cs_status add_header(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, ce_safetensors *header,
                             size_t block_bytes, notes *n)
 {
     CS_TRY(check_save(header, manifest, n->path));
     n->sharding = note(header, "DCP_SHARDING_INFO");
     n->checksums = note(header, "cspeed.crc32c");
     if (!n->sharding || !n->checksums)
-        return cs_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
+        return ce_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
                        n->path);
     for (int64_t i = 0; i < header->count; i++) {
-        cs_chunk chunk = { .file = file, .offset = (int64_t)block_bytes + header->entries[i].begin };
+        ce_chunk chunk = { .file = file, .offset = (int64_t)block_bytes + header->entries[i].begin };
         CS_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], n));
     }
     return CS_OK;
 }
 
-static cs_status check_block(const cs_manifest_file *file, const char *block, size_t block_bytes, const char *path)
+static cs_status check_block(const ce_manifest_file *file, const char *block, size_t block_bytes, const char *path)
 {
-    uint32_t crc = cs_crc32c(0, block, block_bytes);
+    uint32_t crc = ce_crc32c(0, block, block_bytes);
     int64_t bytes = 0;
     if (crc != file->header_crc)
-        return cs_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
+        return ce_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
                        path, (unsigned)crc, (unsigned)file->header_crc);
-    CS_TRY(cs_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
+    CS_TRY(ce_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
     return bytes == (int64_t)block_bytes ? CS_OK
-                                         : cs_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
+                                         : ce_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
 }
 
-cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
+cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory)
 {
-    const cs_manifest_file *about = &manifest->files[file];
-    char *path = cs_files_join(directory, about->name);
-    cs_safetensors header = { 0 };
+    const ce_manifest_file *about = &manifest->files[file];
+    char *path = ce_files_join(directory, about->name);
+    ce_safetensors header = { 0 };
     notes n = { .path = path };
     cs_status status = check_block(about, block, block_bytes, path);
     if (status == CS_OK)
-        status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, about->bytes - (int64_t)block_bytes, path);
+        status = ce_safetensors_parse(&header, block + 8, block_bytes - 8, about->bytes - (int64_t)block_bytes, path);
     if (status == CS_OK)
         status = add_header(chunks, manifest, file, &header, block_bytes, &n);
     json_decref(n.sharding);
     json_decref(n.checksums);
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
     free(path);
     return status;
 }
 
 static int by_place(const void *one, const void *other)
 {
-    const cs_chunk *a = one, *b = other;
+    const ce_chunk *a = one, *b = other;
     if (a->tensor != b->tensor)
         return a->tensor < b->tensor ? -1 : 1;
     return (a->from > b->from) - (a->from < b->from);
@@ -165,43 +165,43 @@ static int by_place(const void *one, const void *other)
 
 /* Checks that the chunks cover the tensor exactly once. Boxes that are contiguous ranges must follow one another; other
  * boxes are compared pairwise for overlap. */
-static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_manifest_tensor *tensor,
+static cs_status check_tensor(const ce_chunk *chunks, int64_t count, const ce_manifest_tensor *tensor,
                               const char *directory)
 {
     int64_t elements, sum = 0;
     bool ranges = true;
-    cs_boxes_count(&elements, tensor->shape, tensor->dims, 1);
+    ce_boxes_count(&elements, tensor->shape, tensor->dims, 1);
     for (int64_t i = 0; i < count; i++) {
-        const cs_chunk *chunk = &chunks[i];
+        const ce_chunk *chunk = &chunks[i];
         if (chunk->count == 0)
             continue;
-        int64_t last = cs_boxes_place(&chunk->box, tensor->shape, chunk->count - 1);
+        int64_t last = ce_boxes_place(&chunk->box, tensor->shape, chunk->count - 1);
         ranges = ranges && chunk->from == sum && last == chunk->from + chunk->count - 1;
         if (__builtin_add_overflow(sum, chunk->count, &sum) || sum > elements)
-            return cs_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
+            return ce_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
     }
     if (sum != elements)
-        return cs_fail(CS_BAD_FILE, "%s: the shards hold %lld of the %lld elements of tensor %s", directory,
+        return ce_fail(CS_BAD_FILE, "%s: the shards hold %lld of the %lld elements of tensor %s", directory,
                        (long long)sum, (long long)elements, tensor->name);
     for (int64_t i = 0; i < count && !ranges; i++)
         for (int64_t j = 0; j < i; j++)
-            if (cs_boxes_overlap(&chunks[i].box, &chunks[j].box))
-                return cs_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
+            if (ce_boxes_overlap(&chunks[i].box, &chunks[j].box))
+                return ce_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
     return CS_OK;
 }
 
-cs_status cs_chunks_check(cs_chunks *chunks, const cs_manifest *manifest, const char *directory)
+cs_status ce_chunks_check(ce_chunks *chunks, const ce_manifest *manifest, const char *directory)
 {
     if (chunks->count > 1)
         qsort(chunks->chunks, (size_t)chunks->count, sizeof *chunks->chunks, by_place);
     for (int64_t i = 0; i < manifest->tensor_count; i++) {
-        cs_range own = cs_chunks_of(chunks, i);
+        ce_range own = ce_chunks_of(chunks, i);
         CS_TRY(check_tensor(&chunks->chunks[own.from], own.to - own.from, &manifest->tensors[i], directory));
     }
     return CS_OK;
 }
 
-static int64_t first_of(const cs_chunks *chunks, int64_t tensor)
+static int64_t first_of(const ce_chunks *chunks, int64_t tensor)
 {
     int64_t low = 0, high = chunks->count;
     while (low < high) {
@@ -214,14 +214,14 @@ static int64_t first_of(const cs_chunks *chunks, int64_t tensor)
     return low;
 }
 
-cs_range cs_chunks_of(const cs_chunks *chunks, int64_t tensor)
+ce_range ce_chunks_of(const ce_chunks *chunks, int64_t tensor)
 {
-    return (cs_range){ first_of(chunks, tensor), first_of(chunks, tensor + 1) };
+    return (ce_range){ first_of(chunks, tensor), first_of(chunks, tensor + 1) };
 }
 
-void cs_chunks_close(cs_chunks *chunks)
+void ce_chunks_close(ce_chunks *chunks)
 {
     free(chunks->chunks);
     free(chunks->crcs);
-    *chunks = (cs_chunks){ 0 };
+    *chunks = (ce_chunks){ 0 };
 }

@@ -9,31 +9,31 @@
 typedef struct {
     int64_t tensor; /* index into manifest->tensors */
     int64_t file;   /* index into manifest->files */
-    cs_box box;
+    ce_box box;
     int64_t from;   /* position of its first element in the tensor */
     int64_t count;  /* number of elements */
     int64_t offset; /* byte offset in the file */
     int64_t crc;    /* index into `crcs` of its first block's checksum */
-} cs_chunk;
+} ce_chunk;
 
 typedef struct {
-    cs_chunk *chunks; /* sorted by tensor and position after cs_chunks_check */
+    ce_chunk *chunks; /* sorted by tensor and position after ce_chunks_check */
     int64_t count, room;
     uint32_t *crcs;
     int64_t crc_count, crc_room;
-} cs_chunks;
+} ce_chunks;
 
 /* Adds the chunks that the header block of manifest->files[file] lists. CS_BAD_FILE if the header's checksum or its
  * save id is not the manifest's, or the header is malformed. The table is zeroed before the first call. */
-cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
+cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory);
 
 /* Called after all files are added: sorts the chunks and checks that they cover each element of every tensor exactly
  * once. */
-cs_status cs_chunks_check(cs_chunks *chunks, const cs_manifest *manifest, const char *directory);
+cs_status ce_chunks_check(ce_chunks *chunks, const ce_manifest *manifest, const char *directory);
 
-/* Indices [from, to) of the chunks of a tensor; valid after cs_chunks_check. */
-cs_range cs_chunks_of(const cs_chunks *chunks, int64_t tensor);
-void cs_chunks_close(cs_chunks *chunks);
+/* Indices [from, to) of the chunks of a tensor; valid after ce_chunks_check. */
+ce_range ce_chunks_of(const ce_chunks *chunks, int64_t tensor);
+void ce_chunks_close(ce_chunks *chunks);
 
 #endif

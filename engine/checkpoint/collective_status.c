@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *cs_collective_memory(size_t bytes)
+void *ce_collective_memory(size_t bytes)
 {
     void *memory = calloc(1, bytes ? bytes : 1);
     if (!memory)
-        cs_fatal(CS_NO_MEMORY, "checkpoint: no memory for %zu bytes", bytes);
+        ce_fatal(CS_NO_MEMORY, "checkpoint: no memory for %zu bytes", bytes);
     return memory;
 }
 
-cs_status cs_collective_status(cs_comm *comm, cs_status status)
+cs_status ce_collective_status(cs_comm *comm, cs_status status)
 {
     int size = cs_comm_size(comm), failed = 0;
     int32_t mine = (int32_t)status;
-    int32_t *all = cs_collective_memory((size_t)size * sizeof *all);
+    int32_t *all = ce_collective_memory((size_t)size * sizeof *all);
     cs_comm_all_gather(comm, all, &mine, 1, CS_I32);
     while (failed < size && all[failed] == CS_OK)
         failed++;
@@ -30,26 +30,26 @@ cs_status cs_collective_status(cs_comm *comm, cs_status status)
         return CS_OK;
     char *sentence = (char *)(uintptr_t)cs_error();
     size_t length = strlen(sentence);
-    cs_collective_text(comm, &sentence, &length, failed);
+    ce_collective_text(comm, &sentence, &length, failed);
     if (failed == cs_comm_rank(comm))
         return result;
-    cs_fail(result, "%s", sentence);
+    ce_fail(result, "%s", sentence);
     free(sentence);
     return result;
 }
 
-void cs_collective_text(cs_comm *comm, char **text, size_t *length, int root)
+void ce_collective_text(cs_comm *comm, char **text, size_t *length, int root)
 {
     int64_t count = (int64_t)*length;
     cs_comm_broadcast(comm, &count, 1, CS_I64, root);
     *length = (size_t)count;
     if (cs_comm_rank(comm) != root)
-        *text = cs_collective_memory(*length + 1);
+        *text = ce_collective_memory(*length + 1);
     if (count > 0)
         cs_comm_broadcast(comm, *text, count, CS_U8, root);
 }
 
-char *cs_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count)
+char *ce_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count)
 {
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     int64_t mine = (int64_t)count, total = 0;
@@ -61,7 +61,7 @@ char *cs_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, siz
     }
     for (int i = 0; i < size; i++)
         total += sizes[i];
-    char *all = cs_collective_memory((size_t)total + 1), *end = all + count;
+    char *all = ce_collective_memory((size_t)total + 1), *end = all + count;
     if (count > 0)
         memcpy(all, bytes, count);
     for (int i = 1; i < size; end += sizes[i++])

@@ -1,5 +1,5 @@
 /* collective_status.h - collective status: all ranks succeed or fail together. Also gathers and broadcasts small texts.
- * All functions but cs_collective_memory are collective. */
+ * All functions but ce_collective_memory are collective. */
 #ifndef CS_CHECKPOINT_COLLECTIVE_STATUS_H
 #define CS_CHECKPOINT_COLLECTIVE_STATUS_H
 
@@ -7,17 +7,17 @@
 
 /* Returns, on every rank, the status of the first rank that failed, and sets that rank's message; CS_OK if all
  * succeeded. */
-cs_status cs_collective_status(cs_comm *comm, cs_status status);
+cs_status ce_collective_status(cs_comm *comm, cs_status status);
 
 /* Broadcasts the root's text; on the other ranks *text is malloc'ed and NUL-terminated. */
-void cs_collective_text(cs_comm *comm, char **text, size_t *length, int root);
+void ce_collective_text(cs_comm *comm, char **text, size_t *length, int root);
 
 /* Gathers every rank's bytes on rank 0 in rank order, into memory that the caller frees; other ranks get NULL. Fills
  * sizes[size of comm] on every rank. */
-char *cs_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
+char *ce_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
 
 /* Zeroed memory, freed with free(). If there is none the process ends, because a rank that returned early would leave
  * the other ranks waiting in a collective. */
-void *cs_collective_memory(size_t bytes);
+void *ce_collective_memory(size_t bytes);
 
 #endif

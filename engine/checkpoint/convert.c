@@ -9,7 +9,7 @@ static bool is_float(cs_dtype dtype)
     return dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;
 }
 
-bool cs_convert_can(cs_dtype to, cs_dtype from)
+bool ce_convert_can(cs_dtype to, cs_dtype from)
 {
     return to == from || (is_float(to) && is_float(from));
 }
@@ -23,7 +23,7 @@ static float widen(const char *from, cs_dtype dtype)
         return value;
     }
     memcpy(&half, from, sizeof half);
-    return dtype == CS_BF16 ? cs_bf16_to_float(half) : cs_f16_to_float(half);
+    return dtype == CS_BF16 ? ce_bf16_to_float(half) : ce_f16_to_float(half);
 }
 
 static void narrow(char *to, cs_dtype dtype, float value)
@@ -32,11 +32,11 @@ static void narrow(char *to, cs_dtype dtype, float value)
         memcpy(to, &value, sizeof value);
         return;
     }
-    uint16_t half = dtype == CS_BF16 ? cs_float_to_bf16(value) : cs_float_to_f16(value);
+    uint16_t half = dtype == CS_BF16 ? ce_float_to_bf16(value) : ce_float_to_f16(value);
     memcpy(to, &half, sizeof half);
 }
 
-void cs_convert_elements(void *to, cs_dtype to_dtype, const void *from, cs_dtype from_dtype, int64_t count)
+void ce_convert_elements(void *to, cs_dtype to_dtype, const void *from, cs_dtype from_dtype, int64_t count)
 {
     size_t to_bytes = cs_dtype_bytes(to_dtype), from_bytes = cs_dtype_bytes(from_dtype);
     if (to_dtype == from_dtype) {

@@ -10,16 +10,16 @@
 #include <string.h>
 
 /* A piece in the form in which it is sent to rank 0: [name, folder, dtype, shape, from, to]. */
-static json_t *describe(const cs_piece *piece)
+static json_t *describe(const ce_piece *piece)
 {
     json_t *shape = json_array();
     for (int i = 0; i < piece->dims; i++)
         json_array_append_new(shape, json_integer(piece->shape[i]));
-    return json_pack("[s i i o I I]", piece->name, cs_write_plan_folder(piece->folder), (int)piece->dtype, shape,
+    return json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype, shape,
                      (json_int_t)piece->range.from, (json_int_t)piece->range.to);
 }
 
-static char *describe_all(const cs_piece *pieces, int64_t count)
+static char *describe_all(const ce_piece *pieces, int64_t count)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < count; i++)
@@ -30,11 +30,11 @@ static char *describe_all(const cs_piece *pieces, int64_t count)
 }
 
 /* The inverse of describe(); the name is borrowed from `row`. */
-static cs_piece read_row(const json_t *row)
+static ce_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
-    cs_piece piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
-    piece.folder = cs_write_plan_folders[json_integer_value(json_array_get(row, 1))];
+    ce_piece piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
+    piece.folder = ce_write_plan_folders[json_integer_value(json_array_get(row, 1))];
     piece.dtype = (cs_dtype)json_integer_value(json_array_get(row, 2));
     piece.range.from = json_integer_value(json_array_get(row, 4));
     piece.range.to = json_integer_value(json_array_get(row, 5));
@@ -45,66 +45,66 @@ static cs_piece read_row(const json_t *row)
 
 static int by_place(const void *one, const void *other)
 {
-    const cs_piece *a = one, *b = other;
+    const ce_piece *a = one, *b = other;
     int names = strcmp(a->name, b->name);
     if (names != 0 || a->range.from != b->range.from)
         return names != 0 ? names : a->range.from < b->range.from ? -1 : 1;
     return (a->range.to > b->range.to) - (a->range.to < b->range.to);
 }
 
-static bool alike(const cs_piece *a, const cs_piece *b)
+static bool alike(const ce_piece *a, const ce_piece *b)
 {
     return a->dtype == b->dtype && a->dims == b->dims && strcmp(a->folder, b->folder) == 0 &&
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
 /* Checks the pieces of one tensor, sorted by position. */
-static cs_status check_tensor(const cs_piece *pieces, int64_t count, int64_t elements)
+static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t elements)
 {
     int64_t end = 0;
     for (int64_t i = 0; i < count; i++) {
-        const cs_piece *piece = &pieces[i];
+        const ce_piece *piece = &pieces[i];
         if (!alike(piece, pieces))
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: ranks disagree about the type, shape or folder of tensor %s",
+            return ce_fail(CS_BAD_CONFIG, "checkpoint: ranks disagree about the type, shape or folder of tensor %s",
                            piece->name);
-        if (cs_range_length(piece->range) == 0)
+        if (ce_range_length(piece->range) == 0)
             continue;
         if (piece->range.from != end)
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are %s",
+            return ce_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are %s",
                            (long long)(piece->range.from < end ? piece->range.from : end),
                            (long long)(piece->range.from < end ? end : piece->range.from), piece->name,
                            piece->range.from < end ? "written twice" : "written by no rank");
         end = piece->range.to;
     }
     if (end != elements)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written by no rank",
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written by no rank",
                        (long long)end, (long long)elements, pieces->name);
     return CS_OK;
 }
 
-static void add_tensor(cs_coverage *coverage, const cs_piece *piece, int64_t elements)
+static void add_tensor(ce_coverage *coverage, const ce_piece *piece, int64_t elements)
 {
     json_t *shape = json_array();
     for (int i = 0; i < piece->dims; i++)
         json_array_append_new(shape, json_integer(piece->shape[i]));
     json_object_set_new(coverage->tensors, piece->name,
-                        json_pack("{s:s, s:o, s:s}", "dtype", cs_safetensors_name(piece->dtype), "shape", shape,
+                        json_pack("{s:s, s:o, s:s}", "dtype", ce_safetensors_name(piece->dtype), "shape", shape,
                                   "folder", piece->folder));
     if (elements > 0)
         return;
-    cs_piece *empty = &coverage->empty[coverage->empty_count++];
+    ce_piece *empty = &coverage->empty[coverage->empty_count++];
     *empty = *piece;
     empty->name = json_object_iter_key(json_object_iter_at(coverage->tensors, piece->name));
 }
 
-static cs_status check_all(cs_coverage *coverage, cs_piece *pieces, int64_t count)
+static cs_status check_all(ce_coverage *coverage, ce_piece *pieces, int64_t count)
 {
     qsort(pieces, (size_t)count, sizeof *pieces, by_place);
     for (int64_t i = 0, next; i < count; i = next) {
         int64_t elements;
         for (next = i + 1; next < count && strcmp(pieces[next].name, pieces[i].name) == 0;)
             next++;
-        cs_boxes_count(&elements, pieces[i].shape, pieces[i].dims, 1);
+        ce_boxes_count(&elements, pieces[i].shape, pieces[i].dims, 1);
         CS_TRY(check_tensor(&pieces[i], next - i, elements));
         add_tensor(coverage, &pieces[i], elements);
     }
@@ -112,7 +112,7 @@ static cs_status check_all(cs_coverage *coverage, cs_piece *pieces, int64_t coun
 }
 
 /* Runs on rank 0. `text` is the concatenation of one JSON list for each rank. */
-static cs_status check_lists(cs_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
+static cs_status check_lists(ce_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
 {
     json_t *rows = json_array();
     for (int i = 0; i < ranks; text += sizes[i++]) {
@@ -121,36 +121,36 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
         json_decref(list);
     }
     size_t count = json_array_size(rows);
-    cs_piece *pieces = cs_collective_memory(count * sizeof *pieces);
+    ce_piece *pieces = ce_collective_memory(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
-    coverage->empty = cs_collective_memory(count * sizeof *coverage->empty);
+    coverage->empty = ce_collective_memory(count * sizeof *coverage->empty);
     cs_status status = check_all(coverage, pieces, (int64_t)count);
     free(pieces);
     json_decref(rows);
     return status;
 }
 
-cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece *pieces, int64_t count)
+cs_status ce_coverage_open(ce_coverage *coverage, cs_comm *comm, const ce_piece *pieces, int64_t count)
 {
     int ranks = cs_comm_size(comm);
-    int64_t *sizes = cs_collective_memory((size_t)ranks * sizeof *sizes);
+    int64_t *sizes = ce_collective_memory((size_t)ranks * sizeof *sizes);
     char *mine = describe_all(pieces, count);
-    char *all = cs_collective_gather(comm, sizes, mine, strlen(mine));
+    char *all = ce_collective_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;
-    *coverage = (cs_coverage){ 0 };
+    *coverage = (ce_coverage){ 0 };
     if (all)
         status = check_lists(coverage, all, sizes, ranks);
     free(all);
     free(mine);
     free(sizes);
-    return cs_collective_status(comm, status);
+    return ce_collective_status(comm, status);
 }
 
-void cs_coverage_close(cs_coverage *coverage)
+void ce_coverage_close(ce_coverage *coverage)
 {
     json_decref(coverage->tensors);
     free(coverage->empty);
-    *coverage = (cs_coverage){ 0 };
+    *coverage = (ce_coverage){ 0 };
 }

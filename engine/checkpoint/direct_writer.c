@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static cs_status create(cs_direct_writer *writer, bool buffered)
+static cs_status create(ce_direct_writer *writer, bool buffered)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     writer->descriptor = open(writer->path, buffered ? flags : flags | O_DIRECT, 0666);
@@ -19,29 +19,29 @@ static cs_status create(cs_direct_writer *writer, bool buffered)
         writer->descriptor = open(writer->path, flags, 0666);
     }
     if (writer->descriptor < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: creating", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: creating", writer->path);
     return CS_OK;
 }
 
-static cs_status allocate_space(cs_direct_writer *writer, int64_t bytes)
+static cs_status allocate_space(ce_direct_writer *writer, int64_t bytes)
 {
     int result;
     do
         result = fallocate(writer->descriptor, 0, 0, bytes);
     while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: taking room for %lld bytes", writer->path, (long long)bytes);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: taking room for %lld bytes", writer->path, (long long)bytes);
     return CS_OK;
 }
 
-cs_status cs_direct_writer_open(cs_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
-                                const cs_checkpoint_writing *writing)
+cs_status ce_direct_writer_open(ce_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
+                                const ce_checkpoint_writing *writing)
 {
-    *writer = (cs_direct_writer){ .descriptor = -1, .path = path, .at = head_bytes };
+    *writer = (ce_direct_writer){ .descriptor = -1, .path = path, .at = head_bytes };
     writer->step = writing->buffer_bytes ? writing->buffer_bytes : CS_DIRECT_WRITER_STEP;
     writer->buffers = aligned_alloc(CS_DIRECT_WRITER_ALIGN, 2 * writer->step);
     if (!writer->buffers)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * writer->step);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * writer->step);
     CS_TRY(create(writer, writing->buffered));
     return allocate_space(writer, bytes);
 }
@@ -52,7 +52,7 @@ static bool is_direct(int descriptor)
 }
 
 /* `bytes` is aligned and readable up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
-static cs_status write_at(cs_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
+static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
         size_t whole = (count + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
@@ -60,22 +60,22 @@ static cs_status write_at(cs_direct_writer *writer, const void *bytes, size_t co
         if (done == (ssize_t)whole)
             return CS_OK;
         if (done < 0 && errno != EINVAL && errno != EINTR)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: writing", writer->path);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: writing", writer->path);
         /* The direct write was refused or incomplete: repeat it, and make all later writes, through the page cache. */
         if (fcntl(writer->descriptor, F_SETFL, fcntl(writer->descriptor, F_GETFL) & ~O_DIRECT) != 0)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
     }
-    return cs_files_write_at(writer->descriptor, bytes, count, offset, writer->path);
+    return ce_files_write_at(writer->descriptor, bytes, count, offset, writer->path);
 }
 
-static uint8_t *filling(const cs_direct_writer *writer)
+static uint8_t *filling(const ce_direct_writer *writer)
 {
     return writer->buffers + (size_t)writer->current * writer->step;
 }
 
 static void *write_buffer(void *argument)
 {
-    cs_direct_writer *writer = argument;
+    ce_direct_writer *writer = argument;
     const uint8_t *bytes = writer->buffers + (size_t)!writer->current * writer->step;
     writer->status = write_at(writer, bytes, writer->sent, writer->at - (int64_t)writer->sent);
     if (writer->status != CS_OK)
@@ -84,15 +84,15 @@ static void *write_buffer(void *argument)
 }
 
 /* Waits until the write in progress is complete; returns its status. */
-static cs_status wait_for_write(cs_direct_writer *writer)
+static cs_status wait_for_write(ce_direct_writer *writer)
 {
     if (writer->sending)
         pthread_join(writer->thread, NULL);
     writer->sending = false;
-    return writer->status == CS_OK ? CS_OK : cs_fail(writer->status, "%s", writer->why ? writer->why : writer->path);
+    return writer->status == CS_OK ? CS_OK : ce_fail(writer->status, "%s", writer->why ? writer->why : writer->path);
 }
 
-static cs_status flush(cs_direct_writer *writer)
+static cs_status flush(ce_direct_writer *writer)
 {
     if (writer->filled == 0)
         return CS_OK;
@@ -110,7 +110,7 @@ static cs_status flush(cs_direct_writer *writer)
     return CS_OK;
 }
 
-cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, size_t count)
+cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, size_t count)
 {
     for (const uint8_t *from = bytes; count > 0;) {
         size_t room = writer->step - writer->filled, now = count < room ? count : room;
@@ -125,7 +125,7 @@ cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, si
 }
 
 /* Writes the head, of any length, through a buffer, because direct I/O needs aligned memory. */
-static cs_status write_head(cs_direct_writer *writer, const uint8_t *head, size_t bytes)
+static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         size_t now = bytes - done < writer->step ? bytes - done : writer->step;
@@ -136,23 +136,23 @@ static cs_status write_head(cs_direct_writer *writer, const uint8_t *head, size_
     return CS_OK;
 }
 
-cs_status cs_direct_writer_finish(cs_direct_writer *writer, const void *head, size_t head_bytes)
+cs_status ce_direct_writer_finish(ce_direct_writer *writer, const void *head, size_t head_bytes)
 {
     CS_TRY(flush(writer));
     CS_TRY(wait_for_write(writer));
     if (ftruncate(writer->descriptor, writer->at) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", writer->path);
     CS_TRY(write_head(writer, head, head_bytes));
     if (fdatasync(writer->descriptor) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", writer->path);
     int descriptor = writer->descriptor;
     writer->descriptor = -1;
     if (close(descriptor) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: closing", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: closing", writer->path);
     return CS_OK;
 }
 
-void cs_direct_writer_close(cs_direct_writer *writer)
+void ce_direct_writer_close(ce_direct_writer *writer)
 {
     if (writer->sending)
         pthread_join(writer->thread, NULL);
@@ -160,5 +160,5 @@ void cs_direct_writer_close(cs_direct_writer *writer)
         close(writer->descriptor);
     free(writer->buffers);
     free(writer->why);
-    *writer = (cs_direct_writer){ .descriptor = -1 };
+    *writer = (ce_direct_writer){ .descriptor = -1 };
 }

@@ -4,7 +4,7 @@
  * Writing is double-buffered: one buffer goes to the disk in a thread while the caller fills the other, so that the
  * disk does not wait for checksums and copies, nor these for the disk.
  *
- * The head of the file is written last: until cs_direct_writer_finish has written it, the file begins with zeros and no
+ * The head of the file is written last: until ce_direct_writer_finish has written it, the file begins with zeros and no
  * reader accepts it. */
 #ifndef CS_CHECKPOINT_DIRECT_WRITER_H
 #define CS_CHECKPOINT_DIRECT_WRITER_H
@@ -28,16 +28,16 @@ typedef struct {
     size_t sent;
     cs_status status;
     char *why; /* message of a failed write */
-} cs_direct_writer;
+} ce_direct_writer;
 
 /* Creates the file `path` (which must outlive the writer) and allocates `bytes` bytes of disk space. Data begin at
- * offset `head_bytes`, a multiple of CS_DIRECT_WRITER_ALIGN. After a failure the caller calls cs_direct_writer_close
+ * offset `head_bytes`, a multiple of CS_DIRECT_WRITER_ALIGN. After a failure the caller calls ce_direct_writer_close
  * too. */
-cs_status cs_direct_writer_open(cs_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
-                                const cs_checkpoint_writing *writing);
-cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, size_t count);
+cs_status ce_direct_writer_open(ce_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
+                                const ce_checkpoint_writing *writing);
+cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, size_t count);
 /* Writes the remaining data, then the head, and flushes the file to the disk. */
-cs_status cs_direct_writer_finish(cs_direct_writer *writer, const void *head, size_t head_bytes);
-void cs_direct_writer_close(cs_direct_writer *writer); /* frees buffers and descriptor; allowed after a failed open */
+cs_status ce_direct_writer_finish(ce_direct_writer *writer, const void *head, size_t head_bytes);
+void ce_direct_writer_close(ce_direct_writer *writer); /* frees buffers and descriptor; allowed after a failed open */
 
 #endif

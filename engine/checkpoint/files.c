@@ -11,59 +11,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *cs_files_join(const char *dir, const char *name)
+char *ce_files_join(const char *dir, const char *name)
 {
     size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = cs_collective_memory(bytes);
+    char *path = ce_collective_memory(bytes);
     snprintf(path, bytes, "%s/%s", dir, name);
     return path;
 }
 
-cs_status cs_files_refuse(const char *path)
+cs_status ce_files_refuse(const char *path)
 {
     if (errno == EACCES)
-        return cs_fail(CS_IO_ERROR,
+        return ce_fail(CS_IO_ERROR,
                        "%s: Permission denied: this user may not read it; its owner can allow that with "
                        "chmod -R a+rX",
                        path);
-    return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
+    return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
 }
 
-cs_status cs_files_open(int *descriptor, const char *path)
+cs_status ce_files_open(int *descriptor, const char *path)
 {
     do
         *descriptor = open(path, O_RDONLY | O_CLOEXEC);
     while (*descriptor < 0 && errno == EINTR);
     if (*descriptor >= 0)
         return CS_OK;
-    return cs_files_refuse(path);
+    return ce_files_refuse(path);
 }
 
-cs_status cs_files_size(int64_t *bytes, const char *path)
+cs_status ce_files_size(int64_t *bytes, const char *path)
 {
     struct stat about;
     *bytes = 0;
     if (stat(path, &about) != 0)
-        return cs_files_refuse(path);
+        return ce_files_refuse(path);
     if (!S_ISREG(about.st_mode))
-        return cs_fail(CS_BAD_FILE, "%s: not a regular file", path);
+        return ce_fail(CS_BAD_FILE, "%s: not a regular file", path);
     *bytes = about.st_size;
     return CS_OK;
 }
 
-cs_status cs_files_read(char **text, size_t *length, const char *path, size_t limit)
+cs_status ce_files_read(char **text, size_t *length, const char *path, size_t limit)
 {
     int64_t bytes;
     int descriptor;
     *text = NULL;
     *length = 0;
-    CS_TRY(cs_files_size(&bytes, path));
+    CS_TRY(ce_files_size(&bytes, path));
     if ((uint64_t)bytes > limit)
-        return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
+        return ce_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
                        limit);
-    CS_TRY(cs_files_open(&descriptor, path));
-    char *memory = cs_collective_memory((size_t)bytes + 1);
-    cs_status status = cs_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
+    CS_TRY(ce_files_open(&descriptor, path));
+    char *memory = ce_collective_memory((size_t)bytes + 1);
+    cs_status status = ce_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
     close(descriptor);
     if (status != CS_OK) {
         free(memory);
@@ -74,30 +74,30 @@ cs_status cs_files_read(char **text, size_t *length, const char *path, size_t li
     return CS_OK;
 }
 
-bool cs_files_exists(const char *path)
+bool ce_files_exists(const char *path)
 {
     struct stat about;
     return lstat(path, &about) == 0;
 }
 
-bool cs_files_holds(const char *dir, const char *name)
+bool ce_files_holds(const char *dir, const char *name)
 {
-    char *path = cs_files_join(dir, name);
-    bool found = cs_files_exists(path);
+    char *path = ce_files_join(dir, name);
+    bool found = ce_files_exists(path);
     free(path);
     return found;
 }
 
-cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path)
+cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path)
 {
     for (size_t done = 0; done < count;) {
         ssize_t got = pread(descriptor, (char *)bytes + done, count - done, offset + (int64_t)done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: reading %zu bytes at %lld", path, count, (long long)offset);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: reading %zu bytes at %lld", path, count, (long long)offset);
         if (got == 0)
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "%s: ends at byte %lld, inside what must be read up to byte %lld: the file was cut", path,
                            (long long)offset + (long long)done, (long long)offset + (long long)count);
         done += (size_t)got;
@@ -105,43 +105,43 @@ cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t of
     return CS_OK;
 }
 
-cs_status cs_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path)
+cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path)
 {
     for (size_t done = 0; done < count;) {
         ssize_t put = pwrite(descriptor, (const char *)bytes + done, count - done, offset + (int64_t)done);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: writing", path);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: writing", path);
         done += (size_t)put;
     }
     return CS_OK;
 }
 
-cs_status cs_files_write(const char *path, const void *bytes, size_t count)
+cs_status ce_files_write(const char *path, const void *bytes, size_t count)
 {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: creating", path);
-    cs_status status = cs_files_write_at(descriptor, bytes, count, 0, path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: creating", path);
+    cs_status status = ce_files_write_at(descriptor, bytes, count, 0, path);
     if (status == CS_OK && fsync(descriptor) != 0)
-        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", path);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", path);
     if (close(descriptor) != 0 && status == CS_OK)
-        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: closing", path);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: closing", path);
     return status;
 }
 
-cs_status cs_files_rename(const char *from, const char *to)
+cs_status ce_files_rename(const char *from, const char *to)
 {
     if (rename(from, to) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", from, to);
+        return ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", from, to);
     return CS_OK;
 }
 
-cs_status cs_files_make_directory(const char *path)
+cs_status ce_files_make_directory(const char *path)
 {
     if (mkdir(path, 0777) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: making the directory", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: making the directory", path);
     return CS_OK;
 }
 
@@ -153,20 +153,20 @@ static cs_status make_one(char *path)
         int why = errno;
         if (why == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
             return CS_OK;
-        return cs_fail_errno(CS_IO_ERROR, why, "%s: making the directory", path);
+        return ce_fail_errno(CS_IO_ERROR, why, "%s: making the directory", path);
     }
     char *slash = strrchr(path, '/');
     if (!slash || slash == path)
-        return cs_files_sync_directory(slash ? "/" : ".");
+        return ce_files_sync_directory(slash ? "/" : ".");
     *slash = 0;
-    cs_status status = cs_files_sync_directory(path);
+    cs_status status = ce_files_sync_directory(path);
     *slash = '/';
     return status;
 }
 
-cs_status cs_files_make_directories(const char *path)
+cs_status ce_files_make_directories(const char *path)
 {
-    char *copy = cs_files_join(path, "");
+    char *copy = ce_files_join(path, "");
     cs_status status = CS_OK;
     for (char *at = copy + 1; *at && status == CS_OK; at++) {
         if (*at != '/' || at[-1] == '/')
@@ -179,13 +179,13 @@ cs_status cs_files_make_directories(const char *path)
     return status;
 }
 
-cs_status cs_files_sync_directory(const char *path)
+cs_status ce_files_sync_directory(const char *path)
 {
     int descriptor;
-    CS_TRY(cs_files_open(&descriptor, path));
+    CS_TRY(ce_files_open(&descriptor, path));
     cs_status status = CS_OK;
     if (fsync(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system does not need a flush of directories */
-        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing the directory to the disk", path);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: flushing the directory to the disk", path);
     close(descriptor);
     return status;
 }
@@ -198,7 +198,7 @@ static int remove_entry(const char *path, const struct stat *about, int type, st
     return remove(path) == 0 || errno == ENOENT ? 0 : errno;
 }
 
-cs_status cs_files_remove_tree(const char *path)
+cs_status ce_files_remove_tree(const char *path)
 {
     enum { OPEN_DIRECTORIES = 8 };
     int why = nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
@@ -206,5 +206,5 @@ cs_status cs_files_remove_tree(const char *path)
         why = errno;
     if (why == 0 || why == ENOENT)
         return CS_OK;
-    return cs_fail_errno(CS_IO_ERROR, why, "%s: removing it", path);
+    return ce_fail_errno(CS_IO_ERROR, why, "%s: removing it", path);
 }

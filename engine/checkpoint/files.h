@@ -5,32 +5,32 @@
 
 #include "base/status.h"
 
-char *cs_files_join(const char *dir, const char *name); /* "dir/name", malloc'ed */
+char *ce_files_join(const char *dir, const char *name); /* "dir/name", malloc'ed */
 
 /* Reads the whole file into *text, malloc'ed and NUL-terminated. CS_NOT_FOUND: no such file; CS_BAD_FILE: it is longer
  * than `limit` bytes. */
-cs_status cs_files_read(char **text, size_t *length, const char *path, size_t limit);
-cs_status cs_files_size(int64_t *bytes, const char *path);
-bool cs_files_exists(const char *path);
-bool cs_files_holds(const char *dir, const char *name);
+cs_status ce_files_read(char **text, size_t *length, const char *path, size_t limit);
+cs_status ce_files_size(int64_t *bytes, const char *path);
+bool ce_files_exists(const char *path);
+bool ce_files_holds(const char *dir, const char *name);
 
 /* Creates a new file with these bytes and flushes it to the disk. */
-cs_status cs_files_write(const char *path, const void *bytes, size_t count);
+cs_status ce_files_write(const char *path, const void *bytes, size_t count);
 
 /* Fails with a message for the current errno: `path` could not be opened or examined. Returns CS_NOT_FOUND or
  * CS_IO_ERROR. */
-cs_status cs_files_refuse(const char *path);
+cs_status ce_files_refuse(const char *path);
 
-cs_status cs_files_open(int *descriptor, const char *path);
+cs_status ce_files_open(int *descriptor, const char *path);
 /* Reads exactly `count` bytes; CS_BAD_FILE if the file ends before. */
-cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
-cs_status cs_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path);
+cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
+cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path);
 
-cs_status cs_files_rename(const char *from, const char *to);
-cs_status cs_files_make_directory(const char *path);
+cs_status ce_files_rename(const char *from, const char *to);
+cs_status ce_files_make_directory(const char *path);
 /* With its parents; directories that exist already are accepted. */
-cs_status cs_files_make_directories(const char *path);
-cs_status cs_files_sync_directory(const char *path); /* flushes its entries to the disk */
-cs_status cs_files_remove_tree(const char *path);    /* a path that does not exist is accepted */
+cs_status ce_files_make_directories(const char *path);
+cs_status ce_files_sync_directory(const char *path); /* flushes its entries to the disk */
+cs_status ce_files_remove_tree(const char *path);    /* a path that does not exist is accepted */
 
 #endif

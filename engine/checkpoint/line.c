@@ -21,7 +21,7 @@ static const char *tag_of(const json_t *entry)
     return tag ? tag : "";
 }
 
-json_t *cs_line_behind(const cs_manifest *manifest)
+json_t *ce_line_behind(const ce_manifest *manifest)
 {
     json_t *line = json_array();
     json_array_append_new(line, entry_of(manifest->tag, manifest->digest));
@@ -29,7 +29,7 @@ json_t *cs_line_behind(const cs_manifest *manifest)
     return line;
 }
 
-void cs_line_add(json_t *line, const char *tag, uint32_t digest)
+void ce_line_add(json_t *line, const char *tag, uint32_t digest)
 {
     for (size_t i = json_array_size(line); i-- > 0;)
         if (strcmp(tag_of(json_array_get(line, i)), tag) == 0)
@@ -40,15 +40,15 @@ void cs_line_add(json_t *line, const char *tag, uint32_t digest)
 static bool is_there(const json_t *entry, const char *dir)
 {
     char name[CS_TAG_BYTES];
-    if (cs_tag_escape(name, tag_of(entry)) != CS_OK)
+    if (ce_tag_escape(name, tag_of(entry)) != CS_OK)
         return false;
-    char *path = cs_files_join(dir, name);
-    bool found = cs_files_holds(path, CS_MANIFEST_FILE);
+    char *path = ce_files_join(dir, name);
+    bool found = ce_files_holds(path, CS_MANIFEST_FILE);
     free(path);
     return found;
 }
 
-void cs_line_shorten(json_t *line, const char *dir)
+void ce_line_shorten(json_t *line, const char *dir)
 {
     for (size_t i = json_array_size(line); i-- > 1;)
         if (!is_there(json_array_get(line, i), dir))
@@ -60,10 +60,10 @@ void cs_line_shorten(json_t *line, const char *dir)
 static json_t *read_list(const char *dir, const char *name)
 {
     static const char mark[] = "\"" CS_LINE_KEY "\": [";
-    char *folder = cs_files_join(dir, name), *path = cs_files_join(folder, CS_MANIFEST_FILE), *text;
+    char *folder = ce_files_join(dir, name), *path = ce_files_join(folder, CS_MANIFEST_FILE), *text;
     size_t length;
     const char *found = NULL;
-    if (cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT) == CS_OK)
+    if (ce_files_read(&text, &length, path, CS_MANIFEST_LIMIT) == CS_OK)
         found = memmem(text, length, mark, sizeof mark - 1);
     const char *list = found ? found + sizeof mark - 2 : NULL;
     json_t *line = list ? json_loadb(list, length - (size_t)(list - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
@@ -91,7 +91,7 @@ static json_t *read_generations(const char *dir, const char *name)
 
 static int by_generation(const void *one, const void *other)
 {
-    const cs_catalog_item *a = one, *b = other;
+    const ce_catalog_item *a = one, *b = other;
     if (a->generation != b->generation)
         return a->generation < b->generation ? -1 : 1;
     if (a->step != b->step)
@@ -99,11 +99,11 @@ static int by_generation(const void *one, const void *other)
     return strcmp(a->name, b->name);
 }
 
-void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
+void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name)
 {
     json_t *generations = read_generations(dir, name);
     for (int64_t i = 0; i < catalog->count; i++) {
-        cs_catalog_item *item = &catalog->items[i];
+        ce_catalog_item *item = &catalog->items[i];
         char key[KEY_BYTES];
         snprintf(key, sizeof key, "%08x %s", (unsigned)item->digest, item->tag);
         const json_t *generation = json_object_get(generations, key);
@@ -116,7 +116,7 @@ void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
     json_decref(generations);
 }
 
-bool cs_line_is_abandoned(const cs_catalog_item *item)
+bool ce_line_is_abandoned(const ce_catalog_item *item)
 {
     return item->generation == CS_NO_ANCESTOR && item->has_line;
 }

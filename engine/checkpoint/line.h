@@ -13,22 +13,22 @@
 
 /* The list for a checkpoint that continues this one: this checkpoint, followed by what its manifest lists. A new
  * reference. */
-json_t *cs_line_behind(const cs_manifest *manifest);
+json_t *ce_line_behind(const ce_manifest *manifest);
 
 /* Inserts a checkpoint at the front of the list, and removes an earlier entry with the same tag. */
-void cs_line_add(json_t *line, const char *tag, uint32_t digest);
+void ce_line_add(json_t *line, const char *tag, uint32_t digest);
 
 /* Removes all entries but the parent and those whose checkpoints still exist in dir, so that the list of a long
  * training stays short. */
-void cs_line_shorten(json_t *line, const char *dir);
+void ce_line_shorten(json_t *line, const char *dir);
 
 /* Sets the generation of each catalog item relative to the checkpoint dir/name, and sorts the items by it. The manifest
  * of dir/name may be damaged elsewhere, because each entry of its list must match a complete checkpoint. */
-void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name);
+void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name);
 
-/* After cs_line_follow: true if the item has a list and is not an ancestor, that is, belongs to an abandoned branch.
+/* After ce_line_follow: true if the item has a list and is not an ancestor, that is, belongs to an abandoned branch.
  * Such a checkpoint is not pruned, since only its owner knows whether it is still wanted. A checkpoint whose manifest
  * has no list is treated as an ancestor. */
-bool cs_line_is_abandoned(const cs_catalog_item *item);
+bool ce_line_is_abandoned(const ce_catalog_item *item);
 
 #endif

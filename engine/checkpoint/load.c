@@ -14,11 +14,11 @@
 
 /* Search state for the candidates, which are tried in order until one can be read. Rank 0 knows the order and
  * broadcasts each name. */
-struct cs_search {
+struct ce_search {
     char *dir;
     char *tag;                /* requested tag, or NULL */
     char first[CS_TAG_BYTES]; /* directory of the requested tag or of `latest`; "": latest names none */
-    cs_catalog catalog;
+    ce_catalog catalog;
     bool only_first;
     int64_t next;            /* next candidate: -1 is `first`; 0 and up are indices into the catalog */
     char name[CS_TAG_BYTES]; /* directory that is open or was tried last */
@@ -29,7 +29,7 @@ struct cs_search {
 
 /* Keeps the reason for the failure; damage takes precedence over absence. A checkpoint of a later version or of another
  * program is not damaged. */
-static void keep_reason(cs_search *s, cs_status status)
+static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
     snprintf(s->reason + used, sizeof s->reason - used, "%s%s", used ? "; " : "", cs_error());
@@ -39,25 +39,25 @@ static void keep_reason(cs_search *s, cs_status status)
         json_array_append_new(s->damaged, json_string(s->name));
 }
 
-static cs_status find_newest(cs_search *s)
+static cs_status find_newest(ce_search *s)
 {
-    CS_TRY(cs_catalog_open(&s->catalog, s->dir));
-    cs_status status = cs_catalog_latest(s->first, s->dir);
+    CS_TRY(ce_catalog_open(&s->catalog, s->dir));
+    cs_status status = ce_catalog_latest(s->first, s->dir);
     if (status == CS_OK) {
-        cs_line_follow(&s->catalog, s->dir, s->first);
+        ce_line_follow(&s->catalog, s->dir, s->first);
         return CS_OK;
     }
     s->first[0] = 0;
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
-        return cs_not_found_all(&s->catalog, s->dir);
+        return ce_not_found_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
-        cs_fail(CS_NOT_FOUND, "%s/latest is missing", s->dir);
+        ce_fail(CS_NOT_FOUND, "%s/latest is missing", s->dir);
     keep_reason(s, status);
     return CS_OK;
 }
 
 /* Rank 0: the name of the next candidate; "" when none is left. */
-static const char *next_name(cs_search *s)
+static const char *next_name(ce_search *s)
 {
     if (s->next < 0) {
         s->next = 0;
@@ -71,69 +71,69 @@ static const char *next_name(cs_search *s)
     return s->next < s->catalog.count ? s->catalog.items[s->next++].name : "";
 }
 
-static cs_status give_up(const cs_search *s)
+static cs_status give_up(const ce_search *s)
 {
     if (s->tag)
-        return cs_fail(s->status, "%s", s->reason);
+        return ce_fail(s->status, "%s", s->reason);
     if (s->only_first)
-        return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
+        return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
                        "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a tag, or say \"fallback\"", s->reason);
-    return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint",
+    return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint",
                    s->reason, s->dir);
 }
 
-static void warn_of_fallback(const cs_checkpoint_reader *reader)
+static void warn_of_fallback(const ce_checkpoint_reader *reader)
 {
-    const cs_search *s = reader->search;
+    const ce_search *s = reader->search;
     bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
-    cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
+    ce_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
 /* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each, or "" when none is left. */
-static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    cs_search *s = reader->search;
+    ce_search *s = reader->search;
     bool leads = cs_comm_rank(comm) == 0;
     for (;;) {
         snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
         if (!s->name[0])
-            return cs_collective_status(comm, leads ? give_up(s) : CS_OK);
-        cs_status status = cs_reader_open(reader, comm, s->dir, s->name);
+            return ce_collective_status(comm, leads ? give_up(s) : CS_OK);
+        cs_status status = ce_reader_open(reader, comm, s->dir, s->name);
         if (status == CS_OK && leads && s->reason[0])
             warn_of_fallback(reader);
         if (status == CS_OK)
             return CS_OK;
         keep_reason(s, status);
-        cs_reader_close(reader);
+        ce_reader_close(reader);
     }
 }
 
-static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status find_and_open(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    cs_search *s = reader->search;
+    ce_search *s = reader->search;
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
-        status = s->tag ? cs_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
-    CS_TRY(cs_collective_status(comm, status));
+        status = s->tag ? ce_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
+    CS_TRY(ce_collective_status(comm, status));
     return try_next(reader, comm);
 }
 
-cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag)
+cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag)
 {
-    return cs_checkpoint_open_as(reader, comm, dir, tag, &(cs_checkpoint_reading){ 0 });
+    return ce_checkpoint_open_as(reader, comm, dir, tag, &(ce_checkpoint_reading){ 0 });
 }
 
 static char *copy_of(const char *text)
 {
-    return text ? strcpy(cs_collective_memory(strlen(text) + 1), text) : NULL;
+    return text ? strcpy(ce_collective_memory(strlen(text) + 1), text) : NULL;
 }
 
-static cs_search *make_search(const char *dir, const char *tag, bool no_fallback)
+static ce_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
-    cs_search *s = cs_collective_memory(sizeof *s);
+    ce_search *s = ce_collective_memory(sizeof *s);
     s->dir = copy_of(dir);
     s->tag = copy_of(tag);
     s->next = -1;
@@ -142,19 +142,19 @@ static cs_search *make_search(const char *dir, const char *tag, bool no_fallback
     return s;
 }
 
-static void close_search(cs_search *s)
+static void close_search(ce_search *s)
 {
-    cs_catalog_close(&s->catalog);
+    ce_catalog_close(&s->catalog);
     json_decref(s->damaged);
     free(s->dir);
     free(s->tag);
     free(s);
 }
 
-cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
-                                const cs_checkpoint_reading *reading)
+cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
+                                const ce_checkpoint_reading *reading)
 {
-    *reader = cs_collective_memory(sizeof **reader);
+    *reader = ce_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
     /* With LOOSE, a piece that this checkpoint lacks would keep what an earlier, damaged candidate had written to it.
@@ -163,54 +163,54 @@ cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, co
         (*reader)->reading.verify = CS_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);
     if (status != CS_OK) {
-        cs_checkpoint_close(*reader);
+        ce_checkpoint_close(*reader);
         *reader = NULL;
     }
     return status;
 }
 
-bool cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader)
+bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader)
 {
     return reader->damage != CS_OK && reader->reading.names != CS_NAMES_LOOSE;
 }
 
-cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm)
+cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     keep_reason(reader->search, reader->damage);
-    cs_reader_close(reader);
+    ce_reader_close(reader);
     return try_next(reader, comm);
 }
 
-json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader)
+json_t *ce_checkpoint_damaged(const ce_checkpoint_reader *reader)
 {
     return reader->search->damaged;
 }
 
-void cs_checkpoint_close(cs_checkpoint_reader *reader)
+void ce_checkpoint_close(ce_checkpoint_reader *reader)
 {
     if (!reader)
         return;
-    cs_reader_close(reader);
+    ce_reader_close(reader);
     close_search(reader->search);
     free(reader);
 }
 
-const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader)
+const char *ce_checkpoint_tag(const ce_checkpoint_reader *reader)
 {
     return reader->manifest.tag;
 }
 
-json_t *cs_checkpoint_engine(cs_checkpoint_reader *reader)
+json_t *ce_checkpoint_engine(ce_checkpoint_reader *reader)
 {
     return json_object_get(reader->manifest.root, "engine");
 }
 
-json_t *cs_checkpoint_provenance(cs_checkpoint_reader *reader)
+json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader)
 {
     return json_object_get(reader->manifest.root, "provenance");
 }
 
-const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader)
+const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader)
 {
     return reader->client_state;
 }

@@ -16,7 +16,7 @@
 #define ZEROS "00000000"
 enum { DIGITS = 8 };
 
-bool cs_manifest_digits(uint32_t *value, const char *digits)
+bool ce_manifest_digits(uint32_t *value, const char *digits)
 {
     if (!digits || strlen(digits) != DIGITS || strspn(digits, "0123456789abcdef") != DIGITS)
         return false;
@@ -35,9 +35,9 @@ static size_t find_digits(const char *text, size_t length)
 
 static uint32_t text_crc(const char *text, size_t length, size_t digits)
 {
-    uint32_t crc = cs_crc32c(0, text, digits);
-    crc = cs_crc32c(crc, ZEROS, DIGITS);
-    return cs_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
+    uint32_t crc = ce_crc32c(0, text, digits);
+    crc = ce_crc32c(crc, ZEROS, DIGITS);
+    return ce_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
 }
 
 /* Describes a text file beside the manifest: {"file", "bytes", "crc32c"}; null if `text` is NULL. */
@@ -46,7 +46,7 @@ static json_t *describe_text(const char *file, const char *text)
     char digits[DIGITS + 1];
     if (!text)
         return json_null();
-    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, text, strlen(text)));
+    snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, text, strlen(text)));
     return json_pack("{s:s, s:I, s:s}", "file", file, "bytes", (json_int_t)strlen(text), "crc32c", digits);
 }
 
@@ -63,7 +63,7 @@ static void stamp(char text[32])
     strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
 }
 
-char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files)
+char *ce_manifest_text(const ce_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files)
 {
     char created[32], digits[DIGITS + 1];
     stamp(created);
@@ -78,7 +78,7 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
     if (!text)
-        cs_fatal(CS_NO_MEMORY, "checkpoint: no memory for the manifest");
+        ce_fatal(CS_NO_MEMORY, "checkpoint: no memory for the manifest");
     size_t length = strlen(text), at = find_digits(text, length);
     snprintf(digits, sizeof digits, "%08x", (unsigned)text_crc(text, length, at));
     memcpy(text + at, digits, DIGITS);
@@ -92,11 +92,11 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     size_t at = find_digits(text, length);
     if (at)
         memcpy(digits, text + at, DIGITS);
-    if (!cs_manifest_digits(&wanted, digits))
-        return cs_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged",
+    if (!ce_manifest_digits(&wanted, digits))
+        return ce_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged",
                        path);
     if (text_crc(text, length, at) != wanted)
-        return cs_fail(CS_BAD_FILE, "%s: its text has CRC32C %08x, not the %s it names: the manifest is damaged", path,
+        return ce_fail(CS_BAD_FILE, "%s: its text has CRC32C %08x, not the %s it names: the manifest is damaged", path,
                        (unsigned)text_crc(text, length, at), digits);
     return CS_OK;
 }
@@ -107,11 +107,11 @@ static bool is_shard_name(const char *name)
     for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
         char expected[96];
         int number, total;
-        size_t folder = strlen(cs_write_plan_folders[i]);
-        if (strncmp(name, cs_write_plan_folders[i], folder) != 0 ||
+        size_t folder = strlen(ce_write_plan_folders[i]);
+        if (strncmp(name, ce_write_plan_folders[i], folder) != 0 ||
             sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
             continue;
-        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_write_plan_folders[i], number,
+        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", ce_write_plan_folders[i], number,
                  total);
         if (number >= 1 && number <= total && strcmp(name, expected) == 0)
             return true;
@@ -119,63 +119,63 @@ static bool is_shard_name(const char *name)
     return false;
 }
 
-static cs_status read_file(cs_manifest_file *file, const json_t *value, const char *path)
+static cs_status read_file(ce_manifest_file *file, const json_t *value, const char *path)
 {
     const json_t *bytes = json_object_get(value, "bytes");
     file->name = json_string_value(json_object_get(value, "name"));
     file->bytes = json_integer_value(bytes);
     if (!file->name || !is_shard_name(file->name))
-        return cs_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path,
+        return ce_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path,
                        file->name ? file->name : "");
     if (!json_is_integer(bytes) || file->bytes < 0 ||
-        !cs_manifest_digits(&file->header_crc, json_string_value(json_object_get(value, "header_crc32c"))))
-        return cs_fail(CS_BAD_FILE, "%s: files: %s: \"bytes\" or \"header_crc32c\" is missing or wrong", path,
+        !ce_manifest_digits(&file->header_crc, json_string_value(json_object_get(value, "header_crc32c"))))
+        return ce_fail(CS_BAD_FILE, "%s: files: %s: \"bytes\" or \"header_crc32c\" is missing or wrong", path,
                        file->name);
     return CS_OK;
 }
 
-static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const json_t *value, const char *path)
+static cs_status read_tensor(ce_manifest_tensor *tensor, const char *name, const json_t *value, const char *path)
 {
     const json_t *shape = json_object_get(value, "shape");
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
     int64_t count;
     const char *folder = json_string_value(json_object_get(value, "folder"));
     tensor->name = name;
-    tensor->folder = folder ? cs_write_plan_folder(folder) : CS_WRITE_PLAN_WEIGHTS;
+    tensor->folder = folder ? ce_write_plan_folder(folder) : CS_WRITE_PLAN_WEIGHTS;
     if (tensor->folder < 0)
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
-    if (!dtype || !cs_safetensors_dtype(&tensor->dtype, dtype))
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name,
+    if (!dtype || !ce_safetensors_dtype(&tensor->dtype, dtype))
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name,
                        dtype ? dtype : "");
     if (!json_is_array(shape) || json_array_size(shape) > CS_MAX_DIMS)
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name,
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name,
                        CS_MAX_DIMS);
     for (int i = 0; i < tensor->dims; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         tensor->shape[i] = json_integer_value(size);
         if (!json_is_integer(size) || tensor->shape[i] < 0)
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path,
                            name);
     }
-    if (!cs_boxes_count(&count, tensor->shape, tensor->dims, (int64_t)cs_dtype_bytes(tensor->dtype)))
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: more bytes than a file can have", path, name);
+    if (!ce_boxes_count(&count, tensor->shape, tensor->dims, (int64_t)cs_dtype_bytes(tensor->dtype)))
+        return ce_fail(CS_BAD_FILE, "%s: tensors: %s: more bytes than a file can have", path, name);
     return CS_OK;
 }
 
 static int by_name(const void *one, const void *other)
 {
-    return strcmp(((const cs_manifest_tensor *)one)->name, ((const cs_manifest_tensor *)other)->name);
+    return strcmp(((const ce_manifest_tensor *)one)->name, ((const ce_manifest_tensor *)other)->name);
 }
 
-static cs_status read_tensors(cs_manifest *manifest, const char *path)
+static cs_status read_tensors(ce_manifest *manifest, const char *path)
 {
     json_t *tensors = json_object_get(manifest->root, "tensors"), *value;
     const char *name;
     if (!json_is_object(tensors))
-        return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
-    manifest->tensors = cs_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
+        return ce_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
+    manifest->tensors = ce_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
     json_object_foreach (tensors, name, value)
         CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
@@ -183,21 +183,21 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
 }
 
 /* Rejects a file that is listed twice, so that the work of reading is bounded by the number of files that exist. */
-static cs_status read_files(cs_manifest *manifest, const char *path)
+static cs_status read_files(ce_manifest *manifest, const char *path)
 {
     const json_t *files = json_object_get(manifest->root, "files");
     if (!json_is_array(files))
-        return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
     json_t *seen = json_object();
     cs_status status = CS_OK;
-    manifest->files = cs_collective_memory(json_array_size(files) * sizeof *manifest->files);
+    manifest->files = ce_collective_memory(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
-        cs_manifest_file *file = &manifest->files[manifest->file_count++];
+        ce_manifest_file *file = &manifest->files[manifest->file_count++];
         status = read_file(file, json_array_get(files, i), path);
         if (status == CS_OK && json_object_get(seen, file->name))
-            status = cs_fail(CS_BAD_FILE, "%s: files: %s is listed twice", path, file->name);
+            status = ce_fail(CS_BAD_FILE, "%s: files: %s is listed twice", path, file->name);
         else if (status == CS_OK && __builtin_add_overflow(manifest->bytes, file->bytes, &manifest->bytes))
-            status = cs_fail(CS_BAD_FILE, "%s: files: more bytes than a file system can have", path);
+            status = ce_fail(CS_BAD_FILE, "%s: files: more bytes than a file system can have", path);
         else if (status == CS_OK)
             json_object_set_new(seen, file->name, json_true());
     }
@@ -205,7 +205,7 @@ static cs_status read_files(cs_manifest *manifest, const char *path)
     return status;
 }
 
-static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, const char *key, const char *name,
+static cs_status read_note(ce_manifest_note *note, const ce_manifest *manifest, const char *key, const char *name,
                            const char *path)
 {
     const json_t *about = json_object_get(manifest->root, key), *bytes = json_object_get(about, "bytes");
@@ -216,8 +216,8 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
     note->bytes = json_integer_value(bytes);
     if (!file || strcmp(file, name) != 0 || !json_is_integer(bytes) || note->bytes < 0 ||
         note->bytes > CS_MANIFEST_LIMIT ||
-        !cs_manifest_digits(&note->crc, json_string_value(json_object_get(about, "crc32c"))))
-        return cs_fail(CS_BAD_FILE, "%s: \"%s\" does not describe %s", path, key, name);
+        !ce_manifest_digits(&note->crc, json_string_value(json_object_get(about, "crc32c"))))
+        return ce_fail(CS_BAD_FILE, "%s: \"%s\" does not describe %s", path, key, name);
     return CS_OK;
 }
 
@@ -254,25 +254,25 @@ static cs_status check_engine_row(const json_t *engine, const engine_row *row, c
     const json_t *section = row->section ? json_object_get(engine, row->section) : engine;
     const json_t *value = json_object_get(section, row->key);
     if (section && !json_is_object(section))
-        return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no object", path, row->section);
+        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no object", path, row->section);
     if (!value)
         return CS_OK;
     if (row->type == JSON_STRING && !json_is_string(value))
-        return cs_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no string", path, row->section, row->key);
+        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no string", path, row->section, row->key);
     if (row->type == JSON_REAL && !(json_number_value(value) > 0))
-        return cs_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no number above 0", path, row->section, row->key);
+        return ce_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no number above 0", path, row->section, row->key);
     json_int_t number = json_integer_value(value);
     if (row->type == JSON_INTEGER && (!json_is_integer(value) || number < row->min || number > row->greatest))
-        return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no whole number from %lld to %lld", path, row->key,
+        return ce_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no whole number from %lld to %lld", path, row->key,
                        (long long)row->min, (long long)row->greatest);
     return CS_OK;
 }
 
-static cs_status check_engine(const cs_manifest *manifest, const char *path)
+static cs_status check_engine(const ce_manifest *manifest, const char *path)
 {
     const json_t *engine = json_object_get(manifest->root, "engine");
     if (!json_is_object(engine))
-        return cs_fail(CS_BAD_FILE, "%s: \"engine\" is missing or no object", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"engine\" is missing or no object", path);
     for (size_t i = 0; i < sizeof engine_rows / sizeof *engine_rows; i++)
         CS_TRY(check_engine_row(engine, &engine_rows[i], path));
     return CS_OK;
@@ -285,15 +285,15 @@ static cs_status check_line(const json_t *line, const char *path)
     json_t *entry;
     uint32_t digest;
     if (line && !json_is_array(line))
-        return cs_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
     json_array_foreach (line, i, entry)
         if (!json_is_string(json_object_get(entry, "tag")) ||
-            !cs_manifest_digits(&digest, json_string_value(json_object_get(entry, "crc32c"))))
-            return cs_fail(CS_BAD_FILE, "%s: " CS_LINE_KEY ": entry %zu has no \"tag\" or no \"crc32c\"", path, i);
+            !ce_manifest_digits(&digest, json_string_value(json_object_get(entry, "crc32c"))))
+            return ce_fail(CS_BAD_FILE, "%s: " CS_LINE_KEY ": entry %zu has no \"tag\" or no \"crc32c\"", path, i);
     return CS_OK;
 }
 
-static cs_status read_head(cs_manifest *manifest, const char *path)
+static cs_status read_head(ce_manifest *manifest, const char *path)
 {
     const json_t *version = json_object_get(manifest->root, "version"), *step = json_object_get(manifest->root, "step");
     const char *format = json_string_value(json_object_get(manifest->root, "format"));
@@ -301,27 +301,27 @@ static cs_status read_head(cs_manifest *manifest, const char *path)
     manifest->save_id = json_string_value(json_object_get(manifest->root, "save_id"));
     manifest->step = json_integer_value(step);
     if (!format || strcmp(format, "cspeed-checkpoint") != 0 || !json_is_integer(version))
-        return cs_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
+        return ce_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
     if (json_integer_value(version) < 1)
-        return cs_fail(CS_BAD_FILE, "%s: there is no format version %lld", path,
+        return ce_fail(CS_BAD_FILE, "%s: there is no format version %lld", path,
                        (long long)json_integer_value(version));
     if (json_integer_value(version) > CS_MANIFEST_VERSION)
-        return cs_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
+        return ce_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
                        path, (long long)json_integer_value(version), CS_MANIFEST_VERSION);
     if (!manifest->tag || !manifest->tag[0] || !manifest->save_id || !json_is_integer(step) || manifest->step < 0 ||
         manifest->step > MOST)
-        return cs_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
     return check_line(json_object_get(manifest->root, CS_LINE_KEY), path);
 }
 
-cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path)
+cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t length, const char *path)
 {
-    *manifest = (cs_manifest){ 0 };
+    *manifest = (ce_manifest){ 0 };
     CS_TRY(check_text(text, length, path));
-    manifest->root = cs_json_strict(text, length);
+    manifest->root = ce_json_strict(text, length);
     if (!manifest->root)
-        return cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
-    manifest->digest = cs_crc32c(0, text, length);
+        return ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+    manifest->digest = ce_crc32c(0, text, length);
     CS_TRY(read_head(manifest, path));
     CS_TRY(read_tensors(manifest, path));
     CS_TRY(read_files(manifest, path));
@@ -330,53 +330,53 @@ cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t leng
     return read_note(&manifest->client_state, manifest, "client_state", CS_CLIENT_STATE_FILE, path);
 }
 
-cs_status cs_manifest_load(cs_manifest *manifest, const char *directory)
+cs_status ce_manifest_load(ce_manifest *manifest, const char *directory)
 {
-    char *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
+    char *path = ce_files_join(directory, CS_MANIFEST_FILE), *text;
     size_t length;
-    *manifest = (cs_manifest){ 0 };
-    cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
+    *manifest = (ce_manifest){ 0 };
+    cs_status status = ce_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
     if (status == CS_OK)
-        status = cs_manifest_parse(manifest, text, length, path);
+        status = ce_manifest_parse(manifest, text, length, path);
     free(text);
     free(path);
     return status;
 }
 
-void cs_manifest_close(cs_manifest *manifest)
+void ce_manifest_close(ce_manifest *manifest)
 {
     json_decref(manifest->root);
     free(manifest->tensors);
     free(manifest->files);
-    *manifest = (cs_manifest){ 0 };
+    *manifest = (ce_manifest){ 0 };
 }
 
-const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name)
+const ce_manifest_tensor *ce_manifest_find(const ce_manifest *manifest, const char *name)
 {
-    cs_manifest_tensor wanted = { .name = name };
+    ce_manifest_tensor wanted = { .name = name };
     if (manifest->tensor_count == 0)
         return NULL;
     return bsearch(&wanted, manifest->tensors, (size_t)manifest->tensor_count, sizeof wanted, by_name);
 }
 
-cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *manifest, const char *directory,
+cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *manifest, const char *directory,
                                 const char *file)
 {
-    const cs_manifest_note *note = strcmp(file, CS_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
+    const ce_manifest_note *note = strcmp(file, CS_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
     *text = NULL;
     *length = 0;
     if (note->bytes < 0)
         return CS_OK;
-    char *path = cs_files_join(directory, file);
-    cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
-    uint32_t crc = status == CS_OK ? cs_crc32c(0, *text, *length) : 0;
+    char *path = ce_files_join(directory, file);
+    cs_status status = ce_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    uint32_t crc = status == CS_OK ? ce_crc32c(0, *text, *length) : 0;
     if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        status = ce_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
     else if (status == CS_OK && (int64_t)*length != note->bytes)
-        status = cs_fail(CS_BAD_FILE, "%s has %zu bytes where the manifest says %lld: the file was cut or continued",
+        status = ce_fail(CS_BAD_FILE, "%s has %zu bytes where the manifest says %lld: the file was cut or continued",
                          path, *length, (long long)note->bytes);
     else if (status == CS_OK && crc != note->crc)
-        status = cs_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
+        status = ce_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
                          (unsigned)crc, (unsigned)note->crc);
     free(path);
     if (status == CS_OK)
@@ -386,24 +386,24 @@ cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *
     return status;
 }
 
-cs_status cs_manifest_file_status(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
+cs_status ce_manifest_file_status(const ce_manifest_file *file, const char *path, cs_status status, int64_t bytes)
 {
     if (status == CS_NOT_FOUND)
-        return cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        return ce_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
     if (status == CS_OK && bytes != file->bytes)
-        return cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
+        return ce_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
                        path, (long long)bytes, (long long)file->bytes);
     return status;
 }
 
-cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory)
+cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *directory)
 {
     for (int64_t i = 0; i < manifest->file_count; i++) {
-        const cs_manifest_file *file = &manifest->files[i];
-        char *path = cs_files_join(directory, file->name);
+        const ce_manifest_file *file = &manifest->files[i];
+        char *path = ce_files_join(directory, file->name);
         int64_t bytes = 0;
-        cs_status status = cs_files_size(&bytes, path);
-        status = cs_manifest_file_status(file, path, status, bytes);
+        cs_status status = ce_files_size(&bytes, path);
+        status = ce_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

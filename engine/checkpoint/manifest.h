@@ -24,58 +24,58 @@ typedef struct {
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
-    int folder; /* index into cs_write_plan_folders */
-} cs_manifest_tensor;
+    int folder; /* index into ce_write_plan_folders */
+} ce_manifest_tensor;
 
 typedef struct {
     const char *name; /* such as "weights/shard-00001-of-00002.safetensors"; never outside the checkpoint's directory */
     int64_t bytes;
     uint32_t header_crc;
-} cs_manifest_file;
+} ce_manifest_file;
 
 /* A text file beside the manifest. */
 typedef struct {
     int64_t bytes; /* -1: there is no such file */
     uint32_t crc;
-} cs_manifest_note;
+} ce_manifest_note;
 
 typedef struct {
     json_t *root; /* owns all strings of this struct */
     const char *tag, *save_id;
     uint32_t digest; /* CRC32C of the manifest's whole text, which identifies this save */
     int64_t step;
-    cs_manifest_tensor *tensors; /* sorted by name */
+    ce_manifest_tensor *tensors; /* sorted by name */
     int64_t tensor_count;
-    cs_manifest_file *files;
+    ce_manifest_file *files;
     int64_t file_count;
     int64_t bytes;                         /* sum over all files */
-    cs_manifest_note client_state, config; /* client_state.json and ds_config.json */
-} cs_manifest;
+    ce_manifest_note client_state, config; /* client_state.json and ds_config.json */
+} ce_manifest;
 
 /* The text of a new manifest, malloc'ed. `files` is a list of {"name", "bytes", "header_crc32c", "writer"}. If
  * content->line is NULL the manifest has no list of ancestors. */
-char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
+char *ce_manifest_text(const ce_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
 
 /* Parses and validates everything that is later taken from a manifest, for loading and for `cspeed verify`: types,
  * bounds (counts are 0 to 2^53, the sum of all files' bytes does not overflow), and that no file is listed twice.
  * CS_BAD_FILE: not a manifest, or damaged. CS_UNSUPPORTED: written by a later version. */
-cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path);
-cs_status cs_manifest_load(cs_manifest *manifest, const char *directory); /* reads and parses directory/manifest.json */
-void cs_manifest_close(cs_manifest *manifest);                            /* allowed after a failed parse */
+cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t length, const char *path);
+cs_status ce_manifest_load(ce_manifest *manifest, const char *directory); /* reads and parses directory/manifest.json */
+void ce_manifest_close(ce_manifest *manifest);                            /* allowed after a failed parse */
 
-const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name); /* NULL: no such tensor */
+const ce_manifest_tensor *ce_manifest_find(const ce_manifest *manifest, const char *name); /* NULL: no such tensor */
 
 /* Checks that every listed file exists and has the length that the manifest gives. */
-cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory);
+cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *directory);
 /* Reads the text file CS_CLIENT_STATE_FILE or CS_CONFIG_FILE of the manifest's directory into *text, malloc'ed.
  * CS_BAD_FILE if its length or its checksum is not the manifest's; *text is NULL if the manifest lists no such file. */
-cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *manifest, const char *directory,
+cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *manifest, const char *directory,
                                 const char *file);
 /* Interprets an attempt to open a listed file: CS_BAD_FILE if the file is missing or has other than `bytes` bytes,
  * otherwise `status`. */
-cs_status cs_manifest_file_status(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes);
+cs_status ce_manifest_file_status(const ce_manifest_file *file, const char *path, cs_status status, int64_t bytes);
 
 /* Parses exactly eight hexadecimal digits. */
-bool cs_manifest_digits(uint32_t *value, const char *digits);
+bool ce_manifest_digits(uint32_t *value, const char *digits);
 
 #endif

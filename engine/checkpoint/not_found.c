@@ -15,7 +15,7 @@ enum { LIST = 4096, ITEM = 300 };
 #define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
 
 /* Lists the tags of the catalog in one line. */
-static void list_tags(char text[LIST], const cs_catalog *catalog)
+static void list_tags(char text[LIST], const ce_catalog *catalog)
 {
     size_t used = (size_t)snprintf(text, LIST, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
     for (int64_t i = 0; i < catalog->count && used + ITEM < LIST; i++)
@@ -25,8 +25,8 @@ static void list_tags(char text[LIST], const cs_catalog *catalog)
 /* `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as a tag. */
 static cs_status not_there(const char *dir)
 {
-    cs_catalog catalog;
-    char *above = cs_files_join(dir, "");
+    ce_catalog catalog;
+    char *above = ce_files_join(dir, "");
     size_t length = strlen(above);
     while (length > 1 && above[length - 1] == '/')
         above[--length] = 0;
@@ -34,23 +34,23 @@ static cs_status not_there(const char *dir)
     const char *folder = !slash ? "." : slash == above ? "/" : above;
     if (slash)
         *slash = 0;
-    cs_status status = cs_catalog_open(&catalog, folder);
+    cs_status status = ce_catalog_open(&catalog, folder);
     if (status == CS_OK && catalog.count > 0)
-        status = cs_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
+        status = ce_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
     else
-        status = cs_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
-    cs_catalog_close(&catalog);
+        status = ce_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
+    ce_catalog_close(&catalog);
     free(above);
     return status;
 }
 
-cs_status cs_not_found_folder(const char *dir)
+cs_status ce_not_found_folder(const char *dir)
 {
     if (errno == ENOENT)
         return not_there(dir);
     if (errno == ENOTDIR)
-        return cs_fail(CS_NOT_FOUND, "%s: not a folder; " NAME_ANOTHER, dir);
-    return cs_files_refuse(dir);
+        return ce_fail(CS_NOT_FOUND, "%s: not a folder; " NAME_ANOTHER, dir);
+    return ce_files_refuse(dir);
 }
 
 /* A subdirectory that is a training's output, malloc'ed; NULL: none. */
@@ -61,8 +61,8 @@ static char *find_inside(const char *dir)
     if (!listing)
         return NULL;
     for (const struct dirent *entry; !found && (entry = readdir(listing)) != NULL;) {
-        char *path = entry->d_name[0] == '.' ? NULL : cs_files_join(dir, entry->d_name);
-        if (path && cs_files_holds(path, "latest"))
+        char *path = entry->d_name[0] == '.' ? NULL : ce_files_join(dir, entry->d_name);
+        if (path && ce_files_holds(path, "latest"))
             found = path;
         else
             free(path);
@@ -73,44 +73,44 @@ static char *find_inside(const char *dir)
 
 static cs_status refuse_other_format(const char *sentence)
 {
-    return cs_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
+    return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
 }
 
-cs_status cs_not_found_all(const cs_catalog *catalog, const char *dir)
+cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
 {
     char description[CS_OTHER_FORMATS_BYTES];
-    if (cs_other_formats_recognise(description, dir))
+    if (ce_other_formats_recognise(description, dir))
         return refuse_other_format(description);
     if (catalog->broken)
-        return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
-    if (cs_files_holds(dir, "config.json"))
-        return cs_fail(CS_NOT_FOUND,
+        return ce_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
+    if (ce_files_holds(dir, "config.json"))
+        return ce_fail(CS_NOT_FOUND,
                        "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
                        "cspeed import read",
                        dir);
     char *inside = find_inside(dir);
     cs_status status = inside
-                           ? cs_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
-                           : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
+                           ? ce_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
+                           : ce_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
                                      dir, CS_MANIFEST_FILE);
     free(inside);
     return status;
 }
 
-cs_status cs_not_found_tag(const cs_catalog *catalog, const char *dir, const char *tag)
+cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const char *tag)
 {
     char tags[LIST];
     list_tags(tags, catalog);
-    return cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
+    return ce_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
 }
 
-cs_status cs_not_found_manifest(const char *directory)
+cs_status ce_not_found_manifest(const char *directory)
 {
     char description[CS_OTHER_FORMATS_BYTES];
-    if (!cs_files_exists(directory))
-        return cs_fail(CS_NOT_FOUND, "%s is not there", directory);
-    if (cs_other_formats_recognise(description, directory))
+    if (!ce_files_exists(directory))
+        return ce_fail(CS_NOT_FOUND, "%s is not there", directory);
+    if (ce_other_formats_recognise(description, directory))
         return refuse_other_format(description);
-    return cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
+    return ce_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
                    CS_MANIFEST_FILE);
 }

@@ -194,7 +194,7 @@ static char *joined(const char *one, const char *two, const char *three)
     size_t room = strlen(one) + strlen(two) + strlen(three) + 1;
     char *text = malloc(room);
     if (!text)
-        cs_fatal(CS_NO_MEMORY, "out of memory for a path");
+        ce_fatal(CS_NO_MEMORY, "out of memory for a path");
     snprintf(text, room, "%s%s%s", one, two, three);
     return text;
 }
@@ -234,12 +234,12 @@ static void describe(char *sentence, const char *path, const char *inside, const
     free(own);
 }
 
-bool cs_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
+bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
 {
     char name[CS_TAG_BYTES] = "";
     finding found = recognise(path);
-    if (cs_catalog_latest(name, path) == CS_OK) {
-        char *tagged = cs_files_join(path, name);
+    if (ce_catalog_latest(name, path) == CS_OK) {
+        char *tagged = ce_files_join(path, name);
         finding inside = recognise(tagged);
         if (inside.is != NOTHING)
             found = inside;

@@ -20,19 +20,19 @@
 #include <unistd.h>
 
 typedef struct {
-    const cs_chunk *chunk;
-    const cs_piece *piece;
-    cs_range cut; /* range of the chunk's elements */
+    const ce_chunk *chunk;
+    const ce_piece *piece;
+    ce_range cut; /* range of the chunk's elements */
 } transfer;
 
 enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* WINDOW: bytes; WINDOWS: windows in a block */
 
 typedef struct {
-    const cs_checkpoint_reader *reader;
+    const ce_checkpoint_reader *reader;
     transfer *transfers;
     int64_t count;
     bool verify;
-    cs_block block; /* block that is being read; chunk NULL: none */
+    ce_block block; /* block that is being read; chunk NULL: none */
     int64_t window; /* index of the block's window in `buffer`; -1: none */
     uint32_t crc;   /* CRC32C of the block up to the end of that window */
     char *buffer;
@@ -44,7 +44,7 @@ typedef struct {
 
 /* ---- checking the names ---- */
 
-static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
+static bool same_shape(const ce_manifest_tensor *tensor, const ce_piece *piece)
 {
     return tensor->dims == piece->dims &&
            memcmp(tensor->shape, piece->shape, (size_t)piece->dims * sizeof *piece->shape) == 0;
@@ -59,9 +59,9 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
 }
 
 /* Writes one line if the piece cannot be read from this checkpoint, nothing if it can. */
-static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
+static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece *piece, bool loose)
 {
-    const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
+    const ce_manifest_tensor *tensor = ce_manifest_find(manifest, piece->name);
     char wanted[128], saved[128];
     if (!tensor) {
         if (!loose)
@@ -70,25 +70,25 @@ static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece
         write_shape(wanted, piece->shape, piece->dims);
         write_shape(saved, tensor->shape, tensor->dims);
         fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name, saved, wanted);
-    } else if (!cs_convert_can(piece->dtype, tensor->dtype)) {
+    } else if (!ce_convert_can(piece->dtype, tensor->dtype)) {
         fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name,
-                cs_safetensors_name(tensor->dtype), cs_safetensors_name(piece->dtype));
+                ce_safetensors_name(tensor->dtype), ce_safetensors_name(piece->dtype));
     }
 }
 
 /* Writes one line for each tensor that the checkpoint holds and no rank asks for, within the folders that are read.
  * Collective. */
-static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces,
+static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces,
                             int64_t count)
 {
-    const cs_manifest *manifest = &reader->manifest;
+    const ce_manifest *manifest = &reader->manifest;
     int64_t length = manifest->tensor_count + CS_WRITE_PLAN_FOLDERS;
-    uint8_t *asked = cs_collective_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    uint8_t *asked = ce_collective_memory((size_t)length), *folders = asked + manifest->tensor_count;
     for (int64_t i = 0; i < count; i++) {
-        const cs_manifest_tensor *tensor = cs_manifest_find(manifest, pieces[i].name);
+        const ce_manifest_tensor *tensor = ce_manifest_find(manifest, pieces[i].name);
         if (tensor)
             asked[tensor - manifest->tensors] = 1;
-        folders[cs_write_plan_folder(pieces[i].folder)] = 1;
+        folders[ce_write_plan_folder(pieces[i].folder)] = 1;
     }
     cs_comm_all_reduce(comm, asked, length, CS_U8, CS_MAX);
     for (int64_t i = 0; i < manifest->tensor_count; i++)
@@ -113,12 +113,12 @@ static cs_status report(const char *path, const char *lines)
     size_t others = json_object_size(seen) - 1;
     json_decref(seen);
     if (others == 0)
-        return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
-    return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
+        return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
+    return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
                    lines, others, others > 1 ? "s" : "", others > 1 ? "" : "s");
 }
 
-static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t count)
+static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t count)
 {
     char *mine = NULL;
     size_t length = 0;
@@ -129,14 +129,14 @@ static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, 
     if (reader->reading.names == CS_NAMES_ALL)
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
-    int64_t *sizes = cs_collective_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
-    char *all = cs_collective_gather(comm, sizes, mine, length);
+    int64_t *sizes = ce_collective_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
+    char *all = ce_collective_gather(comm, sizes, mine, length);
     if (all && all[0])
         status = report(reader->path, all);
     free(all);
     free(sizes);
     free(mine);
-    return cs_collective_status(comm, status);
+    return ce_collective_status(comm, status);
 }
 
 /* ---- listing the transfers ---- */
@@ -155,7 +155,7 @@ static void add_transfer(piece_reader *r, int64_t *room, transfer next)
 {
     if (r->count == *room) {
         *room = *room ? 2 * *room : 256;
-        transfer *wider = cs_collective_memory((size_t)*room * sizeof *wider);
+        transfer *wider = ce_collective_memory((size_t)*room * sizeof *wider);
         if (r->count > 0)
             memcpy(wider, r->transfers, (size_t)r->count * sizeof *wider);
         free(r->transfers);
@@ -164,19 +164,19 @@ static void add_transfer(piece_reader *r, int64_t *room, transfer next)
     r->transfers[r->count++] = next;
 }
 
-static void list_transfers(piece_reader *r, const cs_piece *pieces, int64_t count)
+static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t count)
 {
-    const cs_manifest *manifest = &r->reader->manifest;
+    const ce_manifest *manifest = &r->reader->manifest;
     int64_t room = 0;
     for (int64_t i = 0; i < count; i++) {
-        const cs_piece *piece = &pieces[i];
-        if (cs_range_length(piece->range) == 0 || !cs_manifest_find(manifest, piece->name))
+        const ce_piece *piece = &pieces[i];
+        if (ce_range_length(piece->range) == 0 || !ce_manifest_find(manifest, piece->name))
             continue;
-        cs_range own = cs_chunks_of(&r->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
+        ce_range own = ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
         for (int64_t c = own.from; c < own.to; c++) {
-            const cs_chunk *chunk = &r->reader->chunks.chunks[c];
-            cs_range cut = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
-            if (cs_range_length(cut) > 0)
+            const ce_chunk *chunk = &r->reader->chunks.chunks[c];
+            ce_range cut = ce_boxes_cut(&chunk->box, piece->shape, piece->range);
+            if (ce_range_length(cut) > 0)
                 add_transfer(r, &room, (transfer){ chunk, piece, cut });
         }
     }
@@ -188,19 +188,19 @@ static void list_transfers(piece_reader *r, const cs_piece *pieces, int64_t coun
 
 static cs_status read_window(piece_reader *r)
 {
-    size_t from = (size_t)++r->window * WINDOW, left = cs_blocks_bytes(&r->block) - from;
+    size_t from = (size_t)++r->window * WINDOW, left = ce_blocks_bytes(&r->block) - from;
     size_t bytes = left < WINDOW ? left : WINDOW;
-    CS_TRY(cs_blocks_read_part(r->buffer, &r->block, from, bytes));
-    r->crc = r->verify ? cs_crc32c(r->crc, r->buffer, bytes) : 0;
+    CS_TRY(ce_blocks_read_part(r->buffer, &r->block, from, bytes));
+    r->crc = r->verify ? ce_crc32c(r->crc, r->buffer, bytes) : 0;
     return CS_OK;
 }
 
 static cs_status end_block(piece_reader *r)
 {
     if (r->block.chunk && r->verify) {
-        while ((size_t)(r->window + 1) * WINDOW < cs_blocks_bytes(&r->block))
+        while ((size_t)(r->window + 1) * WINDOW < ce_blocks_bytes(&r->block))
             CS_TRY(read_window(r));
-        CS_TRY(cs_blocks_verify(&r->block, r->crc));
+        CS_TRY(ce_blocks_verify(&r->block, r->crc));
     }
     r->block.chunk = NULL;
     return CS_OK;
@@ -215,17 +215,17 @@ static cs_status open_file(piece_reader *r, int64_t file)
         close(r->descriptor);
     free(r->path);
     r->file = file;
-    r->path = cs_files_join(r->reader->path, r->reader->manifest.files[file].name);
-    return cs_files_open(&r->descriptor, r->path);
+    r->path = ce_files_join(r->reader->path, r->reader->manifest.files[file].name);
+    return ce_files_open(&r->descriptor, r->path);
 }
 
 /* Loads one window of the chunk's block into the buffer. */
-static cs_status load_window(piece_reader *r, const cs_chunk *chunk, int64_t index, int64_t window)
+static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t index, int64_t window)
 {
-    const cs_checkpoint_reader *reader = r->reader;
+    const ce_checkpoint_reader *reader = r->reader;
     if (r->block.chunk != chunk || r->block.index != index || window < r->window) {
         CS_TRY(end_block(r));
-        r->block = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, r->descriptor, r->path };
+        r->block = (ce_block){ &reader->manifest, &reader->chunks, chunk, index, r->descriptor, r->path };
         r->window = -1;
         r->crc = 0;
     }
@@ -239,22 +239,22 @@ static cs_status load_window(piece_reader *r, const cs_chunk *chunk, int64_t ind
 static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored,
                            int64_t count)
 {
-    const cs_checkpoint_device_copy *device_copy = r->reader->reading.device_copy;
-    cs_convert_elements(device_copy ? r->converted : to, dtype, from, stored, count);
+    const ce_checkpoint_device_copy *device_copy = r->reader->reading.device_copy;
+    ce_convert_elements(device_copy ? r->converted : to, dtype, from, stored, count);
     if (device_copy)
         device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
 /* Copies the chunk's elements [from, to) to the piece, one contiguous run after another; the buffer begins with element
  * `first` of the chunk. */
-static void copy_out(const piece_reader *r, const transfer *t, cs_range elements, int64_t first, cs_dtype stored)
+static void copy_out(const piece_reader *r, const transfer *t, ce_range elements, int64_t first, cs_dtype stored)
 {
-    const cs_piece *piece = t->piece;
-    int64_t run = cs_boxes_run(&t->chunk->box, piece->shape);
+    const ce_piece *piece = t->piece;
+    int64_t run = ce_boxes_run(&t->chunk->box, piece->shape);
     size_t size = cs_dtype_bytes(stored);
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
         next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
-        int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
+        int64_t place = ce_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
         store_elements(r, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
                        r->buffer + (size_t)(at - first) * size, stored, next - at);
     }
@@ -266,9 +266,9 @@ static cs_status copy_transfer(piece_reader *r, const transfer *t)
     int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored);
     CS_TRY(open_file(r, t->chunk->file));
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
-        cs_range inside = { window * length, (window + 1) * length };
+        ce_range inside = { window * length, (window + 1) * length };
         CS_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
-        copy_out(r, t, cs_range_overlap(t->cut, inside), inside.from, stored);
+        copy_out(r, t, ce_range_overlap(t->cut, inside), inside.from, stored);
     }
     return CS_OK;
 }
@@ -280,16 +280,16 @@ static cs_status copy_transfers(piece_reader *r)
     return end_block(r);
 }
 
-cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
+cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count)
 {
     piece_reader r = {
         .reader = reader, .verify = reader->reading.verify != CS_VERIFY_OFF, .file = -1, .descriptor = -1
     };
-    CS_TRY(cs_collective_status(comm, cs_write_plan_check(pieces, piece_count)));
+    CS_TRY(ce_collective_status(comm, ce_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
-    r.buffer = cs_collective_memory(WINDOW);
+    r.buffer = ce_collective_memory(WINDOW);
     /* Twice the window: 16-bit elements in the file may become 32-bit elements in memory. */
-    r.converted = reader->reading.device_copy ? cs_collective_memory(2 * WINDOW) : NULL;
+    r.converted = reader->reading.device_copy ? ce_collective_memory(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);
     if (r.descriptor >= 0)
@@ -298,6 +298,6 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     free(r.transfers);
     free(r.converted);
     free(r.buffer);
-    reader->damage = cs_collective_status(comm, status);
+    reader->damage = ce_collective_status(comm, status);
     return reader->damage;
 }

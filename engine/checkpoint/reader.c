@@ -15,31 +15,31 @@
 /* Rank 0: reads the manifest's text and checks that the files it lists exist. */
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
-    cs_manifest manifest = { 0 };
-    char *path = cs_files_join(directory, CS_MANIFEST_FILE);
-    cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    ce_manifest manifest = { 0 };
+    char *path = ce_files_join(directory, CS_MANIFEST_FILE);
+    cs_status status = ce_files_read(text, length, path, CS_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND)
-        status = cs_not_found_manifest(directory);
+        status = ce_not_found_manifest(directory);
     if (status == CS_OK)
-        status = cs_manifest_parse(&manifest, *text, *length, path);
+        status = ce_manifest_parse(&manifest, *text, *length, path);
     if (status == CS_OK)
-        status = cs_manifest_check_files(&manifest, directory);
-    cs_manifest_close(&manifest);
+        status = ce_manifest_check_files(&manifest, directory);
+    ce_manifest_close(&manifest);
     free(path);
     return status;
 }
 
-static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status share_manifest(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     char *text = NULL;
     size_t length = 0;
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = read_manifest(&text, &length, reader->path);
-    status = cs_collective_status(comm, status);
+    status = ce_collective_status(comm, status);
     if (status == CS_OK) {
-        cs_collective_text(comm, &text, &length, 0);
-        status = cs_collective_status(comm, cs_manifest_parse(&reader->manifest, text, length, reader->path));
+        ce_collective_text(comm, &text, &length, 0);
+        status = ce_collective_status(comm, ce_manifest_parse(&reader->manifest, text, length, reader->path));
     }
     free(text);
     return status;
@@ -51,40 +51,40 @@ typedef struct {
 } block;
 
 /* Reads the header blocks of this rank's share of the files. */
-static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status read_blocks(block *blocks, const ce_checkpoint_reader *reader, cs_comm *comm)
 {
     for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
-        const cs_manifest_file *file = &reader->manifest.files[i];
-        char *path = cs_files_join(reader->path, file->name);
+        const ce_manifest_file *file = &reader->manifest.files[i];
+        char *path = ce_files_join(reader->path, file->name);
         int64_t bytes;
-        cs_status status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
-        status = cs_manifest_file_status(file, path, status, bytes);
+        cs_status status = ce_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
+        status = ce_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }
     return CS_OK;
 }
 
-static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *blocks)
+static cs_status add_blocks(ce_checkpoint_reader *reader, cs_comm *comm, block *blocks)
 {
     cs_status status = CS_OK;
     for (int64_t i = 0; i < reader->manifest.file_count; i++) {
-        cs_collective_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
+        ce_collective_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
         if (status == CS_OK)
             status =
-                cs_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
+                ce_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
         free(blocks[i].text);
         blocks[i].text = NULL;
     }
     if (status == CS_OK)
-        status = cs_chunks_check(&reader->chunks, &reader->manifest, reader->path);
-    return cs_collective_status(comm, status);
+        status = ce_chunks_check(&reader->chunks, &reader->manifest, reader->path);
+    return ce_collective_status(comm, status);
 }
 
-static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status share_headers(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    block *blocks = cs_collective_memory((size_t)reader->manifest.file_count * sizeof *blocks);
-    cs_status status = cs_collective_status(comm, read_blocks(blocks, reader, comm));
+    block *blocks = ce_collective_memory((size_t)reader->manifest.file_count * sizeof *blocks);
+    cs_status status = ce_collective_status(comm, read_blocks(blocks, reader, comm));
     if (status == CS_OK)
         status = add_blocks(reader, comm, blocks);
     for (int64_t i = 0; i < reader->manifest.file_count; i++)
@@ -93,17 +93,17 @@ static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
     return status;
 }
 
-static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status share_client_state(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     size_t length = 0;
     cs_status status = CS_OK;
     if (reader->manifest.client_state.bytes < 0)
         return CS_OK;
     if (cs_comm_rank(comm) == 0)
-        status = cs_manifest_read_text(&reader->client_state, &length, &reader->manifest, reader->path,
+        status = ce_manifest_read_text(&reader->client_state, &length, &reader->manifest, reader->path,
                                        CS_CLIENT_STATE_FILE);
-    CS_TRY(cs_collective_status(comm, status));
-    cs_collective_text(comm, &reader->client_state, &length, 0);
+    CS_TRY(ce_collective_status(comm, status));
+    ce_collective_text(comm, &reader->client_state, &length, 0);
     return CS_OK;
 }
 
@@ -115,31 +115,31 @@ static void keep_first(void *to, const char *sentence)
 }
 
 /* Verifies all blocks of this rank's share of the files before any of them is used. */
-static cs_status verify_blocks(const cs_checkpoint_reader *reader, cs_comm *comm)
+static cs_status verify_blocks(const ce_checkpoint_reader *reader, cs_comm *comm)
 {
     char *first = NULL;
-    cs_audit audit = { .fault = keep_first, .to = &first };
-    cs_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
-    cs_status status = audit.faults == 0 ? CS_OK : cs_fail(CS_BAD_FILE, "%s", first);
+    ce_audit audit = { .fault = keep_first, .to = &first };
+    ce_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
+    cs_status status = audit.faults == 0 ? CS_OK : ce_fail(CS_BAD_FILE, "%s", first);
     free(first);
     return status;
 }
 
-cs_status cs_reader_open(cs_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name)
+cs_status ce_reader_open(ce_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name)
 {
-    reader->path = cs_files_join(dir, name);
+    reader->path = ce_files_join(dir, name);
     CS_TRY(share_manifest(reader, comm));
     CS_TRY(share_headers(reader, comm));
     if (reader->reading.verify == CS_VERIFY_FULL)
-        CS_TRY(cs_collective_status(comm, verify_blocks(reader, comm)));
+        CS_TRY(ce_collective_status(comm, verify_blocks(reader, comm)));
     return share_client_state(reader, comm);
 }
 
-void cs_reader_close(cs_checkpoint_reader *reader)
+void ce_reader_close(ce_checkpoint_reader *reader)
 {
-    cs_manifest_close(&reader->manifest);
-    cs_chunks_close(&reader->chunks);
+    ce_manifest_close(&reader->manifest);
+    ce_chunks_close(&reader->chunks);
     free(reader->client_state);
     free(reader->path);
-    *reader = (cs_checkpoint_reader){ .reading = reader->reading, .search = reader->search };
+    *reader = (ce_checkpoint_reader){ .reading = reader->reading, .search = reader->search };
 }

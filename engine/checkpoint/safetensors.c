@@ -20,12 +20,12 @@ static const char *const own_types[] = {
     [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16", [CS_I32] = "I32", [CS_I64] = "I64", [CS_U8] = "U8",
 };
 
-const char *cs_safetensors_name(cs_dtype dtype)
+const char *ce_safetensors_name(cs_dtype dtype)
 {
     return own_types[dtype];
 }
 
-bool cs_safetensors_dtype(cs_dtype *dtype, const char *name)
+bool ce_safetensors_dtype(cs_dtype *dtype, const char *name)
 {
     for (size_t i = 0; i < sizeof own_types / sizeof *own_types; i++) {
         if (strcmp(own_types[i], name) == 0) {
@@ -36,23 +36,23 @@ bool cs_safetensors_dtype(cs_dtype *dtype, const char *name)
     return false;
 }
 
-cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size_t start_bytes, int64_t file_bytes,
+cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size_t start_bytes, int64_t file_bytes,
                                       const char *path)
 {
     uint64_t length = 0;
     if (file_bytes < 8 || start_bytes < 8)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: %lld bytes are no safetensors file, which begins with 8 bytes of header length", path,
                        (long long)file_bytes);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | start[i];
     if (length > CS_SAFETENSORS_MAX_HEADER)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: a header of %llu bytes; at most %d are allowed: not a safetensors file, or damaged", path,
                        (unsigned long long)length, CS_SAFETENSORS_MAX_HEADER);
     *bytes = 8 + (int64_t)length;
     if (*bytes > file_bytes)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: a header of %llu bytes in a file of %lld: the file was cut, or is no safetensors file",
                        path, (unsigned long long)length, (long long)file_bytes);
     return CS_OK;
@@ -83,7 +83,7 @@ static bool read_count(int64_t *count, const json_t *value)
 
 /* Computes the bytes of the tensor, multiplying from left to right as the reference reader does, so that the same
  * shapes overflow. */
-static bool bytes_of(int64_t *bytes, const cs_safetensors_entry *entry)
+static bool bytes_of(int64_t *bytes, const ce_safetensors_entry *entry)
 {
     int64_t bits = 0, count = 1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -98,52 +98,52 @@ static bool bytes_of(int64_t *bytes, const cs_safetensors_entry *entry)
     return true;
 }
 
-static cs_status read_shape(cs_safetensors_entry *entry, int64_t *shape, const json_t *list, const char *path)
+static cs_status read_shape(ce_safetensors_entry *entry, int64_t *shape, const json_t *list, const char *path)
 {
     if (!json_is_array(list) || json_array_size(list) > CS_SAFETENSORS_MAX_DIMS)
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"shape\" must be a list of at most %d numbers", path, entry->key,
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"shape\" must be a list of at most %d numbers", path, entry->key,
                        CS_SAFETENSORS_MAX_DIMS);
     entry->dims = (int)json_array_size(list);
     entry->shape = shape;
     for (int i = 0; i < entry->dims; i++)
         if (!read_count(&shape[i], json_array_get(list, (size_t)i)))
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "%s: tensor %s: \"shape\" holds something else than a whole number of 0 or more", path,
                            entry->key);
     return CS_OK;
 }
 
-static cs_status read_entry(cs_safetensors_entry *entry, int64_t *shape, const char *key, const json_t *value,
+static cs_status read_entry(ce_safetensors_entry *entry, int64_t *shape, const char *key, const json_t *value,
                             const char *path)
 {
     int64_t bytes;
     entry->key = key;
     if (strlen(key) > CS_SAFETENSORS_MAX_NAME)
-        return cs_fail(CS_BAD_FILE, "%s: a tensor name of %zu bytes (%.60s...); at most %d are allowed", path,
+        return ce_fail(CS_BAD_FILE, "%s: a tensor name of %zu bytes (%.60s...); at most %d are allowed", path,
                        strlen(key), key, CS_SAFETENSORS_MAX_NAME);
     if (!json_is_object(value))
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s is not described by an object", path, key);
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s is not described by an object", path, key);
     entry->dtype = json_string_value(json_object_get(value, "dtype"));
     if (!entry->dtype)
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"dtype\" is missing or no string", path, key);
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"dtype\" is missing or no string", path, key);
     CS_TRY(read_shape(entry, shape, json_object_get(value, "shape"), path));
     const json_t *offsets = json_object_get(value, "data_offsets");
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !read_count(&entry->begin, json_array_get(offsets, 0)) || !read_count(&entry->end, json_array_get(offsets, 1)))
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"data_offsets\" must be two whole numbers of 0 or more", path,
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"data_offsets\" must be two whole numbers of 0 or more", path,
                        key);
     if (!bytes_of(&bytes, entry))
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: %s is no known type, or that many of them are no number of bytes",
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s: %s is no known type, or that many of them are no number of bytes",
                        path, key, entry->dtype);
     if (entry->end < entry->begin || entry->end - entry->begin != bytes)
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s takes %lld bytes, but lies from %lld to %lld", path, key,
+        return ce_fail(CS_BAD_FILE, "%s: tensor %s takes %lld bytes, but lies from %lld to %lld", path, key,
                        (long long)bytes, (long long)entry->begin, (long long)entry->end);
     return CS_OK;
 }
 
 static int by_begin(const void *one, const void *other)
 {
-    const cs_safetensors_entry *a = one, *b = other;
+    const ce_safetensors_entry *a = one, *b = other;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     return (a->end > b->end) - (a->end < b->end);
@@ -154,33 +154,33 @@ static cs_status check_metadata(const json_t *metadata, const char *path)
     const char *key;
     json_t *value;
     if (!json_is_object(metadata))
-        return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\" is not an object", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"__metadata__\" is not an object", path);
     json_object_foreach ((json_t *)(uintptr_t)metadata, key, value)
         if (!json_is_string(value))
-            return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
+            return ce_fail(CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
     return CS_OK;
 }
 
 /* Checks that the tensors leave no gaps, do not overlap, and end where the file ends. */
-static cs_status check_tiling(const cs_safetensors *header, int64_t data_bytes, const char *path)
+static cs_status check_tiling(const ce_safetensors *header, int64_t data_bytes, const char *path)
 {
     int64_t end = 0;
     for (int64_t i = 0; i < header->count; i++) {
-        const cs_safetensors_entry *entry = &header->entries[i];
+        const ce_safetensors_entry *entry = &header->entries[i];
         if (entry->begin != end)
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "%s: tensor %s begins at %lld, where %lld is due: tensors overlap or leave a hole", path,
                            entry->key, (long long)entry->begin, (long long)end);
         end = entry->end;
     }
     if (end != data_bytes)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: %lld bytes of data where the header describes %lld: the file was cut or continued", path,
                        (long long)data_bytes, (long long)end);
     return CS_OK;
 }
 
-static cs_status take_memory(cs_safetensors *header, const char *path)
+static cs_status take_memory(ce_safetensors *header, const char *path)
 {
     size_t numbers = 1;
     const char *key;
@@ -190,19 +190,19 @@ static cs_status take_memory(cs_safetensors *header, const char *path)
     header->entries = calloc(json_object_size(header->root) + 1, sizeof *header->entries);
     header->shapes = calloc(numbers, sizeof *header->shapes);
     if (!header->entries || !header->shapes)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
     return CS_OK;
 }
 
-cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
+cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t length, int64_t data_bytes,
                                const char *path)
 {
-    *header = (cs_safetensors){ 0 };
-    header->root = cs_json_strict(text, length);
+    *header = (ce_safetensors){ 0 };
+    header->root = ce_json_strict(text, length);
     if (!header->root)
-        return cs_fail(CS_BAD_FILE, "%s: header: %s", path, cs_error());
+        return ce_fail(CS_BAD_FILE, "%s: header: %s", path, cs_error());
     if (!json_is_object(header->root) || has_negative_zero(text, length))
-        return cs_fail(CS_BAD_FILE, "%s: header: %s", path,
+        return ce_fail(CS_BAD_FILE, "%s: header: %s", path,
                        json_is_object(header->root) ? "a number -0" : "not an object");
     CS_TRY(take_memory(header, path));
     int64_t *shape = header->shapes;
@@ -213,7 +213,7 @@ cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t 
             header->metadata = json_is_null(value) ? NULL : value;
             continue;
         }
-        cs_safetensors_entry *entry = &header->entries[header->count++];
+        ce_safetensors_entry *entry = &header->entries[header->count++];
         CS_TRY(read_entry(entry, shape, key, value, path));
         shape += entry->dims;
     }
@@ -223,12 +223,12 @@ cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t 
     return check_tiling(header, data_bytes, path);
 }
 
-void cs_safetensors_close(cs_safetensors *header)
+void ce_safetensors_close(ce_safetensors *header)
 {
     json_decref(header->root);
     free(header->entries);
     free(header->shapes);
-    *header = (cs_safetensors){ 0 };
+    *header = (ce_safetensors){ 0 };
 }
 
 static cs_status load_open(char **block, size_t *block_bytes, int64_t file_bytes, int descriptor, const char *path)
@@ -236,21 +236,21 @@ static cs_status load_open(char **block, size_t *block_bytes, int64_t file_bytes
     uint8_t start[8] = { 0 };
     int64_t bytes;
     size_t start_bytes = file_bytes < 8 ? (size_t)file_bytes : 8;
-    CS_TRY(cs_files_read_at(descriptor, start, start_bytes, 0, path));
-    CS_TRY(cs_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
+    CS_TRY(ce_files_read_at(descriptor, start, start_bytes, 0, path));
+    CS_TRY(ce_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
     *block_bytes = (size_t)bytes;
     *block = malloc(*block_bytes);
     if (!*block)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for its header of %zu bytes", path, *block_bytes);
-    return cs_files_read_at(descriptor, *block, *block_bytes, 0, path);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its header of %zu bytes", path, *block_bytes);
+    return ce_files_read_at(descriptor, *block, *block_bytes, 0, path);
 }
 
-cs_status cs_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path)
+cs_status ce_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path)
 {
     int descriptor;
     *block = NULL;
-    CS_TRY(cs_files_size(file_bytes, path));
-    CS_TRY(cs_files_open(&descriptor, path));
+    CS_TRY(ce_files_size(file_bytes, path));
+    CS_TRY(ce_files_open(&descriptor, path));
     cs_status status = load_open(block, block_bytes, *file_bytes, descriptor, path);
     close(descriptor);
     return status;

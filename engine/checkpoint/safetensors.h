@@ -15,31 +15,31 @@ typedef struct {
     int dims;
     const int64_t *shape;
     int64_t begin, end; /* byte offsets from the end of the header */
-} cs_safetensors_entry;
+} ce_safetensors_entry;
 
 typedef struct {
     json_t *root;                  /* owns the keys */
     json_t *metadata;              /* borrowed from root; NULL: none */
-    cs_safetensors_entry *entries; /* sorted by `begin` */
+    ce_safetensors_entry *entries; /* sorted by `begin` */
     int64_t count;
     int64_t *shapes; /* storage of all entries' shapes */
-} cs_safetensors;
+} ce_safetensors;
 
 /* Computes the length of the header block, including the 8 bytes of N, from the first bytes and the length of a file.
  */
-cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size_t start_bytes, int64_t file_bytes,
+cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size_t start_bytes, int64_t file_bytes,
                                       const char *path);
 
 /* Parses the N bytes of JSON at `text`; the file must have exactly `data_bytes` bytes after them. */
-cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
+cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t length, int64_t data_bytes,
                                const char *path);
-void cs_safetensors_close(cs_safetensors *header); /* allowed after a failed parse */
+void ce_safetensors_close(ce_safetensors *header); /* allowed after a failed parse */
 
 /* Reads the whole header block of a file into *block, malloc'ed, and the length of the file. */
-cs_status cs_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path);
+cs_status ce_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path);
 
-/* Names of the data types ("F32" and so on); cs_safetensors_dtype is false for types that cspeed does not have. */
-const char *cs_safetensors_name(cs_dtype dtype);
-bool cs_safetensors_dtype(cs_dtype *dtype, const char *name);
+/* Names of the data types ("F32" and so on); ce_safetensors_dtype is false for types that cspeed does not have. */
+const char *ce_safetensors_name(cs_dtype dtype);
+bool ce_safetensors_dtype(cs_dtype *dtype, const char *name);
 
 #endif

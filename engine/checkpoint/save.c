@@ -18,7 +18,7 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
 {
     uint8_t byte[16];
     if (getrandom(byte, sizeof byte, 0) != sizeof byte)
-        return cs_fail_errno(CS_IO_ERROR, errno, "checkpoint: no random number for the save's name");
+        return ce_fail_errno(CS_IO_ERROR, errno, "checkpoint: no random number for the save's name");
     byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* UUID version 4 */
     byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
     for (int i = 0, at = 0; i < 16; i++)
@@ -28,11 +28,11 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
 }
 
 /* Gathers how much each rank writes, and computes the sum. */
-static cs_status count_all(cs_save *s)
+static cs_status count_all(ce_save *s)
 {
-    cs_save_volume mine = { .bytes = s->plan.data_bytes };
+    ce_save_volume mine = { .bytes = s->plan.data_bytes };
     memcpy(mine.files, s->plan.files_in, sizeof mine.files);
-    s->volumes = cs_collective_memory((size_t)s->size * sizeof *s->volumes);
+    s->volumes = ce_collective_memory((size_t)s->size * sizeof *s->volumes);
     cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
     for (int rank = 0; rank < s->size; rank++) {
         s->total.bytes += s->volumes[rank].bytes;
@@ -41,8 +41,8 @@ static cs_status count_all(cs_save *s)
     }
     for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++)
         if (s->total.files[folder] > 99999)
-            return cs_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
-                           (long long)s->total.files[folder], cs_write_plan_folders[folder]);
+            return ce_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
+                           (long long)s->total.files[folder], ce_write_plan_folders[folder]);
     return CS_OK;
 }
 
@@ -50,82 +50,82 @@ static cs_status count_all(cs_save *s)
  * under its tag; just before its tag is taken by the new checkpoint; or after `latest` names another checkpoint. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
-static cs_status set_aside(const cs_save *s, occasion now)
+static cs_status set_aside(const ce_save *s, occasion now)
 {
     for (size_t i = 0; i < json_array_size(s->content->damaged); i++) {
         const char *name = json_string_value(json_array_get(s->content->damaged, i));
-        char *path = cs_files_join(s->dir, name);
-        occasion its = !cs_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
+        char *path = ce_files_join(s->dir, name);
+        occasion its = !ce_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
                        : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
                                                                : THE_REST;
         free(path);
         if (its == now)
-            CS_TRY(cs_staging_set_aside(s->dir, name));
+            CS_TRY(ce_staging_set_aside(s->dir, name));
     }
     return CS_OK;
 }
 
-static cs_status make_staging(cs_save *s)
+static cs_status make_staging(ce_save *s)
 {
     CS_TRY(make_id(s->save_id));
     CS_TRY(set_aside(s, NO_CHECKPOINT));
-    CS_TRY(cs_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
+    CS_TRY(ce_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
     for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
-        char *path = cs_files_join(s->staging.path, cs_write_plan_folders[folder]);
-        cs_status status = cs_files_make_directory(path);
+        char *path = ce_files_join(s->staging.path, ce_write_plan_folders[folder]);
+        cs_status status = ce_files_make_directory(path);
         free(path);
         CS_TRY(status);
     }
-    return cs_files_sync_directory(s->staging.path);
+    return ce_files_sync_directory(s->staging.path);
 }
 
 /* Broadcasts the staging directory and the save id of rank 0. */
-static void share_staging(cs_save *s)
+static void share_staging(ce_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
     s->path = s->staging.path;
-    cs_collective_text(s->comm, &s->path, &length, 0);
+    ce_collective_text(s->comm, &s->path, &length, 0);
     cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
 }
 
 /* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank in the order of its write
  * plan. */
-static void file_name(char name[96], const cs_save *s, int rank, int folder, int64_t index)
+static void file_name(char name[96], const ce_save *s, int rank, int folder, int64_t index)
 {
     int64_t number = index + 1;
     for (int i = 0; i < rank; i++)
         number += s->volumes[i].files[folder];
-    snprintf(name, 96, "%s/shard-%05lld-of-%05lld.safetensors", cs_write_plan_folders[folder], (long long)number,
+    snprintf(name, 96, "%s/shard-%05lld-of-%05lld.safetensors", ce_write_plan_folders[folder], (long long)number,
              (long long)s->total.files[folder]);
 }
 
 /* A task of the thread pool: writes this rank's file number `index`. */
 static cs_status write_file(void *argument, int64_t index)
 {
-    cs_save *s = argument;
-    const cs_write_plan_file *file = &s->plan.files[index];
+    ce_save *s = argument;
+    const ce_write_plan_file *file = &s->plan.files[index];
     int64_t before = 0;
     char name[96];
     for (int64_t i = 0; i < index; i++)
         before += s->plan.files[i].folder == file->folder;
     file_name(name, s, s->rank, file->folder, before);
-    char *path = cs_files_join(s->path, name);
-    cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
+    char *path = ce_files_join(s->path, name);
+    cs_status status = ce_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
     free(path);
     return status;
 }
 
-cs_status cs_save_write(cs_save *s)
+cs_status ce_save_write(ce_save *s)
 {
-    s->records = cs_collective_memory((size_t)s->plan.file_count * sizeof *s->records);
-    CS_TRY(cs_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
+    s->records = ce_collective_memory((size_t)s->plan.file_count * sizeof *s->records);
+    CS_TRY(ce_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
     for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
         if (s->plan.files_in[folder] == 0)
             continue;
-        char *path = cs_files_join(s->path, cs_write_plan_folders[folder]);
-        cs_status status = cs_files_sync_directory(path);
+        char *path = ce_files_join(s->path, ce_write_plan_folders[folder]);
+        cs_status status = ce_files_sync_directory(path);
         free(path);
         CS_TRY(status);
     }
@@ -134,15 +134,15 @@ cs_status cs_save_write(cs_save *s)
 
 /* Adds the manifest's entry of one file, after rank 0 has checked that it sees the file with the length that the
  * writing rank reported. */
-static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_record *record, const char *name,
+static cs_status list_file(const ce_save *s, json_t *files, const ce_shardfile_record *record, const char *name,
                            int writer)
 {
     char digits[9];
     int64_t bytes = -1;
-    char *path = cs_files_join(s->path, name);
-    bool seen = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
+    char *path = ce_files_join(s->path, name);
+    bool seen = ce_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
     if (!seen)
-        cs_fail(CS_IO_ERROR,
+        ce_fail(CS_IO_ERROR,
                 "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
                 writer, path);
     free(path);
@@ -152,7 +152,7 @@ static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_r
     return seen ? CS_OK : CS_IO_ERROR;
 }
 
-static cs_status list_files(const cs_save *s, json_t *files, const cs_shardfile_record *records)
+static cs_status list_files(const ce_save *s, json_t *files, const ce_shardfile_record *records)
 {
     for (int rank = 0; rank < s->size; rank++) {
         for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
@@ -166,41 +166,41 @@ static cs_status list_files(const cs_save *s, json_t *files, const cs_shardfile_
     return CS_OK;
 }
 
-static cs_status write_text(const cs_save *s, const char *name, const char *text)
+static cs_status write_text(const ce_save *s, const char *name, const char *text)
 {
     if (!text)
         return CS_OK;
-    char *path = cs_files_join(s->path, name);
-    cs_status status = cs_files_write(path, text, strlen(text));
+    char *path = ce_files_join(s->path, name);
+    cs_status status = ce_files_write(path, text, strlen(text));
     free(path);
     return status;
 }
 
 /* Writes under a temporary name and renames, so that a manifest that exists is complete. */
-static cs_status write_manifest(cs_save *s, json_t *files)
+static cs_status write_manifest(ce_save *s, json_t *files)
 {
-    cs_line_shorten(s->content->line, s->dir);
-    char *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
-    char *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
-    cs_status status = cs_files_write(draft, text, strlen(text));
+    ce_line_shorten(s->content->line, s->dir);
+    char *text = ce_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
+    char *path = ce_files_join(s->path, CS_MANIFEST_FILE), *draft = ce_files_join(s->path, CS_MANIFEST_FILE ".tmp");
+    cs_status status = ce_files_write(draft, text, strlen(text));
     if (status == CS_OK)
-        status = cs_files_rename(draft, path);
-    s->digest = cs_crc32c(0, text, strlen(text));
+        status = ce_files_rename(draft, path);
+    s->digest = ce_crc32c(0, text, strlen(text));
     free(draft);
     free(path);
     free(text);
     return status;
 }
 
-void cs_save_gather(cs_save *s)
+void ce_save_gather(ce_save *s)
 {
-    int64_t *sizes = cs_collective_memory((size_t)s->size * sizeof *sizes);
+    int64_t *sizes = ce_collective_memory((size_t)s->size * sizeof *sizes);
     size_t bytes = (size_t)s->plan.file_count * sizeof *s->records;
-    s->all = (cs_shardfile_record *)(void *)cs_collective_gather(s->comm, sizes, s->records, bytes);
+    s->all = (ce_shardfile_record *)(void *)ce_collective_gather(s->comm, sizes, s->records, bytes);
     free(sizes);
 }
 
-static cs_status commit(cs_save *s)
+static cs_status commit(ce_save *s)
 {
     json_t *files = json_array();
     cs_status status = list_files(s, files, s->all);
@@ -214,29 +214,29 @@ static cs_status commit(cs_save *s)
     if (status == CS_OK)
         status = set_aside(s, TAG_IS_TAKEN);
     if (status == CS_OK)
-        status = cs_staging_commit(&s->staging);
+        status = ce_staging_commit(&s->staging);
     return status;
 }
 
 /* ---- deleting old checkpoints ---- */
 
-static bool is_own(const cs_catalog_item *item)
+static bool is_own(const ce_catalog_item *item)
 {
     char name[CS_TAG_BYTES];
-    return cs_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
+    return ce_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
 }
 
-static cs_status prune_catalog(const cs_catalog *catalog, const char *dir, const char *latest, int64_t keep_last,
+static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const char *latest, int64_t keep_last,
                                int64_t keep_every)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < catalog->count; i++) {
-        const cs_catalog_item *item = &catalog->items[i];
-        if (!is_own(item) || cs_line_is_abandoned(item))
+        const ce_catalog_item *item = &catalog->items[i];
+        if (!is_own(item) || ce_line_is_abandoned(item))
             continue;
         if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
             continue;
-        CS_TRY(cs_staging_discard(dir, item->name));
+        CS_TRY(ce_staging_discard(dir, item->name));
     }
     return CS_OK;
 }
@@ -247,36 +247,36 @@ static cs_status prune_catalog(const cs_catalog *catalog, const char *dir, const
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
     char latest[CS_TAG_BYTES];
-    cs_catalog catalog;
+    ce_catalog catalog;
     if (keep_last <= 0)
         return CS_OK;
-    CS_TRY(cs_catalog_latest(latest, dir));
-    cs_status status = cs_catalog_open(&catalog, dir);
+    CS_TRY(ce_catalog_latest(latest, dir));
+    cs_status status = ce_catalog_open(&catalog, dir);
     if (status == CS_OK) {
-        cs_line_follow(&catalog, dir, latest);
+        ce_line_follow(&catalog, dir, latest);
         status = prune_catalog(&catalog, dir, latest, keep_last, keep_every);
     }
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
     return status;
 }
 
 /* ---- commit ---- */
 
-cs_status cs_save_commit(cs_save *s)
+cs_status ce_save_commit(ce_save *s)
 {
     if (s->rank != 0)
         return CS_OK;
     CS_TRY(commit(s));
     if (s->content->line)
-        cs_line_add(s->content->line, s->content->tag, s->digest);
+        ce_line_add(s->content->line, s->content->tag, s->digest);
     bool aside = set_aside(s, THE_REST) == CS_OK;
     if (!aside)
-        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s",
+        ce_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s",
                cs_error());
-    cs_staging_close(&s->staging);
+    ce_staging_close(&s->staging);
     s->path = NULL;
     if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
-        cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
+        ce_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
     return CS_OK;
 }
 
@@ -287,48 +287,48 @@ static cs_status check_client_state(const char *text)
     json_t *value = text ? json_loadb(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &why) : NULL;
     json_decref(value);
     if (text && !value)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: the client state is no JSON text (line %d, column %d: %s), and nothing "
                        "was written; a plain text is JSON as a string in quotes",
                        why.line, why.column, why.text);
     if (length > CS_MANIFEST_LIMIT)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: a client state of %zu bytes, of which there may be %d; nothing was "
                        "written",
                        length, CS_MANIFEST_LIMIT);
     return CS_OK;
 }
 
-static cs_status check_content(const cs_checkpoint_content *content)
+static cs_status check_content(const ce_checkpoint_content *content)
 {
     if (!content->tag)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: no tag");
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: no tag");
     json_t *tag = json_string(content->tag);
     json_decref(tag);
     if (!tag)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
     CS_TRY(check_client_state(content->client_state));
-    return cs_write_plan_check(content->pieces, content->piece_count);
+    return ce_write_plan_check(content->pieces, content->piece_count);
 }
 
-static cs_status open_all(cs_save *s)
+static cs_status open_all(ce_save *s)
 {
-    const cs_checkpoint_content *content = s->content;
+    const ce_checkpoint_content *content = s->content;
     cs_status status = CS_OK;
-    CS_TRY(cs_collective_status(s->comm, check_content(content)));
-    CS_TRY(cs_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
-    cs_write_plan_open(&s->plan, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
+    CS_TRY(ce_collective_status(s->comm, check_content(content)));
+    CS_TRY(ce_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
+    ce_write_plan_open(&s->plan, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
     CS_TRY(count_all(s));
     if (s->rank == 0)
         status = make_staging(s);
-    CS_TRY(cs_collective_status(s->comm, status));
+    CS_TRY(ce_collective_status(s->comm, status));
     share_staging(s);
     return CS_OK;
 }
 
-cs_status cs_save_open(cs_save *s, cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
+cs_status ce_save_open(ce_save *s, cs_comm *comm, const char *dir, const ce_checkpoint_content *content)
 {
-    *s = (cs_save){ .comm = comm,
+    *s = (ce_save){ .comm = comm,
                     .rank = cs_comm_rank(comm),
                     .size = cs_comm_size(comm),
                     .dir = dir,
@@ -337,33 +337,33 @@ cs_status cs_save_open(cs_save *s, cs_comm *comm, const char *dir, const cs_chec
     return open_all(s);
 }
 
-void cs_save_close(cs_save *s)
+void ce_save_close(ce_save *s)
 {
     if (s->rank == 0)
-        cs_staging_close(&s->staging);
+        ce_staging_close(&s->staging);
     else
         free(s->path);
-    cs_coverage_close(&s->coverage);
-    cs_write_plan_close(&s->plan);
+    ce_coverage_close(&s->coverage);
+    ce_write_plan_close(&s->plan);
     free(s->volumes);
     free(s->records);
     free(s->all);
 }
 
-cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
+cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint_content *content)
 {
-    cs_save s;
-    cs_status status = cs_save_open(&s, comm, dir, content);
+    ce_save s;
+    cs_status status = ce_save_open(&s, comm, dir, content);
     if (status == CS_OK)
-        status = cs_collective_status(comm, cs_save_write(&s));
+        status = ce_collective_status(comm, ce_save_write(&s));
     if (status == CS_OK) {
-        cs_save_gather(&s);
-        status = cs_collective_status(comm, cs_save_commit(&s));
+        ce_save_gather(&s);
+        status = ce_collective_status(comm, ce_save_commit(&s));
     }
     char *why = status == CS_OK ? NULL : strdup(cs_error()); /* the cleanup below may overwrite the message */
-    cs_save_close(&s);
+    ce_save_close(&s);
     if (status != CS_OK)
-        cs_fail(status, "%s", why ? why : "checkpoint: not saved");
+        ce_fail(status, "%s", why ? why : "checkpoint: not saved");
     free(why);
     return status;
 }

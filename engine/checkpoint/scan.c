@@ -20,7 +20,7 @@ static double value_at(const void *data, cs_dtype dtype, int64_t index)
 }
 
 typedef struct {
-    cs_scan scan;
+    ce_scan scan;
     double sum, squares; /* sums over (value - first value), which avoids cancellation in the variance */
     double origin;
     int64_t finite;
@@ -52,29 +52,29 @@ static void sort(state *s, double value)
     s->scan.bins[bin < CS_SCAN_BINS ? bin : CS_SCAN_BINS - 1]++;
 }
 
-static cs_status each_block(state *s, cs_block *block, char *buffer, void (*take)(state *s, double value))
+static cs_status each_block(state *s, ce_block *block, char *buffer, void (*take)(state *s, double value))
 {
     cs_dtype dtype = block->manifest->tensors[block->chunk->tensor].dtype;
-    for (block->index = 0; block->index < cs_blocks_count(block); block->index++) {
-        CS_TRY(cs_blocks_read(buffer, block));
-        int64_t count = (int64_t)(cs_blocks_bytes(block) / cs_dtype_bytes(dtype));
+    for (block->index = 0; block->index < ce_blocks_count(block); block->index++) {
+        CS_TRY(ce_blocks_read(buffer, block));
+        int64_t count = (int64_t)(ce_blocks_bytes(block) / cs_dtype_bytes(dtype));
         for (int64_t i = 0; i < count; i++)
             take(s, value_at(buffer, dtype, i));
     }
     return CS_OK;
 }
 
-static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_t tensor,
+static cs_status each_chunk(state *s, const ce_checkpoint_reader *reader, int64_t tensor,
                             void (*take)(state *s, double value))
 {
-    cs_range own = cs_chunks_of(&reader->chunks, tensor);
-    char *buffer = cs_collective_memory(CS_SHARDFILE_BLOCK);
+    ce_range own = ce_chunks_of(&reader->chunks, tensor);
+    char *buffer = ce_collective_memory(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
-        const cs_chunk *chunk = &reader->chunks.chunks[i];
-        char *path = cs_files_join(reader->path, reader->manifest.files[chunk->file].name);
-        cs_block block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
-        status = cs_files_open(&block.descriptor, path);
+        const ce_chunk *chunk = &reader->chunks.chunks[i];
+        char *path = ce_files_join(reader->path, reader->manifest.files[chunk->file].name);
+        ce_block block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
+        status = ce_files_open(&block.descriptor, path);
         if (status == CS_OK)
             status = each_block(s, &block, buffer, take);
         if (block.descriptor >= 0)
@@ -85,12 +85,12 @@ static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_
     return status;
 }
 
-cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, const char *name)
+cs_status ce_scan_tensor(ce_scan *scan, const ce_checkpoint_reader *reader, const char *name)
 {
-    const cs_manifest_tensor *tensor = cs_manifest_find(&reader->manifest, name);
+    const ce_manifest_tensor *tensor = ce_manifest_find(&reader->manifest, name);
     state s = { 0 };
     if (!tensor)
-        return cs_fail(CS_NOT_FOUND, "%s holds no tensor %s; --tensors '*' lists its names", reader->path, name);
+        return ce_fail(CS_NOT_FOUND, "%s holds no tensor %s; --tensors '*' lists its names", reader->path, name);
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
     double n = s.finite ? (double)s.finite : 1;
@@ -103,9 +103,9 @@ cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, cons
 
 /* ---- two checkpoints ---- */
 
-static void compare_window(cs_scan_difference *d, const void *one, const void *other, cs_dtype dtype, cs_range range)
+static void compare_window(ce_scan_difference *d, const void *one, const void *other, cs_dtype dtype, ce_range range)
 {
-    int64_t count = cs_range_length(range);
+    int64_t count = ce_range_length(range);
     if (memcmp(one, other, (size_t)count * cs_dtype_bytes(dtype)) == 0)
         return;
     for (int64_t i = 0; i < count; i++) {
@@ -122,26 +122,26 @@ static void compare_window(cs_scan_difference *d, const void *one, const void *o
     }
 }
 
-cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *one, cs_checkpoint_reader *other,
+cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *one, ce_checkpoint_reader *other,
                           cs_comm *self, const char *name)
 {
-    const cs_manifest_tensor *tensor = cs_manifest_find(&one->manifest, name);
-    const cs_manifest_tensor *twin = cs_manifest_find(&other->manifest, name);
+    const ce_manifest_tensor *tensor = ce_manifest_find(&one->manifest, name);
+    const ce_manifest_tensor *twin = ce_manifest_find(&other->manifest, name);
     cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
     size_t bytes = WINDOW * cs_dtype_bytes(dtype);
-    char *a = cs_collective_memory(bytes), *b = cs_collective_memory(bytes);
+    char *a = ce_collective_memory(bytes), *b = ce_collective_memory(bytes);
     int64_t count;
     cs_status status = CS_OK;
-    *difference = (cs_scan_difference){ .first = -1 };
-    cs_boxes_count(&count, tensor->shape, tensor->dims, 1);
+    *difference = (ce_scan_difference){ .first = -1 };
+    ce_boxes_count(&count, tensor->shape, tensor->dims, 1);
     for (int64_t from = 0; from < count && status == CS_OK; from += WINDOW) {
-        cs_range range = { from, from + WINDOW < count ? from + WINDOW : count };
-        cs_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
+        ce_range range = { from, from + WINDOW < count ? from + WINDOW : count };
+        ce_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
         memcpy(piece.shape, tensor->shape, sizeof piece.shape);
-        status = cs_checkpoint_read(one, self, &piece, 1);
+        status = ce_checkpoint_read(one, self, &piece, 1);
         piece.data = b;
         if (status == CS_OK)
-            status = cs_checkpoint_read(other, self, &piece, 1);
+            status = ce_checkpoint_read(other, self, &piece, 1);
         if (status == CS_OK)
             compare_window(difference, a, b, dtype, range);
     }

@@ -11,18 +11,18 @@ typedef struct {
     int64_t count, nans, infinite;    /* the members below are of the finite elements */
     double min, max, mean, deviation; /* population standard deviation */
     int64_t bins[CS_SCAN_BINS];       /* histogram: equal parts of [min, max] */
-} cs_scan;
+} ce_scan;
 
 /* CS_NOT_FOUND: no such tensor. Reads the tensor twice. */
-cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, const char *name);
+cs_status ce_scan_tensor(ce_scan *scan, const ce_checkpoint_reader *reader, const char *name);
 
 /* Result of comparing two tensors of the same shape and type from two checkpoints, element by element. */
 typedef struct {
     int64_t differing, first; /* number of differing elements; index of the first, or -1 */
     double max;               /* largest absolute difference; infinite if a NaN is compared with a number */
     double one, other;        /* values of the first element that differs */
-} cs_scan_difference;
-cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *one, cs_checkpoint_reader *other,
+} ce_scan_difference;
+cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *one, ce_checkpoint_reader *other,
                           cs_comm *self, const char *name);
 
 #endif

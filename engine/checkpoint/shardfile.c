@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t chunk_bytes(const cs_write_plan_chunk *chunk)
+static int64_t chunk_bytes(const ce_write_plan_chunk *chunk)
 {
     return chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
 }
 
-static int64_t chunk_blocks(const cs_write_plan_chunk *chunk)
+static int64_t chunk_blocks(const ce_write_plan_chunk *chunk)
 {
     return (chunk_bytes(chunk) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
 }
@@ -43,11 +43,11 @@ static json_t *as_string(json_t *object)
     return string;
 }
 
-static json_t *metadata_of(const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
+static json_t *metadata_of(const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     json_t *sharding = json_object(), *shapes = json_object(), *checksums = json_object();
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_write_plan_chunk *chunk = &file->chunks[i];
+        const ce_write_plan_chunk *chunk = &file->chunks[i];
         const char *name = chunk->piece->name;
         json_t *list = json_array();
         for (int64_t block = 0; block < chunk_blocks(chunk); block++) {
@@ -66,33 +66,33 @@ static json_t *metadata_of(const cs_write_plan_file *file, const char *save_id, 
                      as_string(shapes), "cspeed.crc32c", as_string(checksums));
 }
 
-static char *header_text(const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
+static char *header_text(const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     json_t *header = json_object();
     int64_t at = 0;
     json_object_set_new(header, "__metadata__", metadata_of(file, save_id, crcs));
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_write_plan_chunk *chunk = &file->chunks[i];
+        const ce_write_plan_chunk *chunk = &file->chunks[i];
         json_t *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
         at += chunk_bytes(chunk);
         json_object_set_new(header, chunk->piece->name,
-                            json_pack("{s:s, s:o, s:o}", "dtype", cs_safetensors_name(chunk->piece->dtype), "shape",
+                            json_pack("{s:s, s:o, s:o}", "dtype", ce_safetensors_name(chunk->piece->dtype), "shape",
                                       number_list(chunk->box.size, chunk->box.dims), "data_offsets", offsets));
     }
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
     if (!text)
-        cs_fatal(CS_NO_MEMORY, "checkpoint: no memory for the header of a shard");
+        ce_fatal(CS_NO_MEMORY, "checkpoint: no memory for the header of a shard");
     return text;
 }
 
 /* Builds the header block: N, the JSON, and spaces up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
-static uint8_t *header_block(size_t *bytes, const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
+static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     char *text = header_text(file, save_id, crcs);
     size_t length = strlen(text);
     *bytes = (8 + length + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
-    uint8_t *block = cs_collective_memory(*bytes);
+    uint8_t *block = ce_collective_memory(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
     memset(block + 8, ' ', *bytes - 8);
@@ -142,11 +142,11 @@ static bool has_nonfinite(const char *data, int64_t bytes, cs_dtype dtype)
 }
 
 /* CS_NOT_FINITE, with the name of the piece, if `bytes` bytes of its elements at `data` have an infinity or a NaN. */
-static cs_status refuse_nonfinite(const cs_piece *piece, const char *data, int64_t bytes)
+static cs_status refuse_nonfinite(const ce_piece *piece, const char *data, int64_t bytes)
 {
     if (!has_nonfinite(data, bytes, piece->dtype))
         return CS_OK;
-    return cs_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
+    return ce_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
                    piece->name);
 }
 
@@ -154,15 +154,15 @@ static cs_status refuse_nonfinite(const cs_piece *piece, const char *data, int64
 
 /* State of one file while it is written. */
 typedef struct {
-    cs_direct_writer writer;
-    const cs_write_plan_file *file;
-    const cs_checkpoint_content *content;
+    ce_direct_writer writer;
+    const ce_write_plan_file *file;
+    const ce_checkpoint_content *content;
     uint32_t *crcs;
     char *buffer; /* host copy of one block of device memory; NULL: pieces are in host memory */
 } writing;
 
 /* Checks, sums and writes the block in steps small enough to stay in the processor's cache between these uses. */
-static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
+static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
     bool finite = w->content->finite && w->file->folder == CS_WRITE_PLAN_WEIGHTS;
@@ -170,8 +170,8 @@ static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, c
         int64_t now = bytes - done < STEP ? bytes - done : STEP;
         if (finite)
             CS_TRY(refuse_nonfinite(piece, data + done, now));
-        *crc = cs_crc32c(*crc, data + done, (size_t)now);
-        CS_TRY(cs_direct_writer_write(&w->writer, data + done, (size_t)now));
+        *crc = ce_crc32c(*crc, data + done, (size_t)now);
+        CS_TRY(ce_direct_writer_write(&w->writer, data + done, (size_t)now));
     }
     return CS_OK;
 }
@@ -179,7 +179,7 @@ static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, c
 /* Returns the bytes in host memory, copying them from device memory if necessary. */
 static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
-    const cs_checkpoint_device_copy *device_copy = w->content->device_copy;
+    const ce_checkpoint_device_copy *device_copy = w->content->device_copy;
     if (!device_copy)
         return data;
     device_copy->fetch(device_copy->argument, w->buffer, data, (size_t)bytes);
@@ -190,7 +190,7 @@ static cs_status write_data(writing *w)
 {
     uint32_t *crc = w->crcs;
     for (int64_t i = 0; i < w->file->count; i++) {
-        const cs_write_plan_chunk *chunk = &w->file->chunks[i];
+        const ce_write_plan_chunk *chunk = &w->file->chunks[i];
         int64_t bytes = chunk_bytes(chunk);
         for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
             int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
@@ -200,40 +200,40 @@ static cs_status write_data(writing *w)
     return CS_OK;
 }
 
-static cs_status write_file(cs_shardfile_record *record, writing *w, const char *path, const char *save_id)
+static cs_status write_file(ce_shardfile_record *record, writing *w, const char *path, const char *save_id)
 {
-    const cs_write_plan_file *file = w->file;
+    const ce_write_plan_file *file = w->file;
     size_t head_bytes, again;
     uint8_t *head = header_block(&head_bytes, file, save_id, w->crcs);
     free(head);
     if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
-        return cs_fail(
+        return ce_fail(
             CS_UNSUPPORTED,
             "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks", path,
             (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes = (int64_t)head_bytes + file->data_bytes;
-    CS_TRY(cs_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
+    CS_TRY(ce_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
     CS_TRY(write_data(w));
     head = header_block(&again, file, save_id, w->crcs);
     CS_ASSERT(again == head_bytes);
-    record->header_crc = cs_crc32c(0, head, head_bytes);
-    cs_status status = cs_direct_writer_finish(&w->writer, head, head_bytes);
+    record->header_crc = ce_crc32c(0, head, head_bytes);
+    cs_status status = ce_direct_writer_finish(&w->writer, head, head_bytes);
     free(head);
     return status;
 }
 
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_write_plan_file *file,
-                             const char *save_id, const cs_checkpoint_content *content)
+cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, const ce_write_plan_file *file,
+                             const char *save_id, const ce_checkpoint_content *content)
 {
     int64_t blocks = 0;
     writing w = { .writer.descriptor = -1, .file = file, .content = content };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
-    w.crcs = cs_collective_memory((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->device_copy ? cs_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
+    w.crcs = ce_collective_memory((size_t)blocks * sizeof *w.crcs);
+    w.buffer = content->device_copy ? ce_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
-    cs_direct_writer_close(&w.writer);
+    ce_direct_writer_close(&w.writer);
     free(w.buffer);
     free(w.crcs);
     return status;

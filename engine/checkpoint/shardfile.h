@@ -13,11 +13,11 @@ typedef struct {
     int64_t bytes;
     uint32_t header_crc;
     int32_t folder;
-} cs_shardfile_record;
+} ce_shardfile_record;
 
 /* Writes `file` to the new file `path`. `content` determines how the file is written, how elements in device memory are
  * read, and whether they must be finite. */
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_write_plan_file *file,
-                             const char *save_id, const cs_checkpoint_content *content);
+cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, const ce_write_plan_file *file,
+                             const char *save_id, const ce_checkpoint_content *content);
 
 #endif

@@ -43,9 +43,9 @@ static void sweep(const char *dir)
         bool work = strncmp(entry->d_name, WORK, strlen(WORK)) == 0;
         if (!work && strncmp(entry->d_name, TRASH, strlen(TRASH)) != 0)
             continue;
-        char *path = cs_files_join(dir, entry->d_name);
-        if (!(work && is_alive(path)) && cs_files_remove_tree(path) != CS_OK)
-            cs_log(CS_LOG_WARNING, "checkpoint: a leftover of an earlier run stays: %s", cs_error());
+        char *path = ce_files_join(dir, entry->d_name);
+        if (!(work && is_alive(path)) && ce_files_remove_tree(path) != CS_OK)
+            ce_log(CS_LOG_WARNING, "checkpoint: a leftover of an earlier run stays: %s", cs_error());
         free(path);
     }
     closedir(listing);
@@ -54,10 +54,10 @@ static void sweep(const char *dir)
 /* Checks that what exists under the tag's name may be replaced: only a checkpoint or an empty directory may. */
 static cs_status check_place(const char *dir, const char *name)
 {
-    char *path = cs_files_join(dir, name);
-    bool taken = cs_files_exists(path) && !cs_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
+    char *path = ce_files_join(dir, name);
+    bool taken = ce_files_exists(path) && !ce_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
     if (taken)
-        cs_fail(CS_IO_ERROR,
+        ce_fail(CS_IO_ERROR,
                 "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
                 path);
     free(path);
@@ -68,10 +68,10 @@ static cs_status check_space(const char *dir, int64_t bytes)
 {
     struct statvfs about;
     if (statvfs(dir, &about) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
     double room = (double)about.f_bavail * (double)about.f_frsize, needed = 1.05 * (double)bytes;
     if (about.f_blocks > 0 && room < needed)
-        return cs_fail(CS_IO_ERROR,
+        return ce_fail(CS_IO_ERROR,
                        "%s: a checkpoint needs %.1f MB and the file system has %.1f MB free; nothing was written: "
                        "free some space or save elsewhere",
                        dir, needed / 1e6, room / 1e6);
@@ -82,103 +82,103 @@ static char *hidden_path(const char *dir, const char *prefix, const char *name, 
 {
     char hidden[CS_TAG_BYTES];
     snprintf(hidden, sizeof hidden, "%s%.*s-%.*s", prefix, SHORT_TAG, name, SHORT_ID, id);
-    return cs_files_join(dir, hidden);
+    return ce_files_join(dir, hidden);
 }
 
-cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes)
+cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes)
 {
-    *staging = (cs_staging){ .dir = dir, .tag = tag, .lock = -1 };
-    CS_TRY(cs_tag_escape(staging->name, tag));
-    CS_TRY(cs_files_make_directories(dir));
+    *staging = (ce_staging){ .dir = dir, .tag = tag, .lock = -1 };
+    CS_TRY(ce_tag_escape(staging->name, tag));
+    CS_TRY(ce_files_make_directories(dir));
     sweep(dir);
     CS_TRY(check_place(dir, staging->name));
     CS_TRY(check_space(dir, bytes));
     char *path = hidden_path(dir, WORK, staging->name, save_id);
-    cs_status status = cs_files_make_directory(path);
+    cs_status status = ce_files_make_directory(path);
     if (status != CS_OK) {
         free(path);
         return status;
     }
     staging->path = path;
-    CS_TRY(cs_files_open(&staging->lock, path));
+    CS_TRY(ce_files_open(&staging->lock, path));
     if (flock(staging->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return cs_fail(CS_IO_ERROR, "%s: locked by another process", path);
-    return cs_files_sync_directory(dir);
+        return ce_fail(CS_IO_ERROR, "%s: locked by another process", path);
+    return ce_files_sync_directory(dir);
 }
 
 /* Renames the staging directory to the tag's name. If a checkpoint has that name already, the two directories exchange
  * names. */
-static cs_status take_name(const cs_staging *staging, const char *target, bool *exchanged)
+static cs_status take_name(const ce_staging *staging, const char *target, bool *exchanged)
 {
     *exchanged = false;
     if (rename(staging->path, target) == 0)
         return CS_OK;
     if (errno != ENOTEMPTY && errno != EEXIST)
-        return cs_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
+        return ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
     *exchanged = true;
     if (renameat2(AT_FDCWD, staging->path, AT_FDCWD, target, RENAME_EXCHANGE) == 0)
         return CS_OK;
     if (errno == EINVAL || errno == ENOSYS)
-        return cs_fail(CS_UNSUPPORTED,
+        return ce_fail(CS_UNSUPPORTED,
                        "%s exists, and this file system cannot exchange two directories; save under another tag",
                        target);
-    return cs_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
+    return ce_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
 }
 
-static void take_back(const cs_staging *staging, const char *target, bool exchanged)
+static void take_back(const ce_staging *staging, const char *target, bool exchanged)
 {
     if (renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
         return;
-    cs_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
+    ce_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
 }
 
 static cs_status name_latest(const char *dir, const char *target)
 {
-    char *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(dir, "latest");
-    cs_status status = cs_files_rename(draft, latest);
+    char *draft = ce_files_join(target, DRAFT), *latest = ce_files_join(dir, "latest");
+    cs_status status = ce_files_rename(draft, latest);
     free(latest);
     free(draft);
     return status;
 }
 
-cs_status cs_staging_name_latest(const char *dir, const char *tag)
+cs_status ce_staging_name_latest(const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
-    CS_TRY(cs_tag_escape(name, tag));
-    char *target = cs_files_join(dir, name), *draft = cs_files_join(target, DRAFT);
+    CS_TRY(ce_tag_escape(name, tag));
+    char *target = ce_files_join(dir, name), *draft = ce_files_join(target, DRAFT);
     unlink(draft); /* left by a process that was killed here */
-    cs_status status = cs_files_write(draft, tag, strlen(tag));
+    cs_status status = ce_files_write(draft, tag, strlen(tag));
     if (status == CS_OK)
         status = name_latest(dir, target);
     if (status == CS_OK)
-        status = cs_files_sync_directory(dir);
+        status = ce_files_sync_directory(dir);
     free(draft);
     free(target);
     return status;
 }
 
-static cs_status publish(const cs_staging *staging, const char *target)
+static cs_status publish(const ce_staging *staging, const char *target)
 {
     bool exchanged;
     CS_TRY(take_name(staging, target, &exchanged));
-    cs_status status = cs_files_sync_directory(staging->dir);
+    cs_status status = ce_files_sync_directory(staging->dir);
     if (status == CS_OK)
         status = name_latest(staging->dir, target);
     if (status != CS_OK) {
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
         take_back(staging, target, exchanged);
-        return cs_fail(status, "%s", why);
+        return ce_fail(status, "%s", why);
     }
-    return cs_files_sync_directory(staging->dir);
+    return ce_files_sync_directory(staging->dir);
 }
 
-cs_status cs_staging_commit(cs_staging *staging)
+cs_status ce_staging_commit(ce_staging *staging)
 {
-    char *draft = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
-    cs_status status = cs_files_write(draft, staging->tag, strlen(staging->tag));
+    char *draft = ce_files_join(staging->path, DRAFT), *target = ce_files_join(staging->dir, staging->name);
+    cs_status status = ce_files_write(draft, staging->tag, strlen(staging->tag));
     if (status == CS_OK)
-        status = cs_files_sync_directory(staging->path);
+        status = ce_files_sync_directory(staging->path);
     if (status == CS_OK)
         status = publish(staging, target);
     free(target);
@@ -186,53 +186,53 @@ cs_status cs_staging_commit(cs_staging *staging)
     return status;
 }
 
-void cs_staging_close(cs_staging *staging)
+void ce_staging_close(ce_staging *staging)
 {
-    if (staging->path && cs_files_remove_tree(staging->path) != CS_OK)
-        cs_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
+    if (staging->path && ce_files_remove_tree(staging->path) != CS_OK)
+        ce_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
     if (staging->lock >= 0)
         close(staging->lock);
     free(staging->path);
-    *staging = (cs_staging){ .lock = -1 };
+    *staging = (ce_staging){ .lock = -1 };
 }
 
-bool cs_staging_is_aside(const char *name)
+bool ce_staging_is_aside(const char *name)
 {
     return strstr(name, ASIDE) != NULL;
 }
 
-cs_status cs_staging_set_aside(const char *dir, const char *name)
+cs_status ce_staging_set_aside(const char *dir, const char *name)
 {
-    char *path = cs_files_join(dir, name), *aside = NULL;
+    char *path = ce_files_join(dir, name), *aside = NULL;
     cs_status status = CS_OK;
-    for (int i = 1; !aside && cs_files_exists(path); i++) {
+    for (int i = 1; !aside && ce_files_exists(path); i++) {
         char next[CS_TAG_BYTES + 32], number[16] = "";
         if (i > 1)
             snprintf(number, sizeof number, ".%d", i);
         snprintf(next, sizeof next, "%.*s" ASIDE "%s", SHORT_TAG, name, number);
-        aside = cs_files_holds(dir, next) ? NULL : cs_files_join(dir, next);
+        aside = ce_files_holds(dir, next) ? NULL : ce_files_join(dir, next);
     }
     if (aside)
-        status = cs_files_rename(path, aside);
+        status = ce_files_rename(path, aside);
     if (aside && status == CS_OK) {
-        cs_log(CS_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
-        status = cs_files_sync_directory(dir);
+        ce_log(CS_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
+        status = ce_files_sync_directory(dir);
     }
     free(aside);
     free(path);
     return status;
 }
 
-cs_status cs_staging_discard(const char *dir, const char *name)
+cs_status ce_staging_discard(const char *dir, const char *name)
 {
     char id[SHORT_ID + 1];
     snprintf(id, sizeof id, "%08x", (unsigned)getpid());
-    char *path = cs_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
-    cs_status status = cs_files_rename(path, trash);
+    char *path = ce_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
+    cs_status status = ce_files_rename(path, trash);
     if (status == CS_OK)
-        status = cs_files_sync_directory(dir);
+        status = ce_files_sync_directory(dir);
     if (status == CS_OK)
-        status = cs_files_remove_tree(trash);
+        status = ce_files_remove_tree(trash);
     free(trash);
     free(path);
     return status;

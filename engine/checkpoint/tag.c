@@ -11,17 +11,17 @@ static bool plain(unsigned char byte)
            (byte != 0 && strchr("._-", byte) != NULL);
 }
 
-cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
+cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag)
 {
     size_t used = 0;
     if (!tag[0])
-        return cs_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
+        return ce_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
     bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0 || strcmp(tag, "manifest.json") == 0;
     for (size_t i = 0; tag[i]; i++) {
         bool as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;
         if (used + bytes >= CS_TAG_BYTES)
-            return cs_fail(CS_BAD_CONFIG,
+            return ce_fail(CS_BAD_CONFIG,
                            "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
                            "(bytes other than letters, digits, '.', '_', '-' count three); shorten it",
                            tag, CS_TAG_BYTES - 1);
@@ -40,7 +40,7 @@ static bool is_escape(const char *at)
     return at[0] == '%' && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
 }
 
-void cs_tag_unescape(char tag[CS_TAG_BYTES], const char *name)
+void ce_tag_unescape(char tag[CS_TAG_BYTES], const char *name)
 {
     size_t used = 0;
     for (; *name && used + 1 < CS_TAG_BYTES; used++) {

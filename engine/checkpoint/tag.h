@@ -8,9 +8,9 @@ enum { CS_TAG_BYTES = 256 };
 
 /* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first letter of "latest", which is the name of
  * the pointer file, and of "manifest.json", which distinguishes a checkpoint's directory from its parent. */
-cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag);
+cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 /* The tag whose directory has this name. */
-void cs_tag_unescape(char tag[CS_TAG_BYTES], const char *name);
+void ce_tag_unescape(char tag[CS_TAG_BYTES], const char *name);
 
 #endif

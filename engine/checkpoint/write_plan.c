@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cs_write_plan_folders[CS_WRITE_PLAN_FOLDERS] = { "weights", "optim" };
+const char *const ce_write_plan_folders[CS_WRITE_PLAN_FOLDERS] = { "weights", "optim" };
 
-int cs_write_plan_folder(const char *folder)
+int ce_write_plan_folder(const char *folder)
 {
     for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++)
-        if (folder && strcmp(folder, cs_write_plan_folders[i]) == 0)
+        if (folder && strcmp(folder, ce_write_plan_folders[i]) == 0)
             return i;
     return -1;
 }
@@ -21,39 +21,39 @@ static cs_status check_name(const char *name)
     json_t *text = name ? json_string(name) : NULL;
     json_decref(text);
     if (!text || !name[0] || strlen(name) > CS_SAFETENSORS_MAX_NAME || strcmp(name, "__metadata__") == 0)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: \"%.200s\" cannot name a tensor: a name is UTF-8, not empty, at most %d bytes, "
                        "and not __metadata__",
                        name ? name : "", CS_SAFETENSORS_MAX_NAME);
     return CS_OK;
 }
 
-static cs_status check_piece(const cs_piece *piece)
+static cs_status check_piece(const ce_piece *piece)
 {
     int64_t count;
     CS_TRY(check_name(piece->name));
-    if (cs_write_plan_folder(piece->folder) < 0)
-        return cs_fail(CS_BAD_CONFIG,
+    if (ce_write_plan_folder(piece->folder) < 0)
+        return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are", piece->name,
                        piece->folder ? piece->folder : "");
     if (piece->dims < 0 || piece->dims > CS_MAX_DIMS)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: 0 to %d dimensions, not %d", piece->name, CS_MAX_DIMS,
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: 0 to %d dimensions, not %d", piece->name, CS_MAX_DIMS,
                        piece->dims);
     for (int i = 0; i < piece->dims; i++)
         if (piece->shape[i] < 0)
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a dimension of %lld", piece->name,
+            return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a dimension of %lld", piece->name,
                            (long long)piece->shape[i]);
-    if (!cs_boxes_count(&count, piece->shape, piece->dims, (int64_t)cs_dtype_bytes(piece->dtype)))
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: more bytes than a file can have", piece->name);
-    cs_range range = piece->range;
+    if (!ce_boxes_count(&count, piece->shape, piece->dims, (int64_t)cs_dtype_bytes(piece->dtype)))
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: more bytes than a file can have", piece->name);
+    ce_range range = piece->range;
     if (range.from < 0 || range.to < range.from || range.to > count || (!piece->data && range.to > range.from))
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: elements %lld to %lld of %lld%s", piece->name,
+        return ce_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: elements %lld to %lld of %lld%s", piece->name,
                        (long long)range.from, (long long)range.to, (long long)count,
                        piece->data ? "" : ", without data");
     return CS_OK;
 }
 
-cs_status cs_write_plan_check(const cs_piece *pieces, int64_t count)
+cs_status ce_write_plan_check(const ce_piece *pieces, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         CS_TRY(check_piece(&pieces[i]));
@@ -62,7 +62,7 @@ cs_status cs_write_plan_check(const cs_piece *pieces, int64_t count)
 
 static int by_tensor(const void *one, const void *other)
 {
-    const cs_write_plan_chunk *a = one, *b = other;
+    const ce_write_plan_chunk *a = one, *b = other;
     int names = strcmp(a->piece->name, b->piece->name);
     if (a->folder != b->folder || names != 0)
         return a->folder != b->folder ? a->folder - b->folder : names;
@@ -73,7 +73,7 @@ static int by_tensor(const void *one, const void *other)
 
 static int by_file(const void *one, const void *other)
 {
-    const cs_write_plan_chunk *a = one, *b = other;
+    const ce_write_plan_chunk *a = one, *b = other;
     size_t size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
     if (a->folder != b->folder || a->file != b->file)
         return a->folder != b->folder ? a->folder - b->folder : a->file - b->file;
@@ -82,49 +82,49 @@ static int by_file(const void *one, const void *other)
     return strcmp(a->piece->name, b->piece->name);
 }
 
-static void add_piece(cs_write_plan *plan, const cs_piece *piece)
+static void add_piece(ce_write_plan *plan, const ce_piece *piece)
 {
-    cs_box boxes[CS_MAX_BOXES];
+    ce_box boxes[CS_MAX_BOXES];
     int64_t bytes = (int64_t)cs_dtype_bytes(piece->dtype), done = 0;
-    int count = cs_boxes_split(boxes, piece->shape, piece->dims, piece->range);
+    int count = ce_boxes_split(boxes, piece->shape, piece->dims, piece->range);
     for (int i = 0; i < count; i++) {
-        cs_write_plan_chunk chunk = { .piece = piece, .box = boxes[i], .folder = cs_write_plan_folder(piece->folder) };
+        ce_write_plan_chunk chunk = { .piece = piece, .box = boxes[i], .folder = ce_write_plan_folder(piece->folder) };
         chunk.data = (const char *)piece->data + done * bytes;
-        chunk.count = cs_boxes_volume(&boxes[i]);
+        chunk.count = ce_boxes_volume(&boxes[i]);
         done += chunk.count;
         plan->chunks[plan->chunk_count++] = chunk;
     }
 }
 
-static void add_empty(cs_write_plan *plan, const cs_piece *piece)
+static void add_empty(ce_write_plan *plan, const ce_piece *piece)
 {
-    cs_write_plan_chunk chunk = { .piece = piece,
+    ce_write_plan_chunk chunk = { .piece = piece,
                                   .box.dims = piece->dims,
-                                  .folder = cs_write_plan_folder(piece->folder) };
+                                  .folder = ce_write_plan_folder(piece->folder) };
     memcpy(chunk.box.size, piece->shape, sizeof chunk.box.size);
     plan->chunks[plan->chunk_count++] = chunk;
 }
 
-static void deal(cs_write_plan *plan)
+static void deal(ce_write_plan *plan)
 {
     qsort(plan->chunks, (size_t)plan->chunk_count, sizeof *plan->chunks, by_tensor);
     for (int64_t i = 1; i < plan->chunk_count; i++) {
-        const cs_write_plan_chunk *before = &plan->chunks[i - 1];
+        const ce_write_plan_chunk *before = &plan->chunks[i - 1];
         if (strcmp(before->piece->name, plan->chunks[i].piece->name) == 0)
             plan->chunks[i].file = before->file + 1;
     }
     qsort(plan->chunks, (size_t)plan->chunk_count, sizeof *plan->chunks, by_file);
 }
 
-static void list_files(cs_write_plan *plan)
+static void list_files(ce_write_plan *plan)
 {
     for (int64_t i = 0; i < plan->chunk_count; i++) {
-        const cs_write_plan_chunk *chunk = &plan->chunks[i];
+        const ce_write_plan_chunk *chunk = &plan->chunks[i];
         if (i == 0 || chunk->folder != chunk[-1].folder || chunk->file != chunk[-1].file) {
-            plan->files[plan->file_count++] = (cs_write_plan_file){ .chunks = chunk, .folder = chunk->folder };
+            plan->files[plan->file_count++] = (ce_write_plan_file){ .chunks = chunk, .folder = chunk->folder };
             plan->files_in[chunk->folder]++;
         }
-        cs_write_plan_file *file = &plan->files[plan->file_count - 1];
+        ce_write_plan_file *file = &plan->files[plan->file_count - 1];
         int64_t bytes = chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
         file->count++;
         file->data_bytes += bytes;
@@ -132,24 +132,24 @@ static void list_files(cs_write_plan *plan)
     }
 }
 
-void cs_write_plan_open(cs_write_plan *plan, const cs_piece *pieces, int64_t count, const cs_piece *empty,
+void ce_write_plan_open(ce_write_plan *plan, const ce_piece *pieces, int64_t count, const ce_piece *empty,
                         int64_t empty_count)
 {
     size_t max = (size_t)(count * CS_MAX_BOXES + empty_count);
-    *plan = (cs_write_plan){ 0 };
-    plan->chunks = cs_collective_memory(max * sizeof *plan->chunks);
+    *plan = (ce_write_plan){ 0 };
+    plan->chunks = ce_collective_memory(max * sizeof *plan->chunks);
     for (int64_t i = 0; i < count; i++)
         add_piece(plan, &pieces[i]);
     for (int64_t i = 0; i < empty_count; i++)
         add_empty(plan, &empty[i]);
-    plan->files = cs_collective_memory((size_t)plan->chunk_count * sizeof *plan->files);
+    plan->files = ce_collective_memory((size_t)plan->chunk_count * sizeof *plan->files);
     deal(plan);
     list_files(plan);
 }
 
-void cs_write_plan_close(cs_write_plan *plan)
+void ce_write_plan_close(ce_write_plan *plan)
 {
     free(plan->chunks);
     free(plan->files);
-    *plan = (cs_write_plan){ 0 };
+    *plan = (ce_write_plan){ 0 };
 }

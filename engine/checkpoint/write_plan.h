@@ -10,41 +10,41 @@
 #include "checkpoint/checkpoint.h"
 
 enum { CS_WRITE_PLAN_WEIGHTS, CS_WRITE_PLAN_OPTIM, CS_WRITE_PLAN_FOLDERS };
-extern const char *const cs_write_plan_folders[CS_WRITE_PLAN_FOLDERS];
+extern const char *const ce_write_plan_folders[CS_WRITE_PLAN_FOLDERS];
 
 typedef struct {
-    const cs_piece *piece;
-    cs_box box;
+    const ce_piece *piece;
+    ce_box box;
     const char *data; /* the box's elements, which are contiguous in memory */
     int64_t count;    /* number of elements */
     int folder;
     int file; /* number of the file among this rank's files of the folder, from 0 */
-} cs_write_plan_chunk;
+} ce_write_plan_chunk;
 
 /* One file to write: `count` chunks, sorted by element size (largest first), then by name. */
 typedef struct {
-    const cs_write_plan_chunk *chunks;
+    const ce_write_plan_chunk *chunks;
     int64_t count;
     int folder;
     int64_t data_bytes;
-} cs_write_plan_file;
+} ce_write_plan_file;
 
 typedef struct {
-    cs_write_plan_chunk *chunks;
+    ce_write_plan_chunk *chunks;
     int64_t chunk_count;
-    cs_write_plan_file *files;
+    ce_write_plan_file *files;
     int64_t file_count, files_in[CS_WRITE_PLAN_FOLDERS];
     int64_t data_bytes;
-} cs_write_plan;
+} ce_write_plan;
 
 /* Checks each piece by itself: CS_BAD_CONFIG for an invalid name, folder, shape or range. */
-cs_status cs_write_plan_check(const cs_piece *pieces, int64_t count);
-int cs_write_plan_folder(const char *folder); /* index of the folder; -1: no such folder */
+cs_status ce_write_plan_check(const ce_piece *pieces, int64_t count);
+int ce_write_plan_folder(const char *folder); /* index of the folder; -1: no such folder */
 
 /* `empty` are the tensors without elements, which this rank writes for all ranks. The pieces are borrowed until
- * cs_write_plan_close. */
-void cs_write_plan_open(cs_write_plan *plan, const cs_piece *pieces, int64_t count, const cs_piece *empty,
+ * ce_write_plan_close. */
+void ce_write_plan_open(ce_write_plan *plan, const ce_piece *pieces, int64_t count, const ce_piece *empty,
                         int64_t empty_count);
-void cs_write_plan_close(cs_write_plan *plan);
+void ce_write_plan_close(ce_write_plan *plan);
 
 #endif

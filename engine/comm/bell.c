@@ -27,19 +27,19 @@ static inline void pause_core(void)
 #endif
 }
 
-void cs_bell_ring(cs_bell *bell, uint32_t value)
+void ce_bell_ring(ce_bell *bell, uint32_t value)
 {
     atomic_store(&bell->value, value);
     if (atomic_load(&bell->sleepers) > 0)
         syscall(SYS_futex, &bell->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static inline bool shows(const cs_bell *bell, uint32_t value)
+static inline bool shows(const ce_bell *bell, uint32_t value)
 {
     return (int32_t)(atomic_load_explicit(&bell->value, memory_order_acquire) - value) >= 0;
 }
 
-static void sleep_for(cs_bell *bell, uint32_t value)
+static void sleep_for(ce_bell *bell, uint32_t value)
 {
     struct timespec max = { .tv_nsec = SLEEP_NANOSECONDS };
     atomic_fetch_add(&bell->sleepers, 1);
@@ -49,25 +49,25 @@ static void sleep_for(cs_bell *bell, uint32_t value)
     atomic_fetch_sub(&bell->sleepers, 1);
 }
 
-static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
+static _Noreturn void lose(ce_shm *shm, int peer, const char *what)
 {
-    atomic_store(&cs_shm_header_of(shm, shm->rank)->gave_up, 1);
-    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", shm->first + peer, what,
-             cs_beat_names[shm->comm->doing]);
+    atomic_store(&ce_shm_header_of(shm, shm->rank)->gave_up, 1);
+    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", shm->first + peer, what,
+             ce_beat_names[shm->comm->doing]);
 }
 
-int cs_bell_missing(cs_comm *comm, bool *closed)
+int ce_bell_missing(cs_comm *comm, bool *closed)
 {
-    const cs_shm *shm = comm->own;
+    const ce_shm *shm = comm->own;
     int missing = -1, left = -1;
     for (int i = 0; i < shm->size; i++) {
-        cs_shm_header *header = cs_shm_header_of(shm, i);
+        ce_shm_header *header = ce_shm_header_of(shm, i);
         struct pollfd life = { i == shm->rank ? -1 : shm->guests[i].life, POLLIN, 0 };
         if (poll(&life, 1, 0) <= 0 && !atomic_load(&header->closed))
             continue;
         if (atomic_load(&header->closed))
             left = i;
-        else if (missing < 0 || atomic_load(&cs_shm_header_of(shm, missing)->gave_up))
+        else if (missing < 0 || atomic_load(&ce_shm_header_of(shm, missing)->gave_up))
             missing = i;
     }
     *closed = missing < 0;
@@ -76,17 +76,17 @@ int cs_bell_missing(cs_comm *comm, bool *closed)
 
 /* Ends this process if that of a peer has ended. A peer that closed its comm is only missing for a rank that waits for
  * it. If several ended, the message names one that did not end because of another. */
-static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, int owner)
+static void look_for_the_lost(ce_shm *shm, const ce_bell *bell, uint32_t value, int owner)
 {
     bool closed;
-    if (atomic_load(&cs_shm_header_of(shm, owner)->closed) && !shows(bell, value))
+    if (atomic_load(&ce_shm_header_of(shm, owner)->closed) && !shows(bell, value))
         lose(shm, owner, "has left");
-    int lost = cs_bell_missing(shm->comm, &closed);
+    int lost = ce_bell_missing(shm->comm, &closed);
     if (lost >= 0 && !closed && !shows(bell, value))
         lose(shm, lost, "was lost");
 }
 
-static void wait_long(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
+static void wait_long(ce_shm *shm, ce_bell *bell, uint32_t value, int owner)
 {
     for (int i = 0; i < shm->spins; i++) {
         pause_core();
@@ -104,30 +104,30 @@ static void wait_long(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
     }
 }
 
-void cs_bell_wait(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
+void ce_bell_wait(ce_shm *shm, ce_bell *bell, uint32_t value, int owner)
 {
     if (!shows(bell, value))
         wait_long(shm, bell, value, owner);
 }
 
-const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank)
+const ce_shm_call *ce_bell_call(const ce_shm *shm, int rank)
 {
-    return &cs_shm_header_of(shm, rank)->arrival[shm->point % 2].call;
+    return &ce_shm_header_of(shm, rank)->arrival[shm->point % 2].call;
 }
 
-void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)
+void ce_bell_meet(ce_shm *shm, const ce_shm_call *call)
 {
     uint32_t point = ++shm->point;
-    cs_bell *own = &cs_shm_header_of(shm, shm->rank)->arrival[point % 2];
+    ce_bell *own = &ce_shm_header_of(shm, shm->rank)->arrival[point % 2];
     own->call = *call;
-    cs_bell_ring(own, point);
+    ce_bell_ring(own, point);
     for (int i = 0; i < shm->size; i++) {
-        cs_bell *bell = &cs_shm_header_of(shm, i)->arrival[point % 2];
+        ce_bell *bell = &ce_shm_header_of(shm, i)->arrival[point % 2];
         if (i == shm->rank)
             continue;
-        cs_bell_wait(shm, bell, point, i);
-        const cs_shm_call *its = &bell->call;
-        if (!cs_call_same(&its->is, &call->is))
-            cs_call_refuse(shm->first + shm->rank, &call->is, shm->first + i, &its->is);
+        ce_bell_wait(shm, bell, point, i);
+        const ce_shm_call *its = &bell->call;
+        if (!ce_call_same(&its->is, &call->is))
+            ce_call_refuse(shm->first + shm->rank, &call->is, shm->first + i, &its->is);
     }
 }

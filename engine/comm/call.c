@@ -5,22 +5,22 @@
 
 #include <stdio.h>
 
-const char *cs_call_name(int what)
+const char *ce_call_name(int what)
 {
-    return cs_beat_names[what];
+    return ce_beat_names[what];
 }
 
-bool cs_call_same(const cs_call *one, const cs_call *other)
+bool ce_call_same(const ce_call *one, const ce_call *other)
 {
     return one->what == other->what && one->count == other->count && one->dtype == other->dtype &&
            one->op == other->op && one->root == other->root;
 }
 
-static void describe(char *text, size_t bytes, const cs_call *call)
+static void describe(char *text, size_t bytes, const ce_call *call)
 {
     static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
     static const char *const ops[] = { "sum", "min", "max" };
-    int length = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
+    int length = snprintf(text, bytes, "%s", ce_beat_names[call->what]);
     if (call->what == CS_BEAT_BARRIER)
         return;
     length +=
@@ -31,12 +31,12 @@ static void describe(char *text, size_t bytes, const cs_call *call)
         snprintf(text + length, bytes - (size_t)length, " from rank %d", call->root);
 }
 
-void cs_call_refuse(int rank, const cs_call *own, int peer, const cs_call *other)
+void ce_call_refuse(int rank, const ce_call *own, int peer, const ce_call *other)
 {
     char mine[128], its[128];
     describe(mine, sizeof mine, own);
     describe(its, sizeof its, other);
-    cs_fatal(CS_DISAGREE,
+    ce_fatal(CS_DISAGREE,
              "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
              "order",
              rank, mine, peer, its);

@@ -5,14 +5,14 @@
 #include "cspeed/comm.h"
 
 typedef struct {
-    uint8_t what, dtype, op; /* what: index into cs_beat_names */
+    uint8_t what, dtype, op; /* what: index into ce_beat_names */
     int32_t root;
     int64_t count;
-} cs_call;
+} ce_call;
 
-const char *cs_call_name(int what);
-bool cs_call_same(const cs_call *one, const cs_call *other);
+const char *ce_call_name(int what);
+bool ce_call_same(const ce_call *one, const ce_call *other);
 /* Ends the process with a sentence that has both calls. */
-_Noreturn void cs_call_refuse(int rank, const cs_call *own, int peer, const cs_call *other);
+_Noreturn void ce_call_refuse(int rank, const ce_call *own, int peer, const ce_call *other);
 
 #endif

@@ -12,11 +12,11 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm, &cs_comm_tcp };
+static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
 /* Chooses the transport of host memory; NCCL does not move that. */
-static cs_status choose(const cs_transport **chosen, const cs_world *world, const char *kind)
+static cs_status choose(const ce_transport **chosen, const cs_world *world, const char *kind)
 {
     bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;
     for (int i = 0; i < TRANSPORT_COUNT; i++) {
@@ -26,13 +26,13 @@ static cs_status choose(const cs_transport **chosen, const cs_world *world, cons
         *chosen = transports[i];
         if (fits)
             return CS_OK;
-        return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
+        return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
                        kind, world->size, world->local_size);
     }
-    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\", \"tcp\" or \"nccl\", not \"%s\"", kind);
+    return ce_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\", \"tcp\" or \"nccl\", not \"%s\"", kind);
 }
 
-size_t cs_comm_heap_wish(const cs_comm_settings *settings)
+size_t ce_comm_heap_wish(const cs_comm_settings *settings)
 {
     size_t wish = settings->heap_bytes;
     struct rlimit limit;
@@ -40,7 +40,7 @@ size_t cs_comm_heap_wish(const cs_comm_settings *settings)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
         wish = limit.rlim_cur / 2; /* shared memory is a file to the kernel, and its size counts against this limit */
-    return (size_t)cs_round_up((int64_t)wish, HEAP_ALIGNMENT);
+    return (size_t)ce_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
 /* The memory of a GPU moves by other calls than the host's, so ranks on CPUs and on GPUs cannot share a world. Every
@@ -50,9 +50,9 @@ static cs_status compare_devices(cs_comm *comm, const cs_device *device)
     int size = comm->world.size, other = 0;
     if (!device || size == 1)
         return CS_OK;
-    unsigned char mine = cs_device_has_own_memory(device), *all = calloc((size_t)size, 1);
+    unsigned char mine = ce_device_has_own_memory(device), *all = calloc((size_t)size, 1);
     if (!all)
-        return cs_fail(CS_NO_MEMORY, "no memory for the devices of %d ranks", size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the devices of %d ranks", size);
     comm->transport->all_gather(comm, all, &mine, sizeof mine, CS_U8);
     while (other < size && all[other] == all[0])
         other++;
@@ -60,7 +60,7 @@ static cs_status compare_devices(cs_comm *comm, const cs_device *device)
     free(all);
     if (other == size)
         return CS_OK;
-    return cs_fail(CS_DISAGREE,
+    return ce_fail(CS_DISAGREE,
                    "rank 0 computes on a %s and rank %d on a %s: all ranks of a run need the same kind of device; "
                    "set cspeed.device, or leave out hosts that have no GPU",
                    first ? "GPU" : "CPU", other, first ? "CPU" : "GPU");
@@ -74,23 +74,23 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
         host.heap_bytes = 1; /* no memory is allocated from it */
     CS_TRY(comm->transport->open(comm, &host));
     CS_TRY(compare_devices(comm, device));
-    return settings->device ? cs_farside_open(comm, settings) : CS_OK;
+    return settings->device ? ce_farside_open(comm, settings) : CS_OK;
 }
 
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
-    const cs_transport *transport = NULL;
+    const ce_transport *transport = NULL;
     cs_comm_settings own = *settings;
     *comm = NULL;
-    if (own.device && !cs_device_has_own_memory(own.device))
+    if (own.device && !ce_device_has_own_memory(own.device))
         own.device = NULL;
     if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
-        return cs_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
+        return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
                                       "device: use \"auto\"");
     CS_TRY(choose(&transport, world, settings->kind));
     cs_comm *made = calloc(1, sizeof *made);
     if (!made)
-        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
     made->transport = transport;
     made->world = *world;
     atomic_flag_clear(&made->busy);
@@ -107,9 +107,9 @@ void cs_comm_close(cs_comm *comm)
 {
     if (!comm)
         return;
-    cs_farside_close(comm);
+    ce_farside_close(comm);
     comm->transport->close(comm);
-    cs_tally_free(comm->tally);
+    ce_tally_free(comm->tally);
     free(comm);
 }
 
@@ -125,7 +125,7 @@ int cs_comm_size(const cs_comm *comm)
 
 const char *cs_comm_kind(const cs_comm *comm)
 {
-    return cs_farside_kind(comm);
+    return ce_farside_kind(comm);
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
@@ -133,28 +133,28 @@ cs_comm_traffic cs_comm_counters(const cs_comm *comm)
     return comm->traffic;
 }
 
-void cs_comm_record(cs_comm *comm, const cs_tally_settings *settings)
+void ce_comm_record(cs_comm *comm, const ce_tally_settings *settings)
 {
     if (settings->enabled && !comm->tally)
-        comm->tally = cs_tally_new(settings, comm->world.size);
+        comm->tally = ce_tally_new(settings, comm->world.size);
 }
 
-void cs_comm_log_summary(cs_comm *comm)
+void ce_comm_log_summary(cs_comm *comm)
 {
     if (comm->tally)
-        cs_tally_print(comm->tally, comm);
+        ce_tally_print(comm->tally, comm);
 }
 
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
     if (comm->far)
-        return cs_farside_alloc(comm->far, bytes);
+        return ce_farside_alloc(comm->far, bytes);
     size_t left = comm->heap_bytes - comm->heap_used;
-    if (bytes > left || (size_t)cs_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
-        cs_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
+    if (bytes > left || (size_t)ce_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
+        ce_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
                  comm->heap_bytes, bytes, left);
     char *memory = comm->heap + comm->heap_used;
-    comm->heap_used += (size_t)cs_round_up((int64_t)bytes, HEAP_ALIGNMENT);
+    comm->heap_used += (size_t)ce_round_up((int64_t)bytes, HEAP_ALIGNMENT);
     return memory;
 }
 
@@ -162,7 +162,7 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 static void settle(cs_comm *comm)
 {
     if (comm->tally && comm->far)
-        cs_stream_sync(cs_device_stream(comm->far->device, CS_COMM));
+        ce_stream_sync(ce_device_stream(comm->far->device, CS_COMM));
 }
 
 static double begin(cs_comm *comm, int beat)
@@ -171,20 +171,20 @@ static double begin(cs_comm *comm, int beat)
                                                                                        * comm */
     comm->doing = beat;
     settle(comm);
-    cs_beat_enter(beat);
-    return cs_clock_seconds();
+    ce_beat_enter(beat);
+    return ce_clock_seconds();
 }
 
 /* message: bytes of one rank's vector; sent: bytes that had to be sent to others. */
 static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
 {
     settle(comm);
-    double seconds = cs_clock_seconds() - begun;
-    cs_beat_leave();
+    double seconds = ce_clock_seconds() - begun;
+    ce_beat_leave();
     comm->traffic.seconds += seconds;
     comm->traffic.bytes += sent;
     comm->traffic.calls++;
-    cs_tally_note(comm->tally, comm->doing, message, seconds);
+    ce_tally_note(comm->tally, comm->doing, message, seconds);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 
@@ -192,7 +192,7 @@ static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
 static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
 {
     cs_comm *far = comm->far;
-    if (!far || length == 0 || !cs_device_holds(far->device, data))
+    if (!far || length == 0 || !ce_device_holds(far->device, data))
         return comm;
     far->doing = comm->doing;
     return far;

@@ -24,35 +24,35 @@ enum {
 }; /* a host that does not answer is lost after a
     * minute */
 
-static struct sockaddr_in *four_of(const cs_address *address)
+static struct sockaddr_in *four_of(const ce_address *address)
 {
     return (struct sockaddr_in *)(void *)(size_t)&address->name;
 }
 
-static struct sockaddr_in6 *six_of(const cs_address *address)
+static struct sockaddr_in6 *six_of(const ce_address *address)
 {
     return (struct sockaddr_in6 *)(void *)(size_t)&address->name;
 }
 
-static const struct sockaddr *plain(const cs_address *address)
+static const struct sockaddr *plain(const ce_address *address)
 {
     return (const struct sockaddr *)(const void *)&address->name;
 }
 
-cs_status cs_dial_resolve(cs_address *address, const char *host, int port)
+cs_status ce_dial_resolve(ce_address *address, const char *host, int port)
 {
     struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     int code = getaddrinfo(host, NULL, &wish, &found);
     if (code != 0)
-        return cs_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
-    *address = (cs_address){ .bytes = found->ai_addrlen };
+        return ce_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
+    *address = (ce_address){ .bytes = found->ai_addrlen };
     memcpy(&address->name, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    cs_dial_set_port(address, port);
+    ce_dial_set_port(address, port);
     return CS_OK;
 }
 
-const char *cs_dial_text(const cs_address *address, char *text)
+const char *ce_dial_text(const ce_address *address, char *text)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     bool six = address->name.ss_family == AF_INET6;
@@ -60,11 +60,11 @@ const char *cs_dial_text(const cs_address *address, char *text)
         inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &four_of(address)->sin_addr, host, sizeof host);
-    snprintf(text, CS_DIAL_TEXT, six ? "[%s]:%d" : "%s:%d", host, cs_dial_port(address));
+    snprintf(text, CS_DIAL_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_dial_port(address));
     return text;
 }
 
-void cs_dial_set_port(cs_address *address, int port)
+void ce_dial_set_port(ce_address *address, int port)
 {
     if (address->name.ss_family == AF_INET6)
         six_of(address)->sin6_port = htons((uint16_t)port);
@@ -72,12 +72,12 @@ void cs_dial_set_port(cs_address *address, int port)
         four_of(address)->sin_port = htons((uint16_t)port);
 }
 
-int cs_dial_port(const cs_address *address)
+int ce_dial_port(const ce_address *address)
 {
     return ntohs(address->name.ss_family == AF_INET6 ? six_of(address)->sin6_port : four_of(address)->sin_port);
 }
 
-bool cs_dial_is_any(const cs_address *address)
+bool ce_dial_is_any(const ce_address *address)
 {
     return address->name.ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&six_of(address)->sin6_addr)
                                                : four_of(address)->sin_addr.s_addr == htonl(INADDR_ANY);
@@ -91,21 +91,21 @@ static int give_up(int socket)
     return -1;
 }
 
-cs_status cs_dial_listen(int *made, cs_address *address, bool keyed)
+cs_status ce_dial_listen(int *made, ce_address *address, bool keyed)
 {
     char text[CS_DIAL_TEXT];
     int on = 1;
     *made = -1;
-    CS_TRY(cs_join_allow(plain(address), keyed));
+    CS_TRY(ce_join_allow(plain(address), keyed));
     int own = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (own < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", cs_dial_text(address, text));
+        return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_dial_text(address, text));
     setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(own, plain(address), address->bytes) < 0 || listen(own, BACKLOG) < 0 ||
         getsockname(own, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
         int error = errno;
         close(own);
-        cs_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", cs_dial_text(address, text),
+        ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_dial_text(address, text),
                       error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
         errno = error;
         return CS_IO_ERROR;
@@ -114,7 +114,7 @@ cs_status cs_dial_listen(int *made, cs_address *address, bool keyed)
     return CS_OK;
 }
 
-int cs_dial_call(const cs_address *address, double seconds)
+int ce_dial_call(const ce_address *address, double seconds)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -137,7 +137,7 @@ int cs_dial_call(const cs_address *address, double seconds)
     return -1;
 }
 
-void cs_dial_tune(int socket)
+void ce_dial_tune(int socket)
 {
     int on = 1, idle = PROBE_IDLE_SECONDS, between = PROBE_SECONDS, probes = PROBES;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -188,18 +188,18 @@ static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list,
     return loopback;
 }
 
-cs_status cs_dial_own(cs_address *own, int socket)
+cs_status ce_dial_own(ce_address *own, int socket)
 {
     const char *list = getenv("CSPEED_SOCKET_IFNAME");
     struct ifaddrs *all = NULL;
-    *own = (cs_address){ .bytes = sizeof own->name };
+    *own = (ce_address){ .bytes = sizeof own->name };
     if (getsockname(socket, (struct sockaddr *)(void *)&own->name, &own->bytes) < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
-    cs_dial_set_port(own, 0);
+        return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
+    ce_dial_set_port(own, 0);
     if (!list || !list[0])
         return CS_OK;
     if (getifaddrs(&all) < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
+        return ce_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
     int family = own->name.ss_family;
     const struct ifaddrs *chosen = choose(all, list, family);
     if (!chosen)
@@ -208,11 +208,11 @@ cs_status cs_dial_own(cs_address *own, int socket)
         bool six = chosen->ifa_addr->sa_family == AF_INET6;
         own->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
         memcpy(&own->name, chosen->ifa_addr, own->bytes);
-        cs_dial_set_port(own, 0);
+        ce_dial_set_port(own, 0);
     }
     freeifaddrs(all);
     return chosen ? CS_OK
-                  : cs_fail(CS_BAD_CONFIG,
+                  : ce_fail(CS_BAD_CONFIG,
                             "CSPEED_SOCKET_IFNAME=%s: no interface of this host that is up fits (`ip addr` "
                             "lists them)",
                             list);

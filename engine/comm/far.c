@@ -45,21 +45,21 @@ static size_t bytes_of(const errand *e, int64_t count)
 static void fetch(const pair *own, const errand *e, char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < e->in.parts; i++)
-        cs_stream_copy(own->stream, piece + bytes_of(e, (e->in.seat + i) * count),
+        ce_stream_copy(own->stream, piece + bytes_of(e, (e->in.seat + i) * count),
                        e->in.data + bytes_of(e, i * e->count + at), bytes_of(e, count));
 }
 
 static void put(const pair *own, const errand *e, const char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < e->out.parts; i++)
-        cs_stream_copy(own->stream, e->out.data + bytes_of(e, i * e->count + at),
+        ce_stream_copy(own->stream, e->out.data + bytes_of(e, i * e->count + at),
                        piece + bytes_of(e, (e->out.seat + i) * count), bytes_of(e, count));
 }
 
 static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
 {
     cs_comm *host = comm->host;
-    const cs_transport *by = host->transport;
+    const ce_transport *by = host->transport;
     char *own = piece + bytes_of(e, comm->world.rank * count);
     switch (e->what) {
     case CS_BEAT_ALL_REDUCE:
@@ -92,7 +92,7 @@ static void run(cs_comm *comm, const errand *e)
     fetch(own, e, own->pieces[0], 0, count);
     for (int64_t at = 0, turn = 0; at < e->count; turn ^= 1) {
         int64_t next = at + count, more = e->count - next < room ? e->count - next : room;
-        cs_stream_sync(own->stream);
+        ce_stream_sync(own->stream);
         if (more > 0)
             fetch(own, e, own->pieces[turn ^ 1], next, more);
         talk(comm, e, own->pieces[turn], count);
@@ -109,7 +109,7 @@ static bool alone(const cs_comm *comm)
 
 static void copy(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_stream_copy(cs_device_stream(comm->device, CS_COMM), out, in, (size_t)count * cs_dtype_bytes(dtype));
+    ce_stream_copy(ce_device_stream(comm->device, CS_COMM), out, in, (size_t)count * cs_dtype_bytes(dtype));
 }
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
@@ -163,23 +163,23 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
     pair *own = calloc(1, sizeof *own);
     comm->own = own;
     if (!own)
-        return cs_fail(CS_NO_MEMORY, "no memory for staging the collectives of a device");
-    own->stream = cs_device_stream(comm->device, CS_COMM);
+        return ce_fail(CS_NO_MEMORY, "no memory for staging the collectives of a device");
+    own->stream = ce_device_stream(comm->device, CS_COMM);
     for (int i = 0; i < 2; i++)
-        own->pieces[i] = cs_device_alloc_pinned(comm->device, PIECE);
+        own->pieces[i] = ce_device_alloc_pinned(comm->device, PIECE);
     return CS_OK;
 }
 
 static void close_pair(cs_comm *comm)
 {
     pair *own = comm->own;
-    cs_stream_sync(cs_device_stream(comm->device, CS_COMM)); /* the last copies read the pieces */
+    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies read the pieces */
     for (int i = 0; own && i < 2; i++)
-        cs_device_free(comm->device, own->pieces[i]);
+        ce_device_free(comm->device, own->pieces[i]);
     free(own);
 }
 
-const cs_transport cs_comm_far = {
+const ce_transport ce_comm_far = {
     .name = "far",
     .open = open_pair,
     .close = close_pair,

@@ -23,18 +23,18 @@
 
 enum { LOOK_MILLISECONDS = 5000, SILENCE_MILLISECONDS = 60000, CLOSE_SECONDS = 1 };
 
-static struct iovec signed_part(const cs_tcp_head *head)
+static struct iovec signed_part(const ce_tcp_head *head)
 {
-    return (struct iovec){ (void *)(size_t)head, offsetof(cs_tcp_head, tag) };
+    return (struct iovec){ (void *)(size_t)head, offsetof(ce_tcp_head, tag) };
 }
 
-void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes)
+void ce_flow_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
 {
-    cs_tcp_link *link = &tcp->links[to];
-    cs_tcp_lane *lane = &link->out;
+    ce_tcp_link *link = &tcp->links[to];
+    ce_tcp_lane *lane = &link->out;
     int at = lane->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
-    cs_tcp_head *head = &lane->heads[at];
+    ce_tcp_head *head = &lane->heads[at];
     memset(head, 0, sizeof *head); /* the padding between members is authenticated too */
     head->call.what = tcp->call.what;
     head->call.dtype = tcp->call.dtype;
@@ -45,12 +45,12 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes)
     lane->data[at] = (char *)(size_t)data;
     lane->bytes[at] = bytes;
     struct iovec part = signed_part(head);
-    cs_seal_sign(&link->seal, head->tag, &part, 1);
+    ce_seal_sign(&link->seal, head->tag, &part, 1);
 }
 
-void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes)
+void ce_flow_receive(ce_tcp *tcp, int from, void *data, size_t bytes)
 {
-    cs_tcp_lane *lane = &tcp->links[from].in;
+    ce_tcp_lane *lane = &tcp->links[from].in;
     int at = lane->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
     lane->data[at] = data;
@@ -60,37 +60,37 @@ void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes)
 /* ---- losing ----------------------------------------------------------------------------------- */
 
 /* Adds a frame if no frame is half sent and there is space. */
-static void say(cs_tcp *tcp, int to, int what, int about)
+static void say(ce_tcp *tcp, int to, int what, int about)
 {
-    cs_tcp_link *link = &tcp->links[to];
-    cs_tcp_head head;
+    ce_tcp_link *link = &tcp->links[to];
+    ce_tcp_head head;
     if (link->socket < 0 || link->deaf || link->out.at < link->out.count)
         return;
     memset(&head, 0, sizeof head);
     head.call.what = (uint8_t)what;
     head.call.root = about;
     struct iovec part = signed_part(&head);
-    cs_seal_sign(&link->seal, head.tag, &part, 1);
+    ce_seal_sign(&link->seal, head.tag, &part, 1);
     send(link->socket, &head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void cs_flow_leave(cs_tcp *tcp)
+void ce_flow_leave(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++)
         say(tcp, i, CS_TCP_BYE, tcp->rank);
 }
 
-static bool push(cs_tcp *tcp, int to);
+static bool push(ce_tcp *tcp, int to);
 
 /* Tells the ranks that still receive the reason, after the frame that they are receiving. */
-static void finish_frames(cs_tcp *tcp)
+static void finish_frames(ce_tcp *tcp)
 {
-    double end = cs_clock_seconds() + CLOSE_SECONDS;
+    double end = ce_clock_seconds() + CLOSE_SECONDS;
     bool waits = true;
-    while (waits && cs_clock_seconds() < end) {
+    while (waits && ce_clock_seconds() < end) {
         waits = false;
         for (int i = 0; i < tcp->size; i++) {
-            const cs_tcp_link *link = &tcp->links[i];
+            const ce_tcp_link *link = &tcp->links[i];
             push(tcp, i);
             bool more = !link->deaf && link->out.at < link->out.count;
             tcp->polls[i] = (struct pollfd){ more ? link->socket : -1, POLLOUT, 0 };
@@ -101,20 +101,20 @@ static void finish_frames(cs_tcp *tcp)
     }
 }
 
-static _Noreturn void lose(cs_tcp *tcp, int peer, const char *what)
+static _Noreturn void lose(ce_tcp *tcp, int peer, const char *what)
 {
     finish_frames(tcp);
     for (int i = 0; i < tcp->size; i++)
         say(tcp, i, CS_TCP_LOST, peer);
-    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, cs_beat_names[tcp->comm->doing]);
+    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, ce_beat_names[tcp->comm->doing]);
 }
 
 /* A rank closed its connection: checks whether it, or another, said before that it ends because of a third rank. */
-static _Noreturn void lose_whoever_was_first(cs_tcp *tcp, int peer)
+static _Noreturn void lose_whoever_was_first(ce_tcp *tcp, int peer)
 {
-    cs_tcp_head last;
+    ce_tcp_head last;
     for (int i = 0; i < tcp->size; i++) {
-        const cs_tcp_link *link = &tcp->links[i];
+        const ce_tcp_link *link = &tcp->links[i];
         if (link->socket >= 0 && link->in.done == 0 &&
             recv(link->socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT) == sizeof last &&
             last.call.what == CS_TCP_LOST && last.call.root >= 0 && last.call.root < tcp->size)
@@ -124,30 +124,30 @@ static _Noreturn void lose_whoever_was_first(cs_tcp *tcp, int peer)
 }
 
 /* Checks whether the head that arrived is that of the expected frame. */
-static void check_head(cs_tcp *tcp, int from)
+static void check_head(ce_tcp *tcp, int from)
 {
-    cs_tcp_link *link = &tcp->links[from];
-    const cs_tcp_head *head = &link->in.heads[link->in.at];
+    ce_tcp_link *link = &tcp->links[from];
+    const ce_tcp_head *head = &link->in.heads[link->in.at];
     struct iovec part = signed_part(head);
-    if (!cs_seal_check(&link->seal, head->tag, &part, 1))
-        cs_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn", from);
+    if (!ce_seal_check(&link->seal, head->tag, &part, 1))
+        ce_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn", from);
     if (head->call.what == CS_TCP_BYE)
         lose(tcp, from, "has left");
     if (head->call.what == CS_TCP_LOST)
         lose(tcp, head->call.root, "was lost");
     bool message = head->call.what == CS_BEAT_SEND;
     if (message && tcp->call.what == CS_BEAT_SEND && head->bytes != link->in.bytes[link->in.at])
-        cs_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length", from,
+        ce_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length", from,
                  (unsigned long long)head->bytes, tcp->rank, link->in.bytes[link->in.at]);
-    if (!cs_call_same(&head->call, &tcp->call))
-        cs_call_refuse(tcp->rank, &tcp->call, from, &head->call);
+    if (!ce_call_same(&head->call, &tcp->call))
+        ce_call_refuse(tcp->rank, &tcp->call, from, &head->call);
     CS_ASSERT(head->bytes == link->in.bytes[link->in.at]);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------ */
 
 /* The remaining bytes of the lane's frames as an iovec, two entries for each frame. */
-static int gather(cs_tcp_lane *lane, struct iovec *pieces)
+static int gather(ce_tcp_lane *lane, struct iovec *pieces)
 {
     int count = 0;
     size_t skip = lane->done;
@@ -161,7 +161,7 @@ static int gather(cs_tcp_lane *lane, struct iovec *pieces)
     return count;
 }
 
-static void advance(cs_tcp *tcp, int peer, cs_tcp_lane *lane, size_t moved)
+static void advance(ce_tcp *tcp, int peer, ce_tcp_lane *lane, size_t moved)
 {
     while (moved > 0) {
         size_t head = sizeof lane->heads[0], whole = head + lane->bytes[lane->at];
@@ -178,15 +178,15 @@ static void advance(cs_tcp *tcp, int peer, cs_tcp_lane *lane, size_t moved)
     }
 }
 
-static bool is_through(const cs_tcp_lane *lane)
+static bool is_through(const ce_tcp_lane *lane)
 {
     return lane->at == lane->count;
 }
 
 /* True if bytes were moved. A peer that receives nothing more may have sent the reason. */
-static bool push(cs_tcp *tcp, int to)
+static bool push(ce_tcp *tcp, int to)
 {
-    cs_tcp_link *link = &tcp->links[to];
+    ce_tcp_link *link = &tcp->links[to];
     struct iovec pieces[2 * CS_TCP_FRAMES];
     if (link->deaf || is_through(&link->out))
         return false;
@@ -199,9 +199,9 @@ static bool push(cs_tcp *tcp, int to)
     return sent > 0;
 }
 
-static bool pull(cs_tcp *tcp, int from)
+static bool pull(ce_tcp *tcp, int from)
 {
-    cs_tcp_link *link = &tcp->links[from];
+    ce_tcp_link *link = &tcp->links[from];
     struct iovec pieces[2 * CS_TCP_FRAMES];
     if (is_through(&link->in))
         return false;
@@ -217,9 +217,9 @@ static bool pull(cs_tcp *tcp, int from)
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
 /* For a rank from which no frame is expected: true if it has announced that it closes. */
-static void hear_last_words(cs_tcp *tcp, int peer)
+static void hear_last_words(ce_tcp *tcp, int peer)
 {
-    cs_tcp_head last;
+    ce_tcp_head last;
     ssize_t got = recv(tcp->links[peer].socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT);
     if (got == sizeof last && last.call.what == CS_TCP_BYE)
         lose(tcp, peer, "has left");
@@ -235,7 +235,7 @@ static bool is_silent(int socket)
            (info.tcpi_unacked > 0 || info.tcpi_probes > 1) && info.tcpi_last_ack_recv > SILENCE_MILLISECONDS;
 }
 
-static void look_for_the_silent(cs_tcp *tcp)
+static void look_for_the_silent(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++)
         if (tcp->links[i].socket >= 0 && is_silent(tcp->links[i].socket))
@@ -253,7 +253,7 @@ static bool left_words(int socket)
 /* The last message of a rank that closed its connection; it may follow frames that were not read yet. 0: none. */
 static int last_words(int socket, int *about)
 {
-    cs_tcp_head last;
+    ce_tcp_head last;
     int waiting = 0;
     *about = -1;
     if (ioctl(socket, FIONREAD, &waiting) < 0 || waiting < (int)sizeof last)
@@ -269,9 +269,9 @@ static int last_words(int socket, int *about)
     return word ? last.call.what : 0;
 }
 
-int cs_flow_missing(cs_comm *comm, bool *closed)
+int ce_flow_missing(cs_comm *comm, bool *closed)
 {
-    const cs_tcp *tcp = comm->own;
+    const ce_tcp *tcp = comm->own;
     int left = -1, lost = -1;
     for (int i = 0; i < tcp->size && lost < 0; i++) {
         struct pollfd line = { tcp->links[i].socket, POLLRDHUP, 0 };
@@ -288,7 +288,7 @@ int cs_flow_missing(cs_comm *comm, bool *closed)
     return lost < 0 ? left : lost;
 }
 
-static short events_of(const cs_tcp_link *link)
+static short events_of(const ce_tcp_link *link)
 {
     int events = 0;
     if (!is_through(&link->in))
@@ -298,10 +298,10 @@ static short events_of(const cs_tcp_link *link)
     return (short)(events ? events : POLLRDHUP);
 }
 
-static void sleep_until_ready(cs_tcp *tcp)
+static void sleep_until_ready(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
-        cs_tcp_link *link = &tcp->links[i];
+        ce_tcp_link *link = &tcp->links[i];
         bool idle = is_through(&link->in) && (link->deaf || is_through(&link->out));
         tcp->polls[i] = (struct pollfd){ idle && link->deaf ? -1 : link->socket, events_of(link), 0 };
     }
@@ -309,7 +309,7 @@ static void sleep_until_ready(cs_tcp *tcp)
     if (ready == 0)
         look_for_the_silent(tcp);
     for (int i = 0; ready > 0 && i < tcp->size; i++) {
-        cs_tcp_link *link = &tcp->links[i];
+        ce_tcp_link *link = &tcp->links[i];
         if (!tcp->polls[i].revents || !is_through(&link->in) || !is_through(&link->out))
             continue;
         if (!left_words(link->socket))
@@ -319,12 +319,12 @@ static void sleep_until_ready(cs_tcp *tcp)
 }
 
 /* False when all lanes are complete. */
-static bool move_all(cs_tcp *tcp, bool *moved)
+static bool move_all(ce_tcp *tcp, bool *moved)
 {
     bool waits = false;
     *moved = false;
     for (int i = 0; i < tcp->size; i++) {
-        cs_tcp_link *link = &tcp->links[i];
+        ce_tcp_link *link = &tcp->links[i];
         if (is_through(&link->in) && is_through(&link->out))
             continue;
         if (push(tcp, i))
@@ -338,7 +338,7 @@ static bool move_all(cs_tcp *tcp, bool *moved)
     return waits;
 }
 
-void cs_flow_run(cs_tcp *tcp)
+void ce_flow_run(ce_tcp *tcp)
 {
     bool moved;
     int idle = 0;

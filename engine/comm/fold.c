@@ -196,7 +196,7 @@ typedef void (*kernel)(void *const *out, int outs, const void *const *in, int ra
 
 static const kernel plain[][3] = ROWS(plain), avx2[][3] = ROWS(avx2);
 
-void cs_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
+void ce_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
              cs_dtype dtype, cs_reduce_op op)
 {
     const kernel(*table)[3] = HAS_AVX2 ? avx2 : plain;

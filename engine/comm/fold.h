@@ -11,7 +11,7 @@
 
 /* Reduces inputs[0 .. ranks - 1] and writes the result to each output. An output may be one of the inputs, but may not
  * overlap one in part. */
-void cs_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
+void ce_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
              cs_dtype dtype, cs_reduce_op op);
 
 #endif

@@ -6,9 +6,9 @@
 
 enum { LEAST_HEAP = 64 << 20 };
 
-cs_status cs_heap_open(cs_comm *comm, const cs_comm_settings *settings)
+cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings)
 {
-    size_t bytes = cs_comm_heap_wish(settings);
+    size_t bytes = ce_comm_heap_wish(settings);
     for (;; bytes /= 2) {
         void *heap = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (heap != MAP_FAILED) {
@@ -18,11 +18,11 @@ cs_status cs_heap_open(cs_comm *comm, const cs_comm_settings *settings)
             return CS_OK;
         }
         if (settings->heap_bytes || bytes / 2 < LEAST_HEAP)
-            return cs_fail_errno(CS_NO_MEMORY, errno, "no address space for a heap of %zu bytes", bytes);
+            return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for a heap of %zu bytes", bytes);
     }
 }
 
-void cs_heap_close(cs_comm *comm)
+void ce_heap_close(cs_comm *comm)
 {
     if (comm->heap)
         munmap(comm->heap, comm->heap_bytes);

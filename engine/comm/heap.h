@@ -4,7 +4,7 @@
 
 #include "comm/transport.h"
 
-cs_status cs_heap_open(cs_comm *comm, const cs_comm_settings *settings);
-void cs_heap_close(cs_comm *comm);
+cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings);
+void ce_heap_close(cs_comm *comm);
 
 #endif

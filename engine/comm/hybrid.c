@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool cs_hybrid_fits(const cs_tcp *tcp, const cs_mesh_place *places)
+bool ce_hybrid_fits(const ce_tcp *tcp, const ce_mesh_place *places)
 {
     int each = places[0].local_size;
     if (each < 2 || each == tcp->size || (each & (each - 1)) != 0 || tcp->size % each != 0)
@@ -22,7 +22,7 @@ bool cs_hybrid_fits(const cs_tcp *tcp, const cs_mesh_place *places)
     return true;
 }
 
-static cs_status build(cs_tcp *tcp, const cs_comm_settings *settings)
+static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
 {
     cs_world inside = tcp->comm->world;
     cs_comm_settings within = *settings;
@@ -35,28 +35,28 @@ static cs_status build(cs_tcp *tcp, const cs_comm_settings *settings)
     tcp->across.ranks = calloc((size_t)tcp->across.count, sizeof *tcp->across.ranks);
     tcp->slots = malloc(CS_TCP_STAGING);
     if (!tcp->across.ranks || !tcp->slots)
-        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
+        return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
         tcp->across.ranks[i] = i * each + inside.local_rank;
     /* tests simulate several hosts on one machine */
     snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own);
     CS_TRY(cs_comm_open(&tcp->inside, &inside, &within));
-    cs_shm *shm = tcp->inside->own;
+    ce_shm *shm = tcp->inside->own;
     shm->first = tcp->across.own * each;
     tcp->comm->heap = tcp->inside->heap;
     tcp->comm->heap_bytes = tcp->inside->heap_bytes;
     return CS_OK;
 }
 
-cs_status cs_hybrid_open(cs_tcp *tcp, const cs_comm_settings *settings)
+cs_status ce_hybrid_open(ce_tcp *tcp, const cs_comm_settings *settings)
 {
     cs_status status = build(tcp, settings);
     if (status != CS_OK)
-        cs_hybrid_close(tcp);
+        ce_hybrid_close(tcp);
     return status;
 }
 
-void cs_hybrid_close(cs_tcp *tcp)
+void ce_hybrid_close(ce_tcp *tcp)
 {
     cs_comm_close(tcp->inside);
     free(tcp->across.ranks);
@@ -67,7 +67,7 @@ void cs_hybrid_close(cs_tcp *tcp)
     tcp->comm->heap = NULL;
 }
 
-static const cs_transport *shm_of(cs_tcp *tcp)
+static const ce_transport *shm_of(ce_tcp *tcp)
 {
     tcp->inside->doing = tcp->comm->doing;
     return tcp->inside->transport;
@@ -78,25 +78,25 @@ static bool rounds(cs_dtype dtype, cs_reduce_op op)
     return op == CS_SUM && (dtype == CS_BF16 || dtype == CS_F16);
 }
 
-static void all_reduce_whole(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+static void all_reduce_whole(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     shm_of(tcp)->all_reduce(tcp->inside, data, count, dtype, op);
-    cs_tcp_all_reduce(tcp, &tcp->across, data, count, dtype, op);
+    ce_tcp_all_reduce(tcp, &tcp->across, data, count, dtype, op);
 }
 
-void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_hybrid_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype);
     int each = tcp->inside->world.size;
     int64_t part = (size_t)count * element > CS_TCP_SMALL ? count / each : 0;
     char *own = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
     if (rounds(dtype, op)) {
-        cs_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
+        ce_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
         return;
     }
     if (part > 0) {
         shm_of(tcp)->reduce_scatter(tcp->inside, own, data, part, dtype, op);
-        cs_tcp_all_reduce(tcp, &tcp->across, own, part, dtype, op);
+        ce_tcp_all_reduce(tcp, &tcp->across, own, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own, part, dtype);
     }
     if (count > part * each) /* a short vector, or the rest of a long one */
@@ -105,46 +105,46 @@ void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype
 
 /* For one piece of all parts: sums this host's operands for each rank with this local rank into a slot, and sends
  * it. */
-void cs_hybrid_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_hybrid_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    size_t element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(&tcp->across);
+    size_t element = cs_dtype_bytes(dtype), slot = ce_tcp_slot_bytes(&tcp->across);
     int64_t piece = (int64_t)(slot / element), host = tcp->inside->world.size * count, at = 0;
     if (rounds(dtype, op)) {
-        cs_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
+        ce_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
         return;
     }
     do {
         int64_t some = count - at < piece ? count - at : piece;
         tcp->inside->doing = tcp->comm->doing;
         for (int i = 0; i < tcp->across.count; i++)
-            cs_shm_reduce_parts(tcp->inside, tcp->slots + (size_t)i * slot,
+            ce_shm_reduce_parts(tcp->inside, tcp->slots + (size_t)i * slot,
                                 (const char *)in + (size_t)(i * host + at) * element, some, count, dtype, op);
-        cs_tcp_reduce_part(tcp, &tcp->across, (char *)out + (size_t)at * element, tcp->slots, slot, some, dtype, op);
+        ce_tcp_reduce_part(tcp, &tcp->across, (char *)out + (size_t)at * element, tcp->slots, slot, some, dtype, op);
         at += some;
     } while (at < count);
 }
 
-void cs_hybrid_all_gather(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
+void ce_hybrid_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype), host = (size_t)tcp->inside->world.size * bytes;
     size_t own = (size_t)tcp->inside->world.rank * bytes;
-    cs_tcp_gather(tcp, &tcp->across, (char *)out + own, in, bytes, host);
+    ce_tcp_gather(tcp, &tcp->across, (char *)out + own, in, bytes, host);
     for (int i = 0; i < tcp->across.count; i++)
         shm_of(tcp)->all_gather(tcp->inside, (char *)out + (size_t)i * host, (char *)out + (size_t)i * host + own,
                                 count, dtype);
 }
 
-void cs_hybrid_broadcast(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
+void ce_hybrid_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
 {
     int each = tcp->inside->world.size;
     if (tcp->inside->world.rank == root % each)
-        cs_tcp_broadcast(tcp, &tcp->across, data, (size_t)count * cs_dtype_bytes(dtype), root / each);
+        ce_tcp_broadcast(tcp, &tcp->across, data, (size_t)count * cs_dtype_bytes(dtype), root / each);
     shm_of(tcp)->broadcast(tcp->inside, data, count, dtype, root % each);
 }
 
 /* A rank that arrives from another host has waited there for all ranks of that host. */
-void cs_hybrid_barrier(cs_tcp *tcp)
+void ce_hybrid_barrier(ce_tcp *tcp)
 {
     shm_of(tcp)->barrier(tcp->inside);
-    cs_tcp_barrier(tcp, &tcp->across);
+    ce_tcp_barrier(tcp, &tcp->across);
 }

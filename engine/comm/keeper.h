@@ -19,17 +19,17 @@ enum { CS_KEEPER_BODY = 1 + CS_STORE_NAME + CS_STORE_VALUE };
 typedef struct {
     uint32_t kind, bytes; /* of the body */
     unsigned char tag[CS_SEAL_TAG];
-} cs_keeper_head;
+} ce_keeper_head;
 
 /* The identity that a rank sends in the handshake. */
 typedef struct {
     int32_t rank, size;
-} cs_keeper_name;
+} ce_keeper_name;
 
-typedef struct cs_keeper cs_keeper;
+typedef struct ce_keeper ce_keeper;
 /* Starts the thread. It owns the listening socket and closes it. `key` may be NULL. */
-cs_status cs_keeper_open(cs_keeper **keeper, int listener, const cs_world *world, const unsigned char *key);
+cs_status ce_keeper_open(ce_keeper **keeper, int listener, const cs_world *world, const unsigned char *key);
 /* Waits until the other ranks have closed their connections, at most `seconds`. Accepts NULL. */
-void cs_keeper_close(cs_keeper *keeper, double seconds);
+void ce_keeper_close(ce_keeper *keeper, double seconds);
 
 #endif

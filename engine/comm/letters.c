@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void answer(cs_letters_guest *to, int kind, const void *body, size_t bytes)
+static void answer(ce_letters_guest *to, int kind, const void *body, size_t bytes)
 {
-    cs_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
-    struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { (void *)(size_t)body, bytes } };
-    cs_seal_sign(&to->seal, head.tag, parts, 2);
+    ce_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec parts[] = { { &head, offsetof(ce_keeper_head, tag) }, { (void *)(size_t)body, bytes } };
+    ce_seal_sign(&to->seal, head.tag, parts, 2);
     memcpy(to->out, &head, sizeof head);
     if (bytes)
         memcpy(to->out + sizeof head, body, bytes);
@@ -21,21 +21,21 @@ static void answer(cs_letters_guest *to, int kind, const void *body, size_t byte
     to->waits = 0;
 }
 
-void cs_letters_fail(cs_letters_guest *to)
+void ce_letters_fail(ce_letters_guest *to)
 {
     size_t length = strlen(cs_error());
     answer(to, CS_KEEPER_FAILED, cs_error(), length < CS_STORE_VALUE ? length : CS_STORE_VALUE);
 }
 
-static cs_letters_entry *find(const cs_keeper *keeper, const char *name)
+static ce_letters_entry *find(const ce_keeper *keeper, const char *name)
 {
-    cs_letters_entry *at = keeper->entries;
+    ce_letters_entry *at = keeper->entries;
     while (at && strcmp(at->name, name) != 0)
         at = at->next;
     return at;
 }
 
-void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
+void ce_letters_list_missing(const ce_keeper *keeper, char *names, size_t room)
 {
     const char *before = keeper->missing > 1 ? "ranks " : "rank ";
     size_t length = 0;
@@ -48,41 +48,41 @@ void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
 }
 
 /* Replies to a waiting request if its value is there or its time is over. */
-static void try_answer(const cs_keeper *keeper, cs_letters_guest *to)
+static void try_answer(const ce_keeper *keeper, ce_letters_guest *to)
 {
     char names[256];
-    const cs_letters_entry *found = to->waits == CS_KEEPER_GET ? find(keeper, to->wants) : NULL;
-    double time = cs_clock_seconds();
+    const ce_letters_entry *found = to->waits == CS_KEEPER_GET ? find(keeper, to->wants) : NULL;
+    double time = ce_clock_seconds();
     if (found) {
         answer(to, CS_KEEPER_VALUE, found->value, found->bytes);
     } else if (to->waits == CS_KEEPER_ALL && keeper->missing == 0) {
         answer(to, CS_KEEPER_VALUE, NULL, 0);
     } else if (to->waits == CS_KEEPER_GET && time > to->deadline) {
-        cs_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
-        cs_letters_fail(to);
+        ce_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
+        ce_letters_fail(to);
     } else if (to->waits == CS_KEEPER_ALL && time > to->deadline) {
-        cs_letters_list_missing(keeper, names, sizeof names);
-        cs_fail(CS_NO_PEER,
+        ce_letters_list_missing(keeper, names, sizeof names);
+        ce_fail(CS_NO_PEER,
                 "%s did not come within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
                 "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
                 names, to->seconds, keeper->world.size, keeper->world.address, keeper->world.port, keeper->world.job);
-        cs_letters_fail(to);
+        ce_letters_fail(to);
     }
 }
 
-void cs_letters_answer_waiting(cs_keeper *keeper)
+void ce_letters_answer_waiting(ce_keeper *keeper)
 {
-    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+    for (ce_letters_guest *one = keeper->guests; one; one = one->next)
         if (one->waits)
             try_answer(keeper, one);
 }
 
-static bool keep(cs_keeper *keeper, const unsigned char *body, size_t bytes)
+static bool keep(ce_keeper *keeper, const unsigned char *body, size_t bytes)
 {
     size_t name = bytes ? body[0] : 0;
     if (name == 0 || name > CS_STORE_NAME || 1 + name > bytes || bytes - 1 - name > CS_STORE_VALUE)
         return false;
-    cs_letters_entry *made = calloc(1, sizeof *made + bytes - 1 - name);
+    ce_letters_entry *made = calloc(1, sizeof *made + bytes - 1 - name);
     if (!made)
         return false;
     memcpy(made->name, body + 1, name);
@@ -93,7 +93,7 @@ static bool keep(cs_keeper *keeper, const unsigned char *body, size_t bytes)
     return true;
 }
 
-static bool begin_wait(cs_letters_guest *from, int kind, const unsigned char *body, size_t bytes)
+static bool begin_wait(ce_letters_guest *from, int kind, const unsigned char *body, size_t bytes)
 {
     uint32_t milliseconds;
     size_t name = bytes - sizeof milliseconds;
@@ -104,22 +104,22 @@ static bool begin_wait(cs_letters_guest *from, int kind, const unsigned char *bo
     from->wants[name] = 0;
     from->waits = kind;
     from->seconds = 1e-3 * milliseconds;
-    from->deadline = cs_clock_seconds() + from->seconds;
+    from->deadline = ce_clock_seconds() + from->seconds;
     return true;
 }
 
-static bool take_letter(cs_keeper *keeper, cs_letters_guest *from, const cs_keeper_head *head,
+static bool take_letter(ce_keeper *keeper, ce_letters_guest *from, const ce_keeper_head *head,
                         const unsigned char *body)
 {
-    struct iovec parts[] = { { (void *)(size_t)head, offsetof(cs_keeper_head, tag) },
+    struct iovec parts[] = { { (void *)(size_t)head, offsetof(ce_keeper_head, tag) },
                              { (void *)(size_t)body, head->bytes } };
-    if (!cs_seal_check(&from->seal, head->tag, parts, 2))
+    if (!ce_seal_check(&from->seal, head->tag, parts, 2))
         return false;
     if (head->kind == CS_KEEPER_SET) {
         if (!keep(keeper, body, head->bytes))
             return false;
         answer(from, CS_KEEPER_VALUE, NULL, 0);
-        cs_letters_answer_waiting(keeper);
+        ce_letters_answer_waiting(keeper);
         return true;
     }
     if ((head->kind != CS_KEEPER_GET && head->kind != CS_KEEPER_ALL) ||
@@ -129,7 +129,7 @@ static bool take_letter(cs_keeper *keeper, cs_letters_guest *from, const cs_keep
     return true;
 }
 
-bool cs_letters_flush(cs_letters_guest *to)
+bool ce_letters_flush(ce_letters_guest *to)
 {
     while (to->out_sent < to->out_bytes) {
         ssize_t sent = send(to->socket, to->out + to->out_sent, to->out_bytes - to->out_sent, MSG_NOSIGNAL);
@@ -141,9 +141,9 @@ bool cs_letters_flush(cs_letters_guest *to)
     return true;
 }
 
-bool cs_letters_hear(cs_keeper *keeper, cs_letters_guest *from)
+bool ce_letters_hear(ce_keeper *keeper, ce_letters_guest *from)
 {
-    cs_keeper_head head;
+    ce_keeper_head head;
     for (;;) {
         size_t wanted = sizeof head;
         if (from->in_bytes >= sizeof head) {

@@ -12,11 +12,11 @@
 typedef struct {
     int memory; /* a memfd: the rank's memory, which all ranks map */
     int life;   /* becomes readable, or is hung up, when the rank's process ends */
-} cs_guest;
+} ce_guest;
 
 /* guests[world->size]: the caller sets this rank's element, and on success all are set. *bytes becomes the minimum of
  * the ranks' *bytes. CS_NO_PEER after `seconds`; the message names the missing ranks. After an error `guests` has the
  * descriptors that were received, and -1 for the others. */
-cs_status cs_meet(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests);
+cs_status ce_meet(const cs_world *world, double seconds, uint64_t *bytes, ce_guest *guests);
 
 #endif

@@ -16,7 +16,7 @@ enum { CARD_TEXT = 32, MOST_STRANGERS = 16 };
 
 /* What a rank publishes about itself. */
 typedef struct {
-    cs_mesh_place place;
+    ce_mesh_place place;
     int32_t port, bytes; /* bytes 0: its address is that of rank 0 */
     char name[28];       /* a sockaddr_in or sockaddr_in6 */
 } card;
@@ -32,12 +32,12 @@ typedef struct {
 typedef struct {
     int socket; /* -1: none */
     int rank;   /* the expected rank, if we connected; -1: it connected to us and its rank is not known yet */
-    cs_join join;
+    ce_join join;
 } visitor;
 
 typedef struct {
-    cs_tcp *tcp;
-    cs_store *store;
+    ce_tcp *tcp;
+    ce_store *store;
     card *cards;
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
@@ -54,14 +54,14 @@ typedef struct {
 static cs_status make_own_card(meeting *all, card *own)
 {
     const cs_world *world = &all->tcp->comm->world;
-    cs_address address;
-    CS_TRY(cs_dial_own(&address, cs_store_socket(all->store)));
+    ce_address address;
+    CS_TRY(ce_dial_own(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
     if (by_master && all->keyed) /* it connected to itself, perhaps over the loopback, which other hosts cannot use */
-        CS_TRY(cs_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
-    CS_TRY(cs_dial_listen(&all->listener, &address, all->keyed));
+        CS_TRY(ce_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
+    CS_TRY(ce_dial_listen(&all->listener, &address, all->keyed));
     *own = (card){ .place = { world->local_rank, world->local_size },
-                   .port = cs_dial_port(&address),
+                   .port = ce_dial_port(&address),
                    .bytes = by_master ? 0 : (int32_t)address.bytes };
     memcpy(own->name, &address.name, (size_t)own->bytes);
     return CS_OK;
@@ -75,14 +75,14 @@ static cs_status collect(meeting *all)
     int size = all->tcp->size;
     for (int i = 1; i < size; i++) {
         snprintf(name, sizeof name, "card/%d", i);
-        CS_TRY(cs_store_get(all->store, name, &all->cards[i], sizeof(card), &bytes, all->seconds));
+        CS_TRY(ce_store_get(all->store, name, &all->cards[i], sizeof(card), &bytes, all->seconds));
         if (bytes != sizeof(card))
-            return cs_fail(CS_NO_PEER, "rank %d is of another version of cspeed: install the same on all hosts", i);
+            return ce_fail(CS_NO_PEER, "rank %d is of another version of cspeed: install the same on all hosts", i);
     }
     for (int from = 0; from < size; from += (int)CARDS_A_PAGE) {
         int count = size - from < (int)CARDS_A_PAGE ? size - from : (int)CARDS_A_PAGE;
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(cs_store_set(all->store, name, &all->cards[from], (size_t)count * sizeof(card)));
+        CS_TRY(ce_store_set(all->store, name, &all->cards[from], (size_t)count * sizeof(card)));
     }
     return CS_OK;
 }
@@ -96,13 +96,13 @@ static cs_status exchange_cards(meeting *all)
     if (rank == 0)
         return collect(all);
     snprintf(name, sizeof name, "card/%d", rank);
-    CS_TRY(cs_store_set(all->store, name, &all->cards[rank], sizeof(card)));
+    CS_TRY(ce_store_set(all->store, name, &all->cards[rank], sizeof(card)));
     for (int from = 0; from < size; from += (int)CARDS_A_PAGE) {
         size_t room = (size_t)(size - from) * sizeof(card);
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(cs_store_get(all->store, name, &all->cards[from], room, &bytes, all->seconds));
+        CS_TRY(ce_store_get(all->store, name, &all->cards[from], room, &bytes, all->seconds));
         if (bytes != (room < CARDS_A_PAGE * sizeof(card) ? room : CARDS_A_PAGE * sizeof(card)))
-            return cs_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
+            return ce_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
     }
     return CS_OK;
 }
@@ -115,8 +115,8 @@ static void begin_joining(meeting *all, visitor *with, int socket, int rank)
     identity own = { "mesh", world->rank };
     with->socket = socket;
     with->rank = rank;
-    cs_dial_tune(socket);
-    cs_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own, sizeof own);
+    ce_dial_tune(socket);
+    ce_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own, sizeof own);
     with->join.deadline = rank >= 0 ? all->end : with->join.deadline;
 }
 
@@ -124,19 +124,19 @@ static cs_status call(meeting *all, int rank)
 {
     char text[CS_DIAL_TEXT];
     const card *its = &all->cards[rank];
-    cs_address address = *cs_store_master(all->store);
+    ce_address address = *ce_store_master(all->store);
     if (its->bytes > 0 && its->bytes <= (int32_t)sizeof its->name) {
-        address = (cs_address){ .bytes = (socklen_t)its->bytes };
+        address = (ce_address){ .bytes = (socklen_t)its->bytes };
         memcpy(&address.name, its->name, (size_t)its->bytes);
     }
-    cs_dial_set_port(&address, its->port);
-    CS_TRY(cs_join_allow((const struct sockaddr *)(const void *)&address.name, all->keyed));
-    int made = cs_dial_call(&address, all->end - cs_clock_seconds());
+    ce_dial_set_port(&address, its->port);
+    CS_TRY(ce_join_allow((const struct sockaddr *)(const void *)&address.name, all->keyed));
+    int made = ce_dial_call(&address, all->end - ce_clock_seconds());
     if (made < 0)
-        return cs_fail_errno(CS_NO_PEER, errno,
+        return ce_fail_errno(CS_NO_PEER, errno,
                              "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
                              "interface in CSPEED_SOCKET_IFNAME",
-                             all->tcp->rank, rank, cs_dial_text(&address, text));
+                             all->tcp->rank, rank, ce_dial_text(&address, text));
     begin_joining(all, &all->visitors[all->visitor_count++], made, rank);
     return CS_OK;
 }
@@ -147,7 +147,7 @@ static void dismiss(meeting *all, int index)
 {
     if (all->visitors[index].socket >= 0)
         close(all->visitors[index].socket);
-    cs_mac_forget(&all->visitors[index].join, sizeof all->visitors[index].join);
+    ce_mac_forget(&all->visitors[index].join, sizeof all->visitors[index].join);
     all->visitors[index] = all->visitors[--all->visitor_count];
 }
 
@@ -156,7 +156,7 @@ static void dismiss_caller(meeting *all)
 {
     int chosen = -1;
     for (int i = 0; i < all->visitor_count; i++)
-        if (all->visitors[i].rank < 0 && (chosen < 0 || !cs_join_heard(&all->visitors[i].join)))
+        if (all->visitors[i].rank < 0 && (chosen < 0 || !ce_join_heard(&all->visitors[i].join)))
             chosen = i;
     if (chosen >= 0)
         dismiss(all, chosen);
@@ -167,7 +167,7 @@ static cs_status open_door(meeting *all)
     int came = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (came < 0)
         return errno == EMFILE || errno == ENFILE
-                   ? cs_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
+                   ? ce_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
                    : CS_OK;
     if (all->visitor_count == all->visitor_room)
         dismiss_caller(all);
@@ -185,12 +185,12 @@ static cs_status seat(meeting *all, visitor *with)
                 (caller ? its.rank == with->rank : its.rank > all->tcp->rank && its.rank < all->tcp->size) &&
                 all->tcp->links[its.rank].socket < 0;
     if (!fits)
-        return cs_fail(CS_NO_PEER, "rank %d connects to rank %d, and has no reason to: two jobs have the same id",
+        return ce_fail(CS_NO_PEER, "rank %d connects to rank %d, and has no reason to: two jobs have the same id",
                        its.rank, all->tcp->rank);
-    cs_tcp_link *link = &all->tcp->links[its.rank];
+    ce_tcp_link *link = &all->tcp->links[its.rank];
     link->socket = with->socket;
     with->socket = -1;
-    cs_seal_open(&link->seal, with->join.session, caller);
+    ce_seal_open(&link->seal, with->join.session, caller);
     all->missing--;
     return CS_OK;
 }
@@ -199,16 +199,16 @@ static cs_status seat(meeting *all, visitor *with)
 static cs_status attend(meeting *all, int index)
 {
     visitor *with = &all->visitors[index];
-    cs_join_state state = cs_join_advance(&with->join, with->socket);
+    ce_join_state state = ce_join_advance(&with->join, with->socket);
     cs_status status = CS_OK;
     if (state == CS_JOIN_WAITS)
         return CS_OK;
     if (state == CS_JOIN_REFUSED)
         status = with->rank < 0 ? CS_OK
-                                : cs_fail(CS_NO_PEER, "rank %d and rank %d do not come together: %s", all->tcp->rank,
+                                : ce_fail(CS_NO_PEER, "rank %d and rank %d do not come together: %s", all->tcp->rank,
                                           with->rank, cs_error());
     if (state == CS_JOIN_REFUSED && with->rank < 0)
-        cs_log(CS_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
+        ce_log(CS_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
     if (state == CS_JOIN_DONE)
         status = seat(all, with);
     dismiss(all, index);
@@ -222,7 +222,7 @@ static cs_status name_missing(const meeting *all)
     for (int i = 0; i < all->tcp->size && length < sizeof names - 16; i++)
         if (i != all->tcp->rank && all->tcp->links[i].socket < 0)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
-    return cs_fail(CS_NO_PEER,
+    return ce_fail(CS_NO_PEER,
                    "rank %d waited %.3g seconds for a connection with rank%s %s: if the hosts have another network for "
                    "this, name the interface in CSPEED_SOCKET_IFNAME",
                    all->tcp->rank, all->seconds, all->missing > 1 ? "s" : "", names);
@@ -234,11 +234,11 @@ static cs_status connect_all(meeting *all)
         CS_TRY(call(all, i));
     while (all->missing > 0) {
         int count = all->visitor_count;
-        if (cs_clock_seconds() > all->end)
+        if (ce_clock_seconds() > all->end)
             return name_missing(all);
         all->polls[0] = (struct pollfd){ all->listener, POLLIN, 0 };
         for (int i = 0; i < count; i++)
-            all->polls[i + 1] = (struct pollfd){ all->visitors[i].socket, cs_join_events(&all->visitors[i].join), 0 };
+            all->polls[i + 1] = (struct pollfd){ all->visitors[i].socket, ce_join_events(&all->visitors[i].join), 0 };
         poll(all->polls, (nfds_t)count + 1, 500);
         for (int i = count - 1; i >= 0; i--) /* downwards: dismissing moves the last into the gap */
             CS_TRY(attend(all, i));
@@ -250,7 +250,7 @@ static cs_status connect_all(meeting *all)
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
-static cs_status build(meeting *all, cs_mesh_place *places)
+static cs_status build(meeting *all, ce_mesh_place *places)
 {
     size_t size = (size_t)all->tcp->size;
     all->visitor_room = all->tcp->size + MOST_STRANGERS;
@@ -258,17 +258,17 @@ static cs_status build(meeting *all, cs_mesh_place *places)
     all->visitors = calloc((size_t)all->visitor_room, sizeof *all->visitors);
     all->polls = calloc((size_t)all->visitor_room + 1, sizeof *all->polls);
     if (!all->cards || !all->visitors || !all->polls)
-        return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
-    CS_TRY(cs_join_key(all->key, &all->keyed));
-    CS_TRY(cs_store_open(&all->store, &all->tcp->comm->world, all->seconds));
-    all->end = cs_clock_seconds() + all->seconds;
+        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
+    CS_TRY(ce_join_key(all->key, &all->keyed));
+    CS_TRY(ce_store_open(&all->store, &all->tcp->comm->world, all->seconds));
+    all->end = ce_clock_seconds() + all->seconds;
     CS_TRY(exchange_cards(all));
     for (size_t i = 0; i < size; i++)
         places[i] = all->cards[i].place;
     return connect_all(all);
 }
 
-cs_status cs_mesh_open(cs_tcp *tcp, cs_mesh_place *places, double seconds)
+cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds)
 {
     meeting all = { .tcp = tcp, .listener = -1, .missing = tcp->size - 1, .seconds = seconds };
     cs_status status = build(&all, places);
@@ -276,8 +276,8 @@ cs_status cs_mesh_open(cs_tcp *tcp, cs_mesh_place *places, double seconds)
         dismiss(&all, 0);
     if (all.listener >= 0)
         close(all.listener);
-    cs_store_close(all.store);
-    cs_mac_forget(all.key, sizeof all.key);
+    ce_store_close(all.store);
+    ce_mac_forget(all.key, sizeof all.key);
     free(all.cards);
     free(all.visitors);
     free(all.polls);

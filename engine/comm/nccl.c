@@ -53,11 +53,11 @@ typedef struct {
     cudaStream_t stream;
     int number;              /* of the GPU */
     double seconds;          /* seconds that a call of NCCL may take on the host */
-    _Atomic double deadline; /* of the call in progress, on the clock of cs_clock_seconds; 0: no call */
+    _Atomic double deadline; /* of the call in progress, on the clock of ce_clock_seconds; 0: no call */
     pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
     pthread_t watch;
     atomic_bool closing, ending;
-    _Atomic int doing; /* the last collective, by its number for cs_call_name; 0: the ranks are being connected */
+    _Atomic int doing; /* the last collective, by its number for ce_call_name; 0: the ranks are being connected */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -77,7 +77,7 @@ static int missing_rank(const connection *own, bool *closed)
 static const char *doing(connection *own)
 {
     int last = atomic_load(&own->doing);
-    return last ? cs_call_name(last) : "the connection of the ranks";
+    return last ? ce_call_name(last) : "the connection of the ranks";
 }
 
 /* Only the first thread that calls this, to end the process, returns from it; any other thread blocks here. */
@@ -111,7 +111,7 @@ static _Noreturn void lose(connection *own, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
     abort_nccl(own);
-    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
+    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
 }
 
 /* Most errors of NCCL are caused by the end of another rank, which the host's side detects a moment later. */
@@ -128,7 +128,7 @@ static _Noreturn void fail(connection *own, ncclResult_t error)
         pause_for(LOOK_MILLISECONDS);
     }
     abort_nccl(own);
-    cs_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(own),
+    ce_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(own),
              ncclGetErrorString(error), reason);
 }
 
@@ -136,7 +136,7 @@ static _Noreturn void fail(connection *own, ncclResult_t error)
 
 static bool is_waiting(connection *own)
 {
-    return atomic_load(&own->deadline) > 0 || cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM));
+    return atomic_load(&own->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(own->comm->device, CS_COMM));
 }
 
 /* A rank that has closed has done all its collectives, so this rank's will soon be done as well, unless one of them is
@@ -145,7 +145,7 @@ static void look_for_ranks(connection *own, double *alone_since)
 {
     bool closed = true;
     int peer = missing_rank(own, &closed);
-    double now = cs_clock_seconds();
+    double now = ce_clock_seconds();
     if (peer < 0 || (closed && !is_waiting(own)))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
@@ -170,11 +170,11 @@ static void look_for_errors(connection *own)
 static void look_at_deadline(connection *own)
 {
     double deadline = atomic_load(&own->deadline);
-    if (deadline == 0 || cs_clock_seconds() < deadline)
+    if (deadline == 0 || ce_clock_seconds() < deadline)
         return;
     claim_ending(own);
     abort_nccl(own);
-    cs_fatal(CS_NO_PEER,
+    ce_fatal(CS_NO_PEER,
              "%s over NCCL did not return within %.3g seconds: a rank does not take part in it, or cannot be reached; "
              "NCCL_DEBUG=INFO makes NCCL say more",
              doing(own), own->seconds);
@@ -183,7 +183,7 @@ static void look_at_deadline(connection *own)
 static void *watch(void *argument)
 {
     connection *own = argument;
-    double since = cs_clock_seconds();
+    double since = ce_clock_seconds();
     CS_CUDA(cudaSetDevice(own->number)); /* a thread's own setting; without it the first GPU would be opened too */
     while (!atomic_load(&own->closing)) {
         look_for_ranks(own, &since);
@@ -201,7 +201,7 @@ static void *watch(void *argument)
 static void enter(connection *own)
 {
     pthread_mutex_lock(&own->lock);
-    atomic_store(&own->deadline, cs_clock_seconds() + own->seconds);
+    atomic_store(&own->deadline, ce_clock_seconds() + own->seconds);
 }
 
 /* Returns NULL if a CUDA graph is replayed that contains the call. `more` is a further part of the call's hash: the
@@ -213,7 +213,7 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     uint64_t what = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
     stop_if_ending(own);
     atomic_store(&own->doing, comm->doing);
-    if (cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
+    if (ce_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
         return NULL;
     enter(own);
     return own;
@@ -308,7 +308,7 @@ static cs_status share_id(const connection *own, ncclUniqueId *id)
     if (own->comm->world.rank == 0) {
         ncclResult_t given = ncclGetUniqueId(id);
         if (given != ncclSuccess)
-            return cs_fail(CS_NO_PEER,
+            return ce_fail(CS_NO_PEER,
                            "NCCL gives no unique id for the ranks: %s (%s); NCCL_DEBUG=INFO makes it say more",
                            ncclGetErrorString(given), ncclGetLastError(NULL));
     }
@@ -333,16 +333,16 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     connection *own = calloc(1, sizeof *own);
     comm->own = own;
     if (!own)
-        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d GPUs", comm->world.size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d GPUs", comm->world.size);
     own->comm = comm;
-    own->stream = cs_cuda_stream(cs_device_stream(comm->device, CS_COMM));
+    own->stream = ce_cuda_stream(ce_device_stream(comm->device, CS_COMM));
     own->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     pthread_mutex_init(&own->lock, NULL);
     CS_CUDA(cudaGetDevice(&own->number));
     CS_TRY(share_id(own, &id));
     int error = pthread_create(&own->watch, NULL, watch, own);
     if (error)
-        return cs_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
+        return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
     connect(own, id);
     return CS_OK;
 }
@@ -355,15 +355,15 @@ static bool finish(connection *own)
 {
     double seconds = own->seconds < CLOSE_SECONDS ? own->seconds : CLOSE_SECONDS;
     struct timespec end;
-    cs_stream_sync(cs_device_stream(own->comm->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(own->comm->device, CS_COMM));
     stop_if_ending(own);
-    cs_cuda_graphs_drop(own->comm->device);
+    ce_cuda_graphs_drop(own->comm->device);
     atomic_store(&own->closing, true);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += 1 + (time_t)seconds;
     if (pthread_timedjoin_np(own->watch, NULL, &end) == 0)
         return true;
-    cs_log(CS_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
+    ce_log(CS_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
     return false;
 }
 
@@ -376,7 +376,7 @@ static void close_nccl(cs_comm *comm)
     free(own);
 }
 
-const cs_transport cs_comm_nccl = {
+const ce_transport ce_comm_nccl = {
     .edition = CS_TRANSPORT_EDITION,
     .name = "nccl",
     .open = open_nccl,

@@ -22,13 +22,13 @@ enum { LEAST_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 enum { SPINS_ROOMY = 4000, YIELDS_ROOMY = 2000, SPINS_CROWDED = 0, YIELDS_CROWDED = 200 };
 enum { SMALL_ROOMY = 2 << 10, SMALL_CROWDED = 8 << 10 };
 
-_Static_assert(sizeof(cs_shm_header) <= CS_SHM_PAGE, "a header is one page");
-_Static_assert(sizeof(cs_bell) == CS_SHM_LINE, "a bell is one cache line");
+_Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
+_Static_assert(sizeof(ce_bell) == CS_SHM_LINE, "a bell is one cache line");
 
-static cs_status reserve(cs_shm *shm, const cs_comm_settings *settings)
+static cs_status reserve(ce_shm *shm, const cs_comm_settings *settings)
 {
-    for (size_t heap = cs_comm_heap_wish(settings);; heap /= 2) {
-        size_t segment = (size_t)cs_round_up((int64_t)(cs_shm_heap_at(shm->size) + heap), CS_SHM_HUGE);
+    for (size_t heap = ce_comm_heap_wish(settings);; heap /= 2) {
+        size_t segment = (size_t)ce_round_up((int64_t)(ce_shm_heap_at(shm->size) + heap), CS_SHM_HUGE);
         size_t bytes = segment * (size_t)shm->size;
         void *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         shm->segment_bytes = segment;
@@ -38,48 +38,48 @@ static cs_status reserve(cs_shm *shm, const cs_comm_settings *settings)
             return CS_OK;
         }
         if (settings->heap_bytes || heap / 2 < LEAST_HEAP)
-            return cs_fail_errno(CS_NO_MEMORY, errno, "no address space for %d heaps of %zu bytes", shm->size, heap);
+            return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for %d heaps of %zu bytes", shm->size, heap);
     }
 }
 
-static cs_status make_memory(cs_shm *shm)
+static cs_status make_memory(ce_shm *shm)
 {
     cpu_set_t cores;
     int memory = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     shm->guests[shm->rank].memory = memory;
     if (memory < 0 || ftruncate(memory, (off_t)shm->segment_bytes) < 0)
-        return cs_fail_errno(CS_NO_MEMORY, errno, "no shared memory of %zu bytes", shm->segment_bytes);
+        return ce_fail_errno(CS_NO_MEMORY, errno, "no shared memory of %zu bytes", shm->segment_bytes);
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
+        return ce_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
         return CS_OK; /* there are more cores than a mask can hold: the mask stays empty, and waiting ranks yield */
-    if (pwrite(memory, &cores, sizeof cores, offsetof(cs_shm_header, cores)) != sizeof cores)
-        return cs_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
+    if (pwrite(memory, &cores, sizeof cores, offsetof(ce_shm_header, cores)) != sizeof cores)
+        return ce_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
     return CS_OK;
 }
 
 /* Prefers a pidfd of this process, which children that are forked later do not keep. On kernels without pidfds, it is
  * the read end of a pipe whose write end only this process has. */
-static cs_status make_life(cs_shm *shm)
+static cs_status make_life(ce_shm *shm)
 {
     int pipes[2];
     shm->guests[shm->rank].life = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (shm->guests[shm->rank].life >= 0)
         return CS_OK;
     if (pipe2(pipes, O_CLOEXEC) < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "no pipe by which others see this rank end");
+        return ce_fail_errno(CS_IO_ERROR, errno, "no pipe by which others see this rank end");
     shm->guests[shm->rank].life = pipes[0];
     shm->life_end = pipes[1];
     return CS_OK;
 }
 
-static cs_status map_all(cs_shm *shm)
+static cs_status map_all(ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++) {
-        char *at = cs_shm_segment(shm, i);
+        char *at = ce_shm_segment(shm, i);
         if (mmap(at, shm->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                  shm->guests[i].memory, 0) == MAP_FAILED)
-            return cs_fail_errno(CS_NO_MEMORY, errno, "the shared memory of rank %d (%zu bytes) could not be mapped", i,
+            return ce_fail_errno(CS_NO_MEMORY, errno, "the shared memory of rank %d (%zu bytes) could not be mapped", i,
                                  shm->segment_bytes);
         madvise(at, shm->segment_bytes, MADV_DONTDUMP);
         madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
@@ -89,19 +89,19 @@ static cs_status map_all(cs_shm *shm)
     return CS_OK;
 }
 
-static void choose_patience(cs_shm *shm)
+static void choose_patience(ce_shm *shm)
 {
     cpu_set_t all;
     CPU_ZERO(&all);
     for (int i = 0; i < shm->size; i++)
-        CPU_OR(&all, &all, &cs_shm_header_of(shm, i)->cores);
+        CPU_OR(&all, &all, &ce_shm_header_of(shm, i)->cores);
     bool roomy = CPU_COUNT(&all) >= shm->size;
     shm->spins = roomy ? SPINS_ROOMY : SPINS_CROWDED;
     shm->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
     shm->small_bytes = roomy ? SMALL_ROOMY : SMALL_CROWDED;
 }
 
-static cs_status make_lists(cs_shm *shm)
+static cs_status make_lists(ce_shm *shm)
 {
     size_t size = (size_t)shm->size;
     shm->guests = calloc(size, sizeof *shm->guests);
@@ -110,18 +110,18 @@ static cs_status make_lists(cs_shm *shm)
     shm->sent = calloc(size, sizeof *shm->sent);
     shm->received = calloc(size, sizeof *shm->received);
     for (int i = 0; shm->guests && i < shm->size; i++)
-        shm->guests[i] = (cs_guest){ -1, -1 };
+        shm->guests[i] = (ce_guest){ -1, -1 };
     if (!shm->guests || !shm->inputs || !shm->outputs || !shm->sent || !shm->received)
-        return cs_fail(CS_NO_MEMORY, "no memory for the lists of %d ranks", shm->size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the lists of %d ranks", shm->size);
     return CS_OK;
 }
 
-cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings)
+cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 {
-    cs_shm *shm = calloc(1, sizeof *shm);
+    ce_shm *shm = calloc(1, sizeof *shm);
     comm->own = shm;
     if (!shm)
-        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     shm->comm = comm;
     shm->rank = comm->world.rank;
     shm->size = comm->world.size;
@@ -132,26 +132,26 @@ cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings)
     CS_TRY(make_life(shm));
     uint64_t agreed = shm->segment_bytes;
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
-    CS_TRY(cs_meet(&comm->world, seconds, &agreed, shm->guests));
+    CS_TRY(ce_meet(&comm->world, seconds, &agreed, shm->guests));
     shm->segment_bytes = agreed;
     CS_TRY(map_all(shm));
     choose_patience(shm);
-    comm->heap = cs_shm_segment(shm, shm->rank) + cs_shm_heap_at(shm->size);
-    comm->heap_bytes = shm->segment_bytes - cs_shm_heap_at(shm->size);
+    comm->heap = ce_shm_segment(shm, shm->rank) + ce_shm_heap_at(shm->size);
+    comm->heap_bytes = shm->segment_bytes - ce_shm_heap_at(shm->size);
     return CS_OK;
 }
 
-void cs_segment_close(cs_comm *comm)
+void ce_segment_close(cs_comm *comm)
 {
-    cs_shm *shm = comm->own;
+    ce_shm *shm = comm->own;
     if (!shm)
         return;
     if (comm->heap)
-        atomic_store(&cs_shm_header_of(shm, shm->rank)->closed, 1);
+        atomic_store(&ce_shm_header_of(shm, shm->rank)->closed, 1);
     if (shm->base)
         munmap(shm->base, shm->reserved_bytes);
     for (int i = 0; shm->guests && i < shm->size; i++)
-        cs_wire_drop(&shm->guests[i]);
+        ce_wire_drop(&shm->guests[i]);
     if (shm->life_end >= 0)
         close(shm->life_end);
     free(shm->guests);

@@ -42,11 +42,11 @@ static void barrier(cs_comm *comm)
 }
 
 /* comm.c does not allow a rank to send to itself, so a world with one rank never sends. */
-const cs_transport cs_comm_self = {
+const ce_transport ce_comm_self = {
     .name = "self",
     .fits = fits,
-    .open = cs_heap_open,
-    .close = cs_heap_close,
+    .open = ce_heap_open,
+    .close = ce_heap_close,
     .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,

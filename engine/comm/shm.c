@@ -15,141 +15,141 @@
 
 enum { PART_STEP = 64 }; /* in elements, so that parts begin at cache lines */
 
-static uint64_t place_of(const cs_shm *shm, const void *data)
+static uint64_t place_of(const ce_shm *shm, const void *data)
 {
-    uintptr_t own = (uintptr_t)cs_shm_segment(shm, shm->rank), at = (uintptr_t)data;
+    uintptr_t own = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
     return at >= own && at < own + shm->segment_bytes ? at - own : CS_SHM_NOWHERE;
 }
 
-static bool all_have_first(const cs_shm *shm)
+static bool all_have_first(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (cs_bell_call(shm, i)->first == CS_SHM_NOWHERE)
+        if (ce_bell_call(shm, i)->first == CS_SHM_NOWHERE)
             return false;
     return true;
 }
 
-static bool all_have_second(const cs_shm *shm)
+static bool all_have_second(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (cs_bell_call(shm, i)->second == CS_SHM_NOWHERE)
+        if (ce_bell_call(shm, i)->second == CS_SHM_NOWHERE)
             return false;
     return true;
 }
 
-static char *first_of(const cs_shm *shm, int rank)
+static char *first_of(const ce_shm *shm, int rank)
 {
-    return cs_shm_segment(shm, rank) + cs_bell_call(shm, rank)->first;
+    return ce_shm_segment(shm, rank) + ce_bell_call(shm, rank)->first;
 }
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    cs_shm *shm = comm->own;
+    ce_shm *shm = comm->own;
     size_t element = cs_dtype_bytes(dtype);
-    cs_shm_call call = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
+    ce_shm_call call = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
     bool small = (size_t)count * element <= shm->small_bytes;
     if (!small)
-        cs_bell_meet(shm, &call);
+        ce_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
-        cs_staged_all_reduce(shm, &call, data);
+        ce_staged_all_reduce(shm, &call, data);
         return;
     }
-    int64_t step = cs_round_up((count + shm->size - 1) / shm->size, PART_STEP);
-    cs_range own = cs_range_overlap((cs_range){ 0, count }, (cs_range){ shm->rank * step, (shm->rank + 1) * step });
+    int64_t step = ce_round_up((count + shm->size - 1) / shm->size, PART_STEP);
+    ce_range own = ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {
         shm->outputs[i] = first_of(shm, i) + (size_t)own.from * element;
         shm->inputs[i] = shm->outputs[i];
     }
-    cs_fold(shm->outputs, shm->size, shm->inputs, shm->size, cs_range_length(own), dtype, op);
-    cs_bell_meet(shm, &call);
+    ce_fold(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own), dtype, op);
+    ce_bell_meet(shm, &call);
 }
 
-void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
+void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    cs_shm *shm = comm->own;
+    ce_shm *shm = comm->own;
     size_t element = cs_dtype_bytes(dtype);
-    cs_shm_call call = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
+    ce_shm_call call = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
     bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
-        cs_bell_meet(shm, &call);
+        ce_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
-        cs_staged_reduce_scatter(shm, &call, out, in, apart);
+        ce_staged_reduce_scatter(shm, &call, out, in, apart);
         return;
     }
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * apart) * element;
-    cs_fold(&out, 1, shm->inputs, shm->size, count, dtype, op);
-    cs_bell_meet(shm, &call);
+    ce_fold(&out, 1, shm->inputs, shm->size, count, dtype, op);
+    ce_bell_meet(shm, &call);
 }
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    cs_shm_reduce_parts(comm, out, in, count, count, dtype, op);
+    ce_shm_reduce_parts(comm, out, in, count, count, dtype, op);
 }
 
 /* Each rank writes its part to all others, beginning with the next rank, so that no two write to one rank at a time. */
-static void push(const cs_shm *shm, const void *in, size_t bytes)
+static void push(const ce_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
         int peer = (shm->rank + i) % shm->size;
         char *to = first_of(shm, peer) + (size_t)shm->rank * bytes;
         if (to != in)
-            cs_copy_far(to, in, bytes);
+            ce_copy_far(to, in, bytes);
     }
 }
 
 /* Each rank reads all parts. */
-static void pull(const cs_shm *shm, void *out, const void *in, size_t bytes)
+static void pull(const ce_shm *shm, void *out, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
         int peer = (shm->rank + i) % shm->size;
-        const char *from = cs_shm_segment(shm, peer) + cs_bell_call(shm, peer)->second;
+        const char *from = ce_shm_segment(shm, peer) + ce_bell_call(shm, peer)->second;
         char *to = (char *)out + (size_t)peer * bytes;
         if (peer != shm->rank || to != in)
-            cs_copy_far(to, peer == shm->rank ? in : from, bytes);
+            ce_copy_far(to, peer == shm->rank ? in : from, bytes);
     }
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_shm *shm = comm->own;
+    ce_shm *shm = comm->own;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
+    ce_shm_call call = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
     bool small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
-        cs_bell_meet(shm, &call);
+        ce_bell_meet(shm, &call);
     if (!small && all_have_second(shm)) {
         pull(shm, out, in, bytes);
     } else if (!small && all_have_first(shm)) {
         push(shm, in, bytes);
     } else {
-        cs_staged_all_gather(shm, &call, out, in);
+        ce_staged_all_gather(shm, &call, out, in);
         return;
     }
-    cs_bell_meet(shm, &call);
+    ce_bell_meet(shm, &call);
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    cs_shm *shm = comm->own;
+    ce_shm *shm = comm->own;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
+    ce_shm_call call = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
     bool small = bytes <= shm->small_bytes;
     if (!small)
-        cs_bell_meet(shm, &call);
-    if (small || cs_bell_call(shm, root)->first == CS_SHM_NOWHERE) {
-        cs_staged_broadcast(shm, &call, data);
+        ce_bell_meet(shm, &call);
+    if (small || ce_bell_call(shm, root)->first == CS_SHM_NOWHERE) {
+        ce_staged_broadcast(shm, &call, data);
         return;
     }
     if (comm->world.rank != root)
-        cs_copy_far(data, first_of(shm, root), bytes);
-    cs_bell_meet(shm, &call);
+        ce_copy_far(data, first_of(shm, root), bytes);
+    ce_bell_meet(shm, &call);
 }
 
 static void barrier(cs_comm *comm)
 {
-    cs_bell_meet(comm->own, &(cs_shm_call){ .is.what = CS_BEAT_BARRIER });
+    ce_bell_meet(comm->own, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
 }
 
 static bool fits(const cs_world *world)
@@ -157,17 +157,17 @@ static bool fits(const cs_world *world)
     return world->local_size == world->size;
 }
 
-const cs_transport cs_comm_shm = {
+const ce_transport ce_comm_shm = {
     .name = "shm",
     .fits = fits,
-    .open = cs_segment_open,
-    .close = cs_segment_close,
+    .open = ce_segment_open,
+    .close = ce_segment_close,
     .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,
     .broadcast = broadcast,
     .barrier = barrier,
-    .send = cs_mail_send,
-    .receive = cs_mail_receive,
-    .missing = cs_bell_missing,
+    .send = ce_mail_send,
+    .receive = ce_mail_receive,
+    .missing = ce_bell_missing,
 };

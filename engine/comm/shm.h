@@ -31,30 +31,30 @@ enum {
 /* A collective call of a rank. All ranks must have the same `is`; first and second are the offsets of the two buffers
  * in the rank's segment. */
 typedef struct {
-    cs_call is;
+    ce_call is;
     uint64_t first, second; /* CS_SHM_NOWHERE: the buffer is not in the segment */
-} cs_shm_call;
+} ce_shm_call;
 
 #define CS_SHM_NOWHERE UINT64_MAX
 
 typedef struct {
     _Alignas(CS_SHM_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
-    cs_shm_call call;
-} cs_bell;
+    ce_shm_call call;
+} ce_bell;
 
 typedef struct {
-    cs_bell arrival[2];
+    ce_bell arrival[2];
     _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* set by cs_comm_close: this rank has finished and is not lost */
     _Atomic uint32_t gave_up;                      /* this rank ends because another one failed */
     cpu_set_t cores;                               /* the cores that this rank may use */
-} cs_shm_header;
+} ce_shm_header;
 
 typedef struct {
-    cs_bell filled, emptied; /* number of chunks so far */
+    ce_bell filled, emptied; /* number of chunks so far */
     uint64_t bytes[2];       /* length of the whole message to which each chunk belongs */
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
-} cs_shm_channel;
+} ce_shm_channel;
 
 typedef struct {
     cs_comm *comm;
@@ -62,7 +62,7 @@ typedef struct {
     int first;  /* the first rank of this host, which messages add to rank numbers; 0 on a single host */
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    cs_guest *guests;    /* [size]; the memory descriptors are closed after mapping */
+    ce_guest *guests;    /* [size]; the memory descriptors are closed after mapping */
     int life_end;        /* write end of the pipe by which others see that this process lives; -1: a pidfd serves
                           * instead */
     uint32_t point;      /* number of barriers passed */
@@ -72,65 +72,65 @@ typedef struct {
     const void **inputs; /* [size] the operands of the current reduction */
     void **outputs;
     uint32_t *sent, *received; /* [size] number of chunks to and from each rank */
-} cs_shm;
+} ce_shm;
 
-static inline char *cs_shm_segment(const cs_shm *shm, int rank)
+static inline char *ce_shm_segment(const ce_shm *shm, int rank)
 {
     return shm->base + (size_t)rank * shm->segment_bytes;
 }
 
-static inline cs_shm_header *cs_shm_header_of(const cs_shm *shm, int rank)
+static inline ce_shm_header *ce_shm_header_of(const ce_shm *shm, int rank)
 {
-    return (cs_shm_header *)(void *)cs_shm_segment(shm, rank);
+    return (ce_shm_header *)(void *)ce_shm_segment(shm, rank);
 }
 
-static inline cs_shm_channel *cs_shm_channel_of(const cs_shm *shm, int from, int to)
+static inline ce_shm_channel *ce_shm_channel_of(const ce_shm *shm, int from, int to)
 {
-    return (cs_shm_channel *)(void *)(cs_shm_segment(shm, from) + CS_SHM_PAGE) + to;
+    return (ce_shm_channel *)(void *)(ce_shm_segment(shm, from) + CS_SHM_PAGE) + to;
 }
 
-static inline size_t cs_shm_slots_at(int size)
+static inline size_t ce_shm_slots_at(int size)
 {
-    return CS_SHM_PAGE + (size_t)size * sizeof(cs_shm_channel);
+    return CS_SHM_PAGE + (size_t)size * sizeof(ce_shm_channel);
 }
 
-static inline size_t cs_shm_heap_at(int size)
+static inline size_t ce_shm_heap_at(int size)
 {
-    size_t end = cs_shm_slots_at(size) + 2 * CS_SHM_SLOT;
+    size_t end = ce_shm_slots_at(size) + 2 * CS_SHM_SLOT;
     return (end + CS_SHM_HUGE - 1) / CS_SHM_HUGE * CS_SHM_HUGE;
 }
 
 /* segment.c: creates, exchanges, maps and unmaps the segments */
-cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings);
-void cs_segment_close(cs_comm *comm);
+cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings);
+void ce_segment_close(cs_comm *comm);
 
 /* bell.c */
 
 /* Sets the bell to `value` and wakes the ranks that sleep until it changes. */
-void cs_bell_ring(cs_bell *bell, uint32_t value);
+void ce_bell_ring(ce_bell *bell, uint32_t value);
 /* Waits until the bell of rank `owner` is at least `value`: first spins, then yields the core, then sleeps. If a peer
  * is lost meanwhile, ends the process with CS_NO_PEER. */
-void cs_bell_wait(cs_shm *shm, cs_bell *bell, uint32_t value, int owner);
+void ce_bell_wait(ce_shm *shm, ce_bell *bell, uint32_t value, int owner);
 /* The barrier: waits until all ranks have called it, and checks that all make the same collective call. */
-void cs_bell_meet(cs_shm *shm, const cs_shm_call *call);
-int cs_bell_missing(cs_comm *comm, bool *closed);
+void ce_bell_meet(ce_shm *shm, const ce_shm_call *call);
+int ce_bell_missing(cs_comm *comm, bool *closed);
 /* The call of `rank` at the barrier that was passed last. */
-const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank);
+const ce_shm_call *ce_bell_call(const ce_shm *shm, int rank);
 
 /* staged.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
-void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data);
-void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart);
-void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const void *in);
-void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data);
+void ce_staged_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);
+void ce_staged_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart);
+void ce_staged_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
+void ce_staged_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 
 /* shm.c */
 
 /* A reduce_scatter whose parts begin `apart` elements from each other; `apart` must be equal on all ranks. */
-void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
+void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
 /* mail.c: point-to-point messages */
-void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to);
-void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from);
+void ce_mail_send(cs_comm *comm, const void *data, size_t bytes, int to);
+void ce_mail_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
 #endif

@@ -11,48 +11,48 @@
 
 #include <string.h>
 
-static char *slot_of(const cs_shm *shm, int rank)
+static char *slot_of(const ce_shm *shm, int rank)
 {
-    return cs_shm_segment(shm, rank) + cs_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
+    return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
 }
 
 static void copy(void *to, const void *from, size_t bytes)
 {
     if (bytes && to != from)
-        cs_copy_near(to, from, bytes);
+        ce_copy_near(to, from, bytes);
 }
 
 /* Every rank sums the whole piece. */
-static void reduce_piece_alone(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
+static void reduce_piece_alone(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
     copy(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->is.dtype));
-    cs_bell_meet(shm, call);
+    ce_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = i == shm->rank ? data : slot_of(shm, i);
-    cs_fold((void *[]){ data }, 1, shm->inputs, shm->size, count, call->is.dtype, call->is.op);
+    ce_fold((void *[]){ data }, 1, shm->inputs, shm->size, count, call->is.dtype, call->is.op);
 }
 
 /* Every rank sums its part of the piece and copies the other parts from the other ranks. */
-static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
+static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
-    cs_range own = cs_range_part(count, shm->rank, shm->size);
+    ce_range own = ce_range_part(count, shm->rank, shm->size);
     size_t from = (size_t)own.from * element;
     copy(slot_of(shm, shm->rank), data, (size_t)count * element);
-    cs_bell_meet(shm, call);
+    ce_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = slot_of(shm, i) + from;
-    cs_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, cs_range_length(own),
+    ce_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, ce_range_length(own),
             call->is.dtype, call->is.op);
-    cs_bell_meet(shm, call);
+    ce_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++) {
-        cs_range part = cs_range_part(count, i, shm->size);
+        ce_range part = ce_range_part(count, i, shm->size);
         size_t at = (size_t)part.from * element;
-        copy(data + at, slot_of(shm, i) + at, (size_t)cs_range_length(part) * element);
+        copy(data + at, slot_of(shm, i) + at, (size_t)ce_range_length(part) * element);
     }
 }
 
-void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
+void ce_staged_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
     int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
@@ -69,7 +69,7 @@ void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
     } while (at < call->is.count);
 }
 
-void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart)
+void ce_staged_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart)
 {
     size_t element = cs_dtype_bytes(call->is.dtype),
            stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
@@ -80,25 +80,25 @@ void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, c
             if (i != shm->rank)
                 copy(slot_of(shm, shm->rank) + (size_t)i * stride,
                      (const char *)in + (size_t)(i * apart + at) * element, (size_t)count * element);
-        cs_bell_meet(shm, call);
+        ce_bell_meet(shm, call);
         for (int i = 0; i < shm->size; i++)
             shm->inputs[i] = slot_of(shm, i) + (size_t)shm->rank * stride;
         shm->inputs[shm->rank] = (const char *)in + (size_t)(shm->rank * apart + at) * element;
-        cs_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->is.dtype,
+        ce_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->is.dtype,
                 call->is.op);
         shm->slot++;
         at += count;
     } while (at < call->is.count);
 }
 
-void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const void *in)
+void ce_staged_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in)
 {
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     copy((char *)out + (size_t)shm->rank * total, in, total);
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
         copy(slot_of(shm, shm->rank), (const char *)in + at, bytes);
-        cs_bell_meet(shm, call);
+        ce_bell_meet(shm, call);
         for (int i = 0; i < shm->size; i++)
             if (i != shm->rank)
                 copy((char *)out + (size_t)i * total + at, slot_of(shm, i), bytes);
@@ -107,7 +107,7 @@ void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const
     } while (at < total);
 }
 
-void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data)
+void ce_staged_broadcast(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     do {
@@ -115,7 +115,7 @@ void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data)
         char *piece = (char *)data + at;
         if (shm->rank == call->is.root)
             copy(slot_of(shm, shm->rank), piece, bytes);
-        cs_bell_meet(shm, call);
+        ce_bell_meet(shm, call);
         if (shm->rank != call->is.root)
             copy(piece, slot_of(shm, call->is.root), bytes);
         shm->slot++;

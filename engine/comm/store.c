@@ -16,14 +16,14 @@
 
 enum { LATE_SECONDS = 3 }; /* how much longer other ranks wait than rank 0, which knows the missing ranks */
 
-struct cs_store {
+struct ce_store {
     cs_world world;
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
     int socket;
-    cs_address master;
-    cs_seal seal;
-    cs_keeper *keeper; /* on rank 0 only */
+    ce_address master;
+    ce_seal seal;
+    ce_keeper *keeper; /* on rank 0 only */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
 };
@@ -31,37 +31,37 @@ struct cs_store {
 /* ---- rank 0 listens --------------------------------------------------------------------------- */
 
 /* The launcher's socket stays open for the next rendezvous of these ranks; the server gets a duplicate. */
-static cs_status inherit_listener(int *listener, cs_address *address, const char *text)
+static cs_status inherit_listener(int *listener, ce_address *address, const char *text)
 {
     char *end = NULL;
     long descriptor = strtol(text, &end, 10);
     *listener = -1;
     if (end == text || *end || descriptor < 0 || descriptor > 1 << 20)
-        return cs_fail(CS_BAD_CONFIG, "CSPEED_MASTER_FD: the number of an open socket, not \"%s\"", text);
-    *address = (cs_address){ .bytes = sizeof address->name };
+        return ce_fail(CS_BAD_CONFIG, "CSPEED_MASTER_FD: the number of an open socket, not \"%s\"", text);
+    *address = (ce_address){ .bytes = sizeof address->name };
     *listener = fcntl((int)descriptor, F_DUPFD_CLOEXEC, 3);
     if (*listener < 0 || getsockname(*listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0 ||
         fcntl(*listener, F_SETFL, O_NONBLOCK) < 0 || listen(*listener, SOMAXCONN) < 0)
-        return cs_fail_errno(CS_BAD_CONFIG, errno, "CSPEED_MASTER_FD=%s is no socket to listen on", text);
+        return ce_fail_errno(CS_BAD_CONFIG, errno, "CSPEED_MASTER_FD=%s is no socket to listen on", text);
     return CS_OK;
 }
 
 /* If MASTER_ADDR is not an address of this host (but of a service, for example), listens on all addresses of the
  * host. */
-static cs_status listen_as_master(cs_store *store, int *listener, cs_address *address)
+static cs_status listen_as_master(ce_store *store, int *listener, ce_address *address)
 {
-    CS_TRY(cs_dial_resolve(address, store->world.address, store->world.port));
-    cs_status status = cs_dial_listen(listener, address, store->keyed);
+    CS_TRY(ce_dial_resolve(address, store->world.address, store->world.port));
+    cs_status status = ce_dial_listen(listener, address, store->keyed);
     if (status != CS_IO_ERROR || errno != EADDRNOTAVAIL)
         return status;
-    CS_TRY(cs_dial_resolve(address, address->name.ss_family == AF_INET6 ? "::" : "0.0.0.0", store->world.port));
-    return cs_dial_listen(listener, address, store->keyed);
+    CS_TRY(ce_dial_resolve(address, address->name.ss_family == AF_INET6 ? "::" : "0.0.0.0", store->world.port));
+    return ce_dial_listen(listener, address, store->keyed);
 }
 
-static cs_status host(cs_store *store)
+static cs_status host(ce_store *store)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");
-    cs_address address;
+    ce_address address;
     int listener = -1;
     cs_status status = inherited && inherited[0] ? inherit_listener(&listener, &address, inherited)
                                                  : listen_as_master(store, &listener, &address);
@@ -71,61 +71,61 @@ static cs_status host(cs_store *store)
         return status;
     }
     store->master = address;
-    if (cs_dial_is_any(&address))
-        CS_TRY(cs_dial_resolve(&store->master, address.name.ss_family == AF_INET6 ? "::1" : "127.0.0.1",
-                               cs_dial_port(&address)));
-    return cs_keeper_open(&store->keeper, listener, &store->world, store->keyed ? store->key : NULL);
+    if (ce_dial_is_any(&address))
+        CS_TRY(ce_dial_resolve(&store->master, address.name.ss_family == AF_INET6 ? "::1" : "127.0.0.1",
+                               ce_dial_port(&address)));
+    return ce_keeper_open(&store->keeper, listener, &store->world, store->keyed ? store->key : NULL);
 }
 
 /* ---- every rank calls ------------------------------------------------------------------------- */
 
 typedef enum { JOINED, AGAIN, FAILED } outcome;
 
-static outcome join(cs_store *store, double end)
+static outcome join(ce_store *store, double end)
 {
-    cs_keeper_name own = { store->world.rank, store->world.size };
-    cs_join join;
-    cs_join_state state;
-    if (cs_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &own,
+    ce_keeper_name own = { store->world.rank, store->world.size };
+    ce_join join;
+    ce_join_state state;
+    if (ce_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &own,
                       sizeof own) != CS_OK)
         return FAILED;
     join.deadline = end;
-    while ((state = cs_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
-        poll(&(struct pollfd){ store->socket, cs_join_events(&join), 0 }, 1, 1000);
+    while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
+        poll(&(struct pollfd){ store->socket, ce_join_events(&join), 0 }, 1, 1000);
     if (state == CS_JOIN_REFUSED)
         return join.silent ? AGAIN : FAILED; /* the socket may have been that of the previous rendezvous */
-    cs_seal_open(&store->seal, join.session, true);
+    ce_seal_open(&store->seal, join.session, true);
     return JOINED;
 }
 
-static outcome call(cs_store *store, double end)
+static outcome call(ce_store *store, double end)
 {
     char text[CS_DIAL_TEXT];
-    double left = end - cs_clock_seconds();
-    if (store->world.rank != 0 && cs_dial_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
+    double left = end - ce_clock_seconds();
+    if (store->world.rank != 0 && ce_dial_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
         snprintf(store->why, sizeof store->why, "%s", cs_error());
         return AGAIN;
     }
-    if (cs_join_allow((const struct sockaddr *)(const void *)&store->master.name, store->keyed) != CS_OK)
+    if (ce_join_allow((const struct sockaddr *)(const void *)&store->master.name, store->keyed) != CS_OK)
         return FAILED;
-    store->socket = cs_dial_call(&store->master, left < 5 ? left : 5);
+    store->socket = ce_dial_call(&store->master, left < 5 ? left : 5);
     if (store->socket < 0) {
-        snprintf(store->why, sizeof store->why, "%s: %s", cs_dial_text(&store->master, text), strerror(errno));
+        snprintf(store->why, sizeof store->why, "%s: %s", ce_dial_text(&store->master, text), strerror(errno));
         return AGAIN;
     }
-    cs_dial_tune(store->socket);
+    ce_dial_tune(store->socket);
     outcome result = join(store, end);
     if (result == JOINED)
         return result;
-    snprintf(store->why, sizeof store->why, "%s: %s", cs_dial_text(&store->master, text), cs_error());
+    snprintf(store->why, sizeof store->why, "%s: %s", ce_dial_text(&store->master, text), cs_error());
     close(store->socket);
     store->socket = -1;
     if (result == FAILED)
-        cs_fail(CS_NO_PEER, "rank %d at rank 0's meeting place %s", store->world.rank, store->why);
+        ce_fail(CS_NO_PEER, "rank %d at rank 0's meeting place %s", store->world.rank, store->why);
     return result;
 }
 
-static cs_status call_until(cs_store *store, double end)
+static cs_status call_until(ce_store *store, double end)
 {
     long pause = 1000000;
     do {
@@ -134,8 +134,8 @@ static cs_status call_until(cs_store *store, double end)
             return result == JOINED ? CS_OK : CS_NO_PEER;
         nanosleep(&(struct timespec){ .tv_nsec = pause }, NULL);
         pause = pause < 200000000 ? 2 * pause : pause;
-    } while (cs_clock_seconds() < end);
-    return cs_fail(CS_NO_PEER,
+    } while (ce_clock_seconds() < end);
+    return ce_fail(CS_NO_PEER,
                    "rank 0 did not come within %.3g seconds (%s): start all %d ranks with the same MASTER_ADDR (here "
                    "\"%s\"), MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
                    store->seconds, store->why, store->world.size, store->world.address, store->world.port,
@@ -144,15 +144,15 @@ static cs_status call_until(cs_store *store, double end)
 
 /* ---- letters ---------------------------------------------------------------------------------- */
 
-static cs_status lost(const cs_store *store)
+static cs_status lost(const ce_store *store)
 {
-    return cs_fail(CS_NO_PEER, "rank 0 was lost while the ranks met (rank %d asked it)", store->world.rank);
+    return ce_fail(CS_NO_PEER, "rank 0 was lost while the ranks met (rank %d asked it)", store->world.rank);
 }
 
-static bool move(cs_store *store, void *data, size_t bytes, bool in, double end)
+static bool move(ce_store *store, void *data, size_t bytes, bool in, double end)
 {
     for (size_t at = 0; at < bytes;) {
-        double left = end - cs_clock_seconds();
+        double left = end - ce_clock_seconds();
         if (left <= 0)
             return false;
         poll(&(struct pollfd){ store->socket, in ? POLLIN : POLLOUT, 0 }, 1, left > 1 ? 1000 : (int)(left * 1000) + 1);
@@ -165,53 +165,53 @@ static bool move(cs_store *store, void *data, size_t bytes, bool in, double end)
     return true;
 }
 
-static void write_letter(cs_store *store, int kind, void *body, size_t bytes, double end)
+static void write_letter(ce_store *store, int kind, void *body, size_t bytes, double end)
 {
-    cs_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
-    struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { body, bytes } };
-    cs_seal_sign(&store->seal, head.tag, parts, 2);
+    ce_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec parts[] = { { &head, offsetof(ce_keeper_head, tag) }, { body, bytes } };
+    ce_seal_sign(&store->seal, head.tag, parts, 2);
     if (move(store, &head, sizeof head, false, end))
         move(store, body, bytes, false, end);
 }
 
 /* The reply is written to `body`, which has CS_KEEPER_BODY + 1 bytes. */
-static cs_status ask(cs_store *store, int kind, char *body, size_t *bytes, double seconds)
+static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
-    double end = cs_clock_seconds() + seconds + LATE_SECONDS;
-    cs_keeper_head head;
+    double end = ce_clock_seconds() + seconds + LATE_SECONDS;
+    ce_keeper_head head;
     write_letter(store, kind, body, *bytes, end); /* if it fails, rank 0 may have sent the reason */
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_KEEPER_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);
-    struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { body, head.bytes } };
-    if (!cs_seal_check(&store->seal, head.tag, parts, 2))
-        return cs_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
+    struct iovec parts[] = { { &head, offsetof(ce_keeper_head, tag) }, { body, head.bytes } };
+    if (!ce_seal_check(&store->seal, head.tag, parts, 2))
+        return ce_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
     *bytes = head.bytes;
     body[head.bytes] = 0;
-    return head.kind == CS_KEEPER_VALUE ? CS_OK : cs_fail(CS_NO_PEER, "%s", body);
+    return head.kind == CS_KEEPER_VALUE ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
 }
 
 static cs_status check_name(const char *name)
 {
     if (!name[0] || strlen(name) > CS_STORE_NAME)
-        return cs_fail(CS_BAD_CONFIG, "store: a name has 1 to %d bytes, not %zu", CS_STORE_NAME, strlen(name));
+        return ce_fail(CS_BAD_CONFIG, "store: a name has 1 to %d bytes, not %zu", CS_STORE_NAME, strlen(name));
     return CS_OK;
 }
 
-cs_status cs_store_set(cs_store *store, const char *name, const void *value, size_t bytes)
+cs_status ce_store_set(ce_store *store, const char *name, const void *value, size_t bytes)
 {
     char body[CS_KEEPER_BODY + 1];
     size_t length = strlen(name), whole = 1 + length + bytes;
     CS_TRY(check_name(name));
     if (bytes > CS_STORE_VALUE)
-        return cs_fail(CS_BAD_CONFIG, "store: a value has at most %d bytes, not %zu", CS_STORE_VALUE, bytes);
+        return ce_fail(CS_BAD_CONFIG, "store: a value has at most %d bytes, not %zu", CS_STORE_VALUE, bytes);
     body[0] = (char)length;
     memcpy(body + 1, name, length);
     memcpy(body + 1 + length, value, bytes);
     return ask(store, CS_KEEPER_SET, body, &whole, store->seconds);
 }
 
-cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds)
+cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds)
 {
     char body[CS_KEEPER_BODY + 1];
     uint32_t milliseconds = seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
@@ -221,68 +221,68 @@ cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t ro
     memcpy(body + sizeof milliseconds, name, strlen(name));
     CS_TRY(ask(store, CS_KEEPER_GET, body, &whole, seconds));
     if (whole > room)
-        return cs_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, room);
+        return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, room);
     memcpy(value, body, whole);
     *bytes = whole;
     return CS_OK;
 }
 
-static cs_status await_all(cs_store *store, double end)
+static cs_status await_all(ce_store *store, double end)
 {
     char body[CS_KEEPER_BODY + 1];
-    double left = end - cs_clock_seconds();
+    double left = end - ce_clock_seconds();
     uint32_t milliseconds = left < 0 ? 0 : (uint32_t)(left < 4e6 ? left * 1000 : 4e9);
     size_t bytes = sizeof milliseconds;
     memcpy(body, &milliseconds, sizeof milliseconds);
     return ask(store, CS_KEEPER_ALL, body, &bytes, left);
 }
 
-static cs_status build(cs_store *store)
+static cs_status build(ce_store *store)
 {
-    double end = cs_clock_seconds() + store->seconds;
-    CS_TRY(cs_join_key(store->key, &store->keyed));
+    double end = ce_clock_seconds() + store->seconds;
+    CS_TRY(ce_join_key(store->key, &store->keyed));
     if (store->world.rank == 0)
         CS_TRY(host(store));
     CS_TRY(call_until(store, end));
     return await_all(store, end);
 }
 
-cs_status cs_store_open(cs_store **store, const cs_world *world, double seconds)
+cs_status ce_store_open(ce_store **store, const cs_world *world, double seconds)
 {
-    cs_store *made = calloc(1, sizeof *made);
+    ce_store *made = calloc(1, sizeof *made);
     *store = NULL;
     if (!made)
-        return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
     made->world = *world;
     made->seconds = seconds;
     made->socket = -1;
     cs_status status = build(made);
     if (status != CS_OK) {
-        cs_store_close(made);
+        ce_store_close(made);
         return status;
     }
     *store = made;
     return CS_OK;
 }
 
-void cs_store_close(cs_store *store)
+void ce_store_close(ce_store *store)
 {
     if (!store)
         return;
     if (store->socket >= 0)
         close(store->socket);
-    cs_keeper_close(store->keeper, store->seconds);
-    cs_seal_close(&store->seal);
-    cs_mac_forget(store->key, sizeof store->key);
+    ce_keeper_close(store->keeper, store->seconds);
+    ce_seal_close(&store->seal);
+    ce_mac_forget(store->key, sizeof store->key);
     free(store);
 }
 
-int cs_store_socket(const cs_store *store)
+int ce_store_socket(const ce_store *store)
 {
     return store->socket;
 }
 
-const cs_address *cs_store_master(const cs_store *store)
+const ce_address *ce_store_master(const ce_store *store)
 {
     return &store->master;
 }

@@ -1,10 +1,10 @@
 /* store.h - the key-value store by which ranks of several hosts find each other; rank 0 serves it.
  *
- *     cs_store *store;
- *     CS_TRY(cs_store_open(&store, &world, 600));         every rank; returns when all have come
- *     CS_TRY(cs_store_set(store, "address/3", mine, 28));
- *     CS_TRY(cs_store_get(store, "address/0", its, 28, &bytes, 60));
- *     cs_store_close(store);
+ *     ce_store *store;
+ *     CS_TRY(ce_store_open(&store, &world, 600));         every rank; returns when all have come
+ *     CS_TRY(ce_store_set(store, "address/3", mine, 28));
+ *     CS_TRY(ce_store_get(store, "address/0", its, 28, &bytes, 60));
+ *     ce_store_close(store);
  *
  * Rank 0 listens at MASTER_ADDR:MASTER_PORT, or on the listening socket whose descriptor is CSPEED_MASTER_FD. A thread
  * of rank 0 serves requests until every other rank has closed the store. Connections that are not of this job, or do
@@ -17,20 +17,20 @@
 #include "comm/dial.h"
 #include "cspeed/comm.h"
 
-typedef struct cs_store cs_store;
+typedef struct ce_store ce_store;
 
 enum { CS_STORE_NAME = 64, CS_STORE_VALUE = 4096 }; /* maximum length of a name and of a value, in bytes */
 
 /* Returns when all ranks have called it. Every 10 seconds rank 0 prints the missing ranks on stderr. After `seconds`
  * every rank gets CS_NO_PEER with a message that names them. */
-cs_status cs_store_open(cs_store **store, const cs_world *world, double seconds);
-cs_status cs_store_set(cs_store *store, const char *name, const void *value, size_t bytes);
+cs_status ce_store_open(ce_store **store, const cs_world *world, double seconds);
+cs_status ce_store_set(ce_store *store, const char *name, const void *value, size_t bytes);
 /* Waits until a rank has set the name. *bytes becomes the length of the value. CS_NO_PEER: the time is over, or the
  * value is longer than `room`. */
-cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds);
-void cs_store_close(cs_store *store); /* accepts NULL */
+cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds);
+void ce_store_close(ce_store *store); /* accepts NULL */
 
-int cs_store_socket(const cs_store *store);               /* the socket that is connected to rank 0 */
-const cs_address *cs_store_master(const cs_store *store); /* the address of rank 0 */
+int ce_store_socket(const ce_store *store);               /* the socket that is connected to rank 0 */
+const ce_address *ce_store_master(const ce_store *store); /* the address of rank 0 */
 
 #endif

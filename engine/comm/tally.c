@@ -25,32 +25,32 @@ typedef struct {
     float recent[KEPT];     /* ms; call i is at index i % KEPT */
 } entry;
 
-struct cs_tally {
-    cs_tally_settings settings;
+struct ce_tally {
+    ce_tally_settings settings;
     int ranks, entry_count;
     int64_t lost; /* calls with sizes for which there was no space */
     entry entries[SIZES];
 };
 
-int cs_tally_find(const char *name)
+int ce_tally_find(const char *name)
 {
     for (int i = 1; i < OPERATIONS; i++)
-        if (strcmp(name, names[i]) == 0 || strcmp(name, cs_beat_names[i]) == 0)
+        if (strcmp(name, names[i]) == 0 || strcmp(name, ce_beat_names[i]) == 0)
             return i;
     return 0;
 }
 
-cs_tally *cs_tally_new(const cs_tally_settings *settings, int ranks)
+ce_tally *ce_tally_new(const ce_tally_settings *settings, int ranks)
 {
-    cs_tally *tally = calloc(1, sizeof *tally);
+    ce_tally *tally = calloc(1, sizeof *tally);
     if (!tally)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the record of collectives");
+        ce_fatal(CS_NO_MEMORY, "out of memory for the record of collectives");
     tally->settings = *settings;
     tally->ranks = ranks;
     return tally;
 }
 
-void cs_tally_free(cs_tally *tally)
+void ce_tally_free(ce_tally *tally)
 {
     free(tally);
 }
@@ -61,7 +61,7 @@ typedef struct {
     double algorithm, bus; /* Gbit/s */
 } bandwidth;
 
-static bandwidth bandwidth_of(const cs_tally *tally, const entry *e, double ms)
+static bandwidth bandwidth_of(const ce_tally *tally, const entry *e, double ms)
 {
     double n = tally->ranks, bits = 8e-6 * (double)e->bytes / (ms > 0 ? ms : 1e-6), share = (n - 1) / n;
     switch (e->operation) {
@@ -90,13 +90,13 @@ static size_text show_size(uint64_t bytes)
     if (bytes == 0)
         snprintf(shown.text, sizeof shown.text, "0B");
     else
-        snprintf(shown.text, sizeof shown.text, "%.12s %s", cs_say_number(round(size * 100) / 100).text, units[unit]);
+        snprintf(shown.text, sizeof shown.text, "%.12s %s", ce_say_number(round(size * 100) / 100).text, units[unit]);
     return shown;
 }
 
 /* ---- recording ---- */
 
-static entry *entry_of(cs_tally *tally, int operation, uint64_t bytes)
+static entry *entry_of(ce_tally *tally, int operation, uint64_t bytes)
 {
     int at = tally->entry_count;
     for (int i = 0; i < tally->entry_count; i++)
@@ -109,7 +109,7 @@ static entry *entry_of(cs_tally *tally, int operation, uint64_t bytes)
     return &tally->entries[at];
 }
 
-void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double seconds)
+void ce_tally_note(ce_tally *tally, int operation, uint64_t bytes, double seconds)
 {
     if (!tally || !(tally->settings.operations >> operation & 1))
         return;
@@ -154,7 +154,7 @@ static double trimmed_mean(double *values, int count)
     return sum / (count - 2 * cut);
 }
 
-static void print_entry(const cs_tally *tally, const entry *e)
+static void print_entry(const ce_tally *tally, const entry *e)
 {
     double latency[KEPT], algorithm[KEPT], bus[KEPT];
     int count = recent_count(e);
@@ -164,7 +164,7 @@ static void print_entry(const cs_tally *tally, const entry *e)
         algorithm[i] = speed.algorithm;
         bus[i] = speed.bus;
     }
-    cs_say("%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text,
+    ce_say("%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text,
            (long long)e->count, e->total, trimmed_mean(latency, count), trimmed_mean(algorithm, count),
            trimmed_mean(bus, count), e->min, e->max);
 }
@@ -177,14 +177,14 @@ static int by_size(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static void print_name(const cs_tally *tally, int i)
+static void print_name(const ce_tally *tally, int i)
 {
     if (i == 0 || tally->entries[i - 1].operation != tally->entries[i].operation)
-        cs_say("%s", names[tally->entries[i].operation]);
+        ce_say("%s", names[tally->entries[i].operation]);
 }
 
 /* The collectives of all ranks come first; sends and receives, which concern two ranks only, come after them. */
-static int collective_count(const cs_tally *tally)
+static int collective_count(const ce_tally *tally)
 {
     int count = 0;
     while (count < tally->entry_count && tally->entries[count].operation < CS_BEAT_SEND)
@@ -193,7 +193,7 @@ static int collective_count(const cs_tally *tally)
 }
 
 /* Calls are compared one by one, so each rank must have recorded the same ones. */
-static bool is_same_everywhere(const cs_tally *tally, cs_comm *comm)
+static bool is_same_everywhere(const ce_tally *tally, cs_comm *comm)
 {
     uint64_t sum = 0;
     for (int i = 0; i < collective_count(tally); i++)
@@ -214,24 +214,24 @@ static void print_waits(const entry *e, const float *min)
         all += latency[i];
         lost += waited[i];
     }
-    cs_say("%-20s%-20s%-20d%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text, count, all, lost,
+    ce_say("%-20s%-20s%-20d%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text, count, all, lost,
            trimmed_mean(latency, count), trimmed_mean(waited, count));
 }
 
 /* The time of the fastest rank is taken as that of the collective; what another rank took longer, it waited. */
-static void print_straggler(cs_tally *tally, cs_comm *comm)
+static void print_straggler(ce_tally *tally, cs_comm *comm)
 {
     if (!is_same_everywhere(tally, comm))
         return;
     float(*min)[KEPT] = calloc(SIZES, sizeof *min);
     if (!min)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the table of stragglers");
+        ce_fatal(CS_NO_MEMORY, "out of memory for the table of stragglers");
     int count = collective_count(tally);
     for (int i = 0; i < count; i++)
         memcpy(min[i], tally->entries[i].recent, sizeof *min);
     cs_comm_all_reduce(comm, min, (int64_t)count * KEPT, CS_F32, CS_MIN);
-    cs_say("_______________________________\nBreakdown with straggler effect\n-------------------------------");
-    cs_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
+    ce_say("_______________________________\nBreakdown with straggler effect\n-------------------------------");
+    ce_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
            "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
     for (int i = 0; i < count; i++) {
         print_name(tally, i);
@@ -240,18 +240,18 @@ static void print_straggler(cs_tally *tally, cs_comm *comm)
     free(min);
 }
 
-void cs_tally_print(cs_tally *tally, cs_comm *comm)
+void ce_tally_print(ce_tally *tally, cs_comm *comm)
 {
     uint32_t operations = tally->settings.operations;
     qsort(tally->entries, (size_t)tally->entry_count, sizeof *tally->entries, by_size);
-    cs_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
+    ce_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
            "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)", "Min Latency(ms)", "Max Latency(ms)");
     for (int i = 0; i < tally->entry_count; i++) {
         print_name(tally, i);
         print_entry(tally, &tally->entries[i]);
     }
     if (tally->lost)
-        cs_say("%lld more calls, of sizes beyond the first %d", (long long)tally->lost, SIZES);
+        ce_say("%lld more calls, of sizes beyond the first %d", (long long)tally->lost, SIZES);
     tally->settings.operations = 0; /* the table's own exchange is not recorded */
     if (tally->ranks > 1)
         print_straggler(tally, comm);

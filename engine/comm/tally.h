@@ -11,24 +11,24 @@
 typedef struct {
     bool enabled, verbose; /* verbose: rank 0 prints a line for each collective */
     uint32_t operations;   /* bit CS_BEAT_... is 1 if that operation is recorded */
-} cs_tally_settings;
+} ce_tally_settings;
 
 /* Starts to record the collectives of comm. If `enabled` is false nothing is recorded, at no cost. */
-void cs_comm_record(cs_comm *comm, const cs_tally_settings *settings);
+void ce_comm_record(cs_comm *comm, const ce_tally_settings *settings);
 /* Rank 0 prints the tables of DeepSpeed's log_summary(show_straggler=True), if anything was recorded. Collective. */
-void cs_comm_log_summary(cs_comm *comm);
+void ce_comm_log_summary(cs_comm *comm);
 
 /* ---- for comm.c ---- */
 
-typedef struct cs_tally cs_tally;
+typedef struct ce_tally ce_tally;
 
 /* The CS_BEAT_... of DeepSpeed's name ("all_gather_into_tensor") or this library's name ("all_gather"); 0: unknown. */
-int cs_tally_find(const char *name);
+int ce_tally_find(const char *name);
 
-cs_tally *cs_tally_new(const cs_tally_settings *settings, int ranks);
-void cs_tally_free(cs_tally *tally); /* accepts NULL */
+ce_tally *ce_tally_new(const ce_tally_settings *settings, int ranks);
+void ce_tally_free(ce_tally *tally); /* accepts NULL */
 /* Records one call; `bytes` is the size of one rank's vector, as comm.h counts it. Accepts NULL. */
-void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double seconds);
-void cs_tally_print(cs_tally *tally, cs_comm *comm);
+void ce_tally_note(ce_tally *tally, int operation, uint64_t bytes, double seconds);
+void ce_tally_print(ce_tally *tally, cs_comm *comm);
 
 #endif

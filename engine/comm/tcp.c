@@ -25,148 +25,148 @@ static int64_t min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-size_t cs_tcp_slot_bytes(const cs_tcp_group *group)
+size_t ce_tcp_slot_bytes(const ce_tcp_group *group)
 {
     size_t room = CS_TCP_STAGING / (size_t)group->count / PART_STEP * PART_STEP;
     return room < CS_TCP_PIECE ? room : CS_TCP_PIECE;
 }
 
-static char *slot_of(const cs_tcp *tcp, const cs_tcp_group *group, int member)
+static char *slot_of(const ce_tcp *tcp, const ce_tcp_group *group, int member)
 {
-    return tcp->staging + (size_t)member * cs_tcp_slot_bytes(group);
+    return tcp->staging + (size_t)member * ce_tcp_slot_bytes(group);
 }
 
 /* ---- collectives of a group ------------------------------------------------------------------- */
 
 /* Sums the operands in the slots and this rank's own operand in tree order. */
-static void fold_slots(cs_tcp *tcp, const cs_tcp_group *group, void *out, const void *own, int64_t count,
+static void fold_slots(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *own, int64_t count,
                        cs_dtype dtype, cs_reduce_op op)
 {
     for (int i = 0; i < group->count; i++)
         tcp->inputs[i] = i == group->own ? own : slot_of(tcp, group, i);
-    cs_fold((void *[]){ out }, 1, tcp->inputs, group->count, count, dtype, op);
+    ce_fold((void *[]){ out }, 1, tcp->inputs, group->count, count, dtype, op);
 }
 
-static void all_reduce_short(cs_tcp *tcp, const cs_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
+static void all_reduce_short(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
                              cs_reduce_op op)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
         if (i == group->own)
             continue;
-        cs_flow_send(tcp, group->ranks[i], data, bytes);
-        cs_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
+        ce_flow_send(tcp, group->ranks[i], data, bytes);
+        ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
     }
-    cs_flow_run(tcp);
+    ce_flow_run(tcp);
     fold_slots(tcp, group, data, data, count, dtype, op);
 }
 
 /* The elements of piece `index` of a member's part of a vector. */
-static cs_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
+static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
     int64_t from = member * part + index * piece;
-    cs_range all = { min(member * part, count), min((member + 1) * part, count) };
-    return cs_range_overlap((cs_range){ from, from + piece }, all);
+    ce_range all = { min(member * part, count), min((member + 1) * part, count) };
+    return ce_range_overlap((ce_range){ from, from + piece }, all);
 }
 
-void cs_tcp_all_reduce(cs_tcp *tcp, const cs_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
+void ce_tcp_all_reduce(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
                        cs_reduce_op op)
 {
-    size_t element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(group);
-    int64_t part = cs_round_up((count + group->count - 1) / group->count, PART_STEP);
+    size_t element = cs_dtype_bytes(dtype), slot = ce_tcp_slot_bytes(group);
+    int64_t part = ce_round_up((count + group->count - 1) / group->count, PART_STEP);
     int64_t piece = (int64_t)(slot / element), steps = (part + piece - 1) / piece;
     if ((size_t)count * element <= (slot < CS_TCP_SMALL ? slot : CS_TCP_SMALL)) {
         all_reduce_short(tcp, group, data, count, dtype, op);
         return;
     }
     for (int64_t step = 0; step <= steps; step++) {
-        cs_range own = piece_of(count, part, piece, group->own, step);
-        cs_range sum = piece_of(count, part, piece, group->own, step - 1); /* complete since the previous step */
+        ce_range own = piece_of(count, part, piece, group->own, step);
+        ce_range sum = piece_of(count, part, piece, group->own, step - 1); /* complete since the previous step */
         for (int i = 0; i < group->count; i++) {
-            cs_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
+            ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
             if (i == group->own)
                 continue;
             if (step < steps) {
-                cs_flow_send(tcp, group->ranks[i], (char *)data + (size_t)its.from * element,
-                             (size_t)cs_range_length(its) * element);
-                cs_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), (size_t)cs_range_length(own) * element);
+                ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)its.from * element,
+                             (size_t)ce_range_length(its) * element);
+                ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), (size_t)ce_range_length(own) * element);
             }
             if (step > 0) {
-                cs_flow_send(tcp, group->ranks[i], (char *)data + (size_t)sum.from * element,
-                             (size_t)cs_range_length(sum) * element);
-                cs_flow_receive(tcp, group->ranks[i], (char *)data + (size_t)its_sum.from * element,
-                                (size_t)cs_range_length(its_sum) * element);
+                ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)sum.from * element,
+                             (size_t)ce_range_length(sum) * element);
+                ce_flow_receive(tcp, group->ranks[i], (char *)data + (size_t)its_sum.from * element,
+                                (size_t)ce_range_length(its_sum) * element);
             }
         }
-        cs_flow_run(tcp);
+        ce_flow_run(tcp);
         if (step < steps)
             fold_slots(tcp, group, (char *)data + (size_t)own.from * element, (char *)data + (size_t)own.from * element,
-                       cs_range_length(own), dtype, op);
+                       ce_range_length(own), dtype, op);
     }
 }
 
-void cs_tcp_reduce_part(cs_tcp *tcp, const cs_tcp_group *group, void *out, const void *in, size_t apart, int64_t count,
+void ce_tcp_reduce_part(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *in, size_t apart, int64_t count,
                         cs_dtype dtype, cs_reduce_op op)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
         if (i == group->own)
             continue;
-        cs_flow_send(tcp, group->ranks[i], (const char *)in + (size_t)i * apart, bytes);
-        cs_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
+        ce_flow_send(tcp, group->ranks[i], (const char *)in + (size_t)i * apart, bytes);
+        ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
     }
-    cs_flow_run(tcp);
+    ce_flow_run(tcp);
     fold_slots(tcp, group, out, (const char *)in + (size_t)group->own * apart, count, dtype, op);
 }
 
-void cs_tcp_gather(cs_tcp *tcp, const cs_tcp_group *group, void *out, const void *in, size_t bytes, size_t apart)
+void ce_tcp_gather(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *in, size_t bytes, size_t apart)
 {
     for (int i = 0; i < group->count; i++) {
         if (i == group->own)
             continue;
-        cs_flow_send(tcp, group->ranks[i], in, bytes);
-        cs_flow_receive(tcp, group->ranks[i], (char *)out + (size_t)i * apart, bytes);
+        ce_flow_send(tcp, group->ranks[i], in, bytes);
+        ce_flow_receive(tcp, group->ranks[i], (char *)out + (size_t)i * apart, bytes);
     }
-    cs_flow_run(tcp);
+    ce_flow_run(tcp);
     char *own = (char *)out + (size_t)group->own * apart;
     if (bytes && own != in)
         memcpy(own, in, bytes);
 }
 
-void cs_tcp_barrier(cs_tcp *tcp, const cs_tcp_group *group)
+void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group)
 {
-    cs_tcp_gather(tcp, group, NULL, NULL, 0, 0);
+    ce_tcp_gather(tcp, group, NULL, NULL, 0, 0);
 }
 
-void cs_tcp_broadcast(cs_tcp *tcp, const cs_tcp_group *group, void *data, size_t bytes, int root)
+void ce_tcp_broadcast(ce_tcp *tcp, const ce_tcp_group *group, void *data, size_t bytes, int root)
 {
     for (int i = 0; i < group->count && group->own == root; i++)
         if (i != root)
-            cs_flow_send(tcp, group->ranks[i], data, bytes);
+            ce_flow_send(tcp, group->ranks[i], data, bytes);
     if (group->own != root)
-        cs_flow_receive(tcp, group->ranks[root], data, bytes);
-    cs_flow_run(tcp);
+        ce_flow_receive(tcp, group->ranks[root], data, bytes);
+    ce_flow_run(tcp);
 }
 
 /* ---- the transport ---------------------------------------------------------------------------- */
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
-        cs_hybrid_all_reduce(tcp, data, count, dtype, op);
+        ce_hybrid_all_reduce(tcp, data, count, dtype, op);
     else
-        cs_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
+        ce_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
 }
 
-void cs_tcp_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_tcp_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype);
-    int64_t piece = (int64_t)(cs_tcp_slot_bytes(&tcp->all) / element), at = 0;
+    int64_t piece = (int64_t)(ce_tcp_slot_bytes(&tcp->all) / element), at = 0;
     do {
         int64_t some = min(piece, count - at);
-        cs_tcp_reduce_part(tcp, &tcp->all, (char *)out + (size_t)at * element, (const char *)in + (size_t)at * element,
+        ce_tcp_reduce_part(tcp, &tcp->all, (char *)out + (size_t)at * element, (const char *)in + (size_t)at * element,
                            (size_t)count * element, some, dtype, op);
         at += some;
     } while (at < count);
@@ -174,60 +174,60 @@ void cs_tcp_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
-        cs_hybrid_reduce_scatter(tcp, out, in, count, dtype, op);
+        ce_hybrid_reduce_scatter(tcp, out, in, count, dtype, op);
     else
-        cs_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
+        ce_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->own;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    tcp->call = (cs_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
+    tcp->call = (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
     if (tcp->inside)
-        cs_hybrid_all_gather(tcp, out, in, count, dtype);
+        ce_hybrid_all_gather(tcp, out, in, count, dtype);
     else
-        cs_tcp_gather(tcp, &tcp->all, out, in, bytes, bytes);
+        ce_tcp_gather(tcp, &tcp->all, out, in, bytes, bytes);
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
     if (tcp->inside)
-        cs_hybrid_broadcast(tcp, data, count, dtype, root);
+        ce_hybrid_broadcast(tcp, data, count, dtype, root);
     else
-        cs_tcp_broadcast(tcp, &tcp->all, data, (size_t)count * cs_dtype_bytes(dtype), root);
+        ce_tcp_broadcast(tcp, &tcp->all, data, (size_t)count * cs_dtype_bytes(dtype), root);
 }
 
 static void barrier(cs_comm *comm)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ .what = CS_BEAT_BARRIER };
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ .what = CS_BEAT_BARRIER };
     if (tcp->inside)
-        cs_hybrid_barrier(tcp);
+        ce_hybrid_barrier(tcp);
     else
-        cs_tcp_barrier(tcp, &tcp->all);
+        ce_tcp_barrier(tcp, &tcp->all);
 }
 
 /* Both sides describe a message by the call of the sender. */
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
-    cs_flow_send(tcp, to, data, bytes);
-    cs_flow_run(tcp);
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
+    ce_flow_send(tcp, to, data, bytes);
+    ce_flow_run(tcp);
 }
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    cs_tcp *tcp = comm->own;
-    tcp->call = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
-    cs_flow_receive(tcp, from, data, bytes);
-    cs_flow_run(tcp);
+    ce_tcp *tcp = comm->own;
+    tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
+    ce_flow_receive(tcp, from, data, bytes);
+    ce_flow_run(tcp);
 }
 
 /* ---- opening, closing ------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static cs_status check_address(cs_world *world)
     if (world->address[0])
         return CS_OK;
     if (world->local_size < world->size)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "environment: ranks on several hosts meet at MASTER_ADDR:MASTER_PORT: set both for "
                        "all ranks, to the host of rank 0 and a free port there (mpirun -x MASTER_ADDR=... "
                        "-x MASTER_PORT=..., srun passes them on)");
@@ -250,7 +250,7 @@ static cs_status check_address(cs_world *world)
     return CS_OK;
 }
 
-static cs_status make_lists(cs_tcp *tcp)
+static cs_status make_lists(ce_tcp *tcp)
 {
     size_t size = (size_t)tcp->size;
     tcp->links = calloc(size, sizeof *tcp->links);
@@ -261,7 +261,7 @@ static cs_status make_lists(cs_tcp *tcp)
     for (int i = 0; tcp->links && i < tcp->size; i++)
         tcp->links[i].socket = -1;
     if (!tcp->links || !tcp->polls || !tcp->inputs || !tcp->all.ranks || !tcp->staging)
-        return cs_fail(CS_NO_MEMORY, "no memory for the connections of %d ranks", tcp->size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the connections of %d ranks", tcp->size);
     tcp->all.count = tcp->size;
     tcp->all.own = tcp->rank;
     for (int i = 0; i < tcp->size; i++)
@@ -269,29 +269,29 @@ static cs_status make_lists(cs_tcp *tcp)
     return CS_OK;
 }
 
-static cs_status connect_all(cs_tcp *tcp, cs_mesh_place *places, const cs_comm_settings *settings)
+static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_settings *settings)
 {
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     if (!places)
-        return cs_fail(CS_NO_MEMORY, "no memory for the places of %d ranks", tcp->size);
-    CS_TRY(cs_mesh_open(tcp, places, seconds));
-    return cs_hybrid_fits(tcp, places) ? cs_hybrid_open(tcp, settings) : cs_heap_open(tcp->comm, settings);
+        return ce_fail(CS_NO_MEMORY, "no memory for the places of %d ranks", tcp->size);
+    CS_TRY(ce_mesh_open(tcp, places, seconds));
+    return ce_hybrid_fits(tcp, places) ? ce_hybrid_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
 }
 
 static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 {
-    cs_tcp *tcp = calloc(1, sizeof *tcp);
+    ce_tcp *tcp = calloc(1, sizeof *tcp);
     comm->own = tcp;
     if (!tcp)
-        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
+        return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     tcp->comm = comm;
     tcp->rank = comm->world.rank;
     tcp->size = comm->world.size;
-    bool roomy = cs_processors_allowed() >= comm->world.local_size;
+    bool roomy = ce_processors_allowed() >= comm->world.local_size;
     tcp->yields = roomy || comm->world.bound ? YIELDS_ROOMY : YIELDS_CROWDED;
     CS_TRY(check_address(&comm->world));
     CS_TRY(make_lists(tcp));
-    cs_mesh_place *places = calloc((size_t)tcp->size, sizeof *places);
+    ce_mesh_place *places = calloc((size_t)tcp->size, sizeof *places);
     cs_status status = connect_all(tcp, places, settings);
     free(places);
     return status;
@@ -299,20 +299,20 @@ static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 
 static void close_tcp(cs_comm *comm)
 {
-    cs_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->own;
     if (!tcp)
         return;
     if (tcp->links)
-        cs_flow_leave(tcp);
+        ce_flow_leave(tcp);
     for (int i = 0; tcp->links && i < tcp->size; i++) {
         if (tcp->links[i].socket >= 0)
             close(tcp->links[i].socket);
-        cs_seal_close(&tcp->links[i].seal);
+        ce_seal_close(&tcp->links[i].seal);
     }
     if (tcp->inside)
-        cs_hybrid_close(tcp);
+        ce_hybrid_close(tcp);
     else
-        cs_heap_close(comm);
+        ce_heap_close(comm);
     free(tcp->links);
     free(tcp->polls);
     free(tcp->inputs);
@@ -321,7 +321,7 @@ static void close_tcp(cs_comm *comm)
     free(tcp);
 }
 
-const cs_transport cs_comm_tcp = {
+const ce_transport ce_comm_tcp = {
     .name = "tcp",
     .fits = fits,
     .open = open_tcp,
@@ -333,5 +333,5 @@ const cs_transport cs_comm_tcp = {
     .barrier = barrier,
     .send = send_message,
     .receive = receive_message,
-    .missing = cs_flow_missing,
+    .missing = ce_flow_missing,
 };

@@ -17,7 +17,7 @@
 
 enum { CS_TRANSPORT_SEAT = 96 };
 
-typedef struct cs_transport {
+typedef struct ce_transport {
     size_t edition; /* in a transport from a module: CS_TRANSPORT_EDITION, which the program compares with its own */
     const char *name;
     bool (*fits)(const cs_world *world); /* true if it can serve this world; "auto" takes the first that fits */
@@ -36,19 +36,19 @@ typedef struct cs_transport {
     int (*missing)(cs_comm *comm, bool *closed);
     /* Only in a transport of GPU memory, or NULL. Writes a name of this rank's GPU; two ranks may not share one. */
     void (*seat)(char seat[CS_TRANSPORT_SEAT]);
-} cs_transport;
+} ce_transport;
 
 struct cs_comm {
-    const cs_transport *transport;
+    const ce_transport *transport;
     cs_world world;
     void *own;  /* private to the transport */
     char *heap; /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
-    int doing; /* the collective that runs, an index into cs_beat_names, for error messages */
+    int doing; /* the collective that runs, an index into ce_beat_names, for error messages */
     atomic_flag busy;
     cs_comm_traffic traffic;
-    cs_tally *tally; /* NULL: comms_logger is off */
+    ce_tally *tally; /* NULL: comms_logger is off */
     cs_comm *far;    /* the device side; NULL: there is no GPU */
     /* The following are set in a device side only. */
     cs_comm *host; /* the comm that contains it */
@@ -58,12 +58,12 @@ struct cs_comm {
 };
 
 /* Changes with the sizes of the structs that a module shares with the program. */
-#define CS_TRANSPORT_EDITION (sizeof(cs_transport) + 4096 * sizeof(struct cs_comm))
+#define CS_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
 
-extern const cs_transport cs_comm_self, cs_comm_shm, cs_comm_tcp, cs_comm_far;
-extern const cs_transport cs_comm_nccl; /* in the CUDA module, if that was built with NCCL */
+extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_far;
+extern const ce_transport ce_comm_nccl; /* in the CUDA module, if that was built with NCCL */
 
 /* heap_bytes of the settings or, if that is 0, the machine's memory, limited by what this process may map or write. */
-size_t cs_comm_heap_wish(const cs_comm_settings *settings);
+size_t ce_comm_heap_wish(const cs_comm_settings *settings);
 
 #endif

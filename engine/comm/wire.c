@@ -33,7 +33,7 @@ static int give_up(int socket)
     return -1;
 }
 
-int cs_wire_listen(const cs_world *world)
+int ce_wire_listen(const cs_world *world)
 {
     struct sockaddr_un name;
     socklen_t length = name_of(&name, world);
@@ -45,7 +45,7 @@ int cs_wire_listen(const cs_world *world)
     return made;
 }
 
-int cs_wire_connect(const cs_world *world)
+int ce_wire_connect(const cs_world *world)
 {
     struct sockaddr_un name;
     socklen_t length = name_of(&name, world);
@@ -57,18 +57,18 @@ int cs_wire_connect(const cs_world *world)
     return made;
 }
 
-bool cs_wire_same_user(int socket)
+bool ce_wire_same_user(int socket)
 {
     struct ucred other;
     socklen_t length = sizeof other;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == getuid();
 }
 
-bool cs_wire_send(int socket, const cs_wire_message *message, const cs_guest *guest)
+bool ce_wire_send(int socket, const ce_wire_message *message, const ce_guest *guest)
 {
-    cs_wire_message sent = *message;
+    ce_wire_message sent = *message;
     control extra = { 0 };
-    struct iovec text = { &sent, offsetof(cs_wire_message, text) + strlen(message->text) + 1 };
+    struct iovec text = { &sent, offsetof(ce_wire_message, text) + strlen(message->text) + 1 };
     struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1 };
     sent.magic = MAGIC;
     if (guest) {
@@ -87,13 +87,13 @@ bool cs_wire_send(int socket, const cs_wire_message *message, const cs_guest *gu
     return done >= 0;
 }
 
-bool cs_wire_receive(int socket, cs_wire_message *message, cs_guest *guest)
+bool ce_wire_receive(int socket, ce_wire_message *message, ce_guest *guest)
 {
     control extra = { 0 };
     struct iovec text = { message, sizeof *message };
     struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra };
     ssize_t done;
-    *guest = (cs_guest){ -1, -1 };
+    *guest = (ce_guest){ -1, -1 };
     memset(message, 0, sizeof *message);
     do {
         done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
@@ -102,20 +102,20 @@ bool cs_wire_receive(int socket, cs_wire_message *message, cs_guest *guest)
     if (brought && brought->cmsg_type == SCM_RIGHTS && brought->cmsg_len == CMSG_LEN(DESCRIPTORS * sizeof(int))) {
         int both[DESCRIPTORS];
         memcpy(both, CMSG_DATA(brought), sizeof both);
-        *guest = (cs_guest){ both[0], both[1] };
+        *guest = (ce_guest){ both[0], both[1] };
     }
     message->text[sizeof message->text - 1] = 0;
-    if (done >= (ssize_t)offsetof(cs_wire_message, text) && message->magic == MAGIC)
+    if (done >= (ssize_t)offsetof(ce_wire_message, text) && message->magic == MAGIC)
         return true;
-    cs_wire_drop(guest);
+    ce_wire_drop(guest);
     return false;
 }
 
-void cs_wire_drop(cs_guest *guest)
+void ce_wire_drop(ce_guest *guest)
 {
     if (guest->memory >= 0)
         close(guest->memory);
     if (guest->life >= 0)
         close(guest->life);
-    *guest = (cs_guest){ -1, -1 };
+    *guest = (ce_guest){ -1, -1 };
 }

@@ -44,7 +44,7 @@ static cs_status read_number(int *value, const char *name, int min, int max)
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || number < min || number > max)
-        return cs_fail(CS_BAD_CONFIG, "environment variable %s: a whole number from %d to %d, not \"%s\"", name, min,
+        return ce_fail(CS_BAD_CONFIG, "environment variable %s: a whole number from %d to %d, not \"%s\"", name, min,
                        max, text);
     *value = (int)number;
     return CS_OK;
@@ -54,7 +54,7 @@ static cs_status read_text(char *value, size_t bytes, const char *name)
 {
     const char *text = getenv(name);
     if (strlen(text) >= bytes)
-        return cs_fail(CS_BAD_CONFIG, "environment variable %s: at most %zu characters, not %zu", name, bytes - 1,
+        return ce_fail(CS_BAD_CONFIG, "environment variable %s: at most %zu characters, not %zu", name, bytes - 1,
                        strlen(text));
     memcpy(value, text, strlen(text) + 1);
     return CS_OK;
@@ -82,14 +82,14 @@ static cs_status read_local_by_srun(cs_world *world, const dialect *names)
     const char *step = getenv("SLURM_STEP_TASKS_PER_NODE"), *list = step ? step : getenv(names->local_size);
     int node = 0;
     if (!getenv(names->local_rank) || !getenv("SLURM_NODEID") || !list)
-        return cs_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
+        return ce_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
                        names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
                        shown(names->local_size));
     CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
     CS_TRY(read_number(&node, "SLURM_NODEID", 0, MOST_RANKS));
     world->local_size = tasks_of_node(list, node);
     if (world->local_rank >= world->local_size || world->local_size > world->size)
-        return cs_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%s SLURM_NODEID=%d %s=%d",
+        return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%s SLURM_NODEID=%d %s=%d",
                        names->local_rank, world->local_rank, names->local_size, list, node, names->size, world->size);
     return CS_OK;
 }
@@ -102,11 +102,11 @@ static cs_status read_local(cs_world *world, const dialect *names)
     world->local_rank = world->rank;
     world->local_size = world->size;
     if (has_rank != has_size)
-        return cs_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->local_rank,
+        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->local_rank,
                        names->local_size, names->local_rank, shown(names->local_rank), names->local_size,
                        shown(names->local_size));
     if (!has_rank && names->level == MPIRUN && world->size > 1)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "environment: %s=%d, but %s is not set, so which ranks share a host is not known: set RANK, "
                        "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT instead",
                        names->rank, world->rank, names->local_rank);
@@ -115,7 +115,7 @@ static cs_status read_local(cs_world *world, const dialect *names)
     CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
     CS_TRY(read_number(&world->local_size, names->local_size, 1, MOST_RANKS));
     if (world->local_rank >= world->local_size || world->local_size > world->size)
-        return cs_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%d %s=%d", names->local_rank,
+        return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%d %s=%d", names->local_rank,
                        world->local_rank, names->local_size, world->local_size, names->size, world->size);
     return CS_OK;
 }
@@ -124,7 +124,7 @@ static cs_status read_master(cs_world *world, const dialect *names)
 {
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     if (names->level == TORCHRUN && (!address || !address[0] || !port))
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "environment: %s=%d needs MASTER_ADDR and MASTER_PORT, seen MASTER_ADDR=%s "
                        "MASTER_PORT=%s",
                        names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
@@ -160,7 +160,7 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
         CS_TRY(read_number(&rank, other->rank, 0, MOST_RANKS));
         CS_TRY(read_number(&size, other->size, 1, MOST_RANKS));
         if (rank != world->rank || size != world->size)
-            return cs_fail(CS_BAD_CONFIG,
+            return ce_fail(CS_BAD_CONFIG,
                            "environment: two starters disagree: %s=%d %s=%d, but %s=%d %s=%d; unset those that do not "
                            "hold",
                            names->rank, world->rank, names->size, world->size, other->rank, rank, other->size, size);
@@ -171,12 +171,12 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
 static cs_status read_dialect(cs_world *world, const dialect *names)
 {
     if (!getenv(names->rank) || !getenv(names->size))
-        return cs_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->rank,
+        return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->rank,
                        names->size, names->rank, shown(names->rank), names->size, shown(names->size));
     CS_TRY(read_number(&world->size, names->size, 1, MOST_RANKS));
     CS_TRY(read_number(&world->rank, names->rank, 0, MOST_RANKS));
     if (world->rank >= world->size)
-        return cs_fail(CS_BAD_CONFIG, "environment: %s=%d is not below %s=%d", names->rank, world->rank, names->size,
+        return ce_fail(CS_BAD_CONFIG, "environment: %s=%d is not below %s=%d", names->rank, world->rank, names->size,
                        world->size);
     CS_TRY(compare_others(world, names));
     CS_TRY(read_local(world, names));
@@ -192,7 +192,7 @@ cs_status cs_world_read(cs_world *world)
             return read_dialect(world, &dialects[i]);
     for (size_t i = 0; i < sizeof lonely / sizeof *lonely; i++)
         if (getenv(lonely[i]))
-            return cs_fail(CS_BAD_CONFIG,
+            return ce_fail(CS_BAD_CONFIG,
                            "environment: %s=%s is set, but RANK and WORLD_SIZE are not; set them too, or "
                            "unset it to run alone",
                            lonely[i], getenv(lonely[i]));

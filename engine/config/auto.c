@@ -11,14 +11,14 @@
 #define TRAINER_RATE 5e-5
 #define TRAINER_ORIGIN "Hugging Face's default"
 
-static void put(cs_json *doc, json_t *object, const char *path, const char *name, json_t *value, const char *origin)
+static void put(ce_json *doc, json_t *object, const char *path, const char *name, json_t *value, const char *origin)
 {
     char full[96], shown[48];
     snprintf(full, sizeof full, "%s.%s", path, name);
-    cs_json_note(doc, full, "\"auto\" became %s, %s", cs_json_show(value, shown, sizeof shown), origin);
+    ce_json_note(doc, full, "\"auto\" became %s, %s", ce_json_show(value, shown, sizeof shown), origin);
     json_object_set_new(object, name, value);
     snprintf(shown, sizeof shown, "auto: %s", origin);
-    cs_json_mark(doc, full, shown);
+    ce_json_mark(doc, full, shown);
 }
 
 /* ---- missing sections ---- */
@@ -28,7 +28,7 @@ static bool holds_auto(const json_t *value)
     const char *name;
     const json_t *member;
     json_object_foreach ((json_t *)(uintptr_t)value, name, member) {
-        if (*name != '_' && (cs_keys_is_auto(value, name) || holds_auto(member)))
+        if (*name != '_' && (ce_keys_is_auto(value, name) || holds_auto(member)))
             return true;
     }
     return false;
@@ -36,26 +36,26 @@ static bool holds_auto(const json_t *value)
 
 /* True if the file is written for Hugging Face's Trainer. Such a file contains "auto", which DeepSpeed itself does not
  * know, except in a few sections where it is one of the values. */
-static bool is_for_trainer(cs_json *doc)
+static bool is_for_trainer(ce_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
     const char *name;
     json_t *value;
-    json_object_foreach (cs_json_root(doc), name, value) {
+    json_object_foreach (ce_json_root(doc), name, value) {
         bool other = *name == '_';
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             other |= strcmp(name, others[i]) == 0;
-        if (!other && (cs_keys_is_auto(cs_json_root(doc), name) || holds_auto(value)))
+        if (!other && (ce_keys_is_auto(ce_json_root(doc), name) || holds_auto(value)))
             return true;
     }
     return false;
 }
 
 /* True if the file does not have this section. A section that --set created does not count. */
-static bool is_left_out(cs_json *doc, const char *section)
+static bool is_left_out(ce_json *doc, const char *section)
 {
     char origin[64];
-    return !cs_json_is_set(doc, section) || strcmp(cs_json_origin(doc, section, origin, sizeof origin), "default") == 0;
+    return !ce_json_is_set(doc, section) || strcmp(ce_json_origin(doc, section, origin, sizeof origin), "default") == 0;
 }
 
 /* The member `name` of `parent`, an object that is created if it is missing; NULL: the member is not an object. */
@@ -69,37 +69,37 @@ static json_t *object_in(json_t *parent, const char *name)
     return json_is_object(object) ? object : NULL;
 }
 
-static void supply(cs_json *doc, json_t *object, const char *path, const char *name, json_t *value)
+static void supply(ce_json *doc, json_t *object, const char *path, const char *name, json_t *value)
 {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", path, name);
     if (!json_object_get(object, name)) {
         json_object_set(object, name, value);
-        cs_json_mark(doc, full, TRAINER_ORIGIN);
+        ce_json_mark(doc, full, TRAINER_ORIGIN);
     }
     json_decref(value);
 }
 
-static void note_optimizer(cs_json *doc, bool for_trainer, bool set)
+static void note_optimizer(ce_json *doc, bool for_trainer, bool set)
 {
     const char *why = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
                                   : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
     if (set) /* --set gave some of optimizer.params */
-        cs_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
+        ce_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
                      whose);
     else
-        cs_json_note(doc, "optimizer",
+        ce_json_note(doc, "optimizer",
                      "not in the file, %s: AdamW with %s defaults (lr %s, betas 0.9 and 0.999, eps 1e-8, weight_decay "
                      "0)%s; --set optimizer.params.lr=X gives another rate",
                      why, whose, for_trainer ? "5e-5" : "1e-3",
-                     for_trainer || cs_json_is_set(doc, "scheduler") ? "" : ", at a constant rate");
+                     for_trainer || ce_json_is_set(doc, "scheduler") ? "" : ", at a constant rate");
 }
 
-static void supply_optimizer(cs_json *doc, bool for_trainer)
+static void supply_optimizer(ce_json *doc, bool for_trainer)
 {
-    json_t *section = cs_json_find(doc, "optimizer"), *root = cs_json_root(doc);
-    if (!is_left_out(doc, "optimizer") || cs_json_is_set(doc, "optimizer.type"))
+    json_t *section = ce_json_find(doc, "optimizer"), *root = ce_json_root(doc);
+    if (!is_left_out(doc, "optimizer") || ce_json_is_set(doc, "optimizer.type"))
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
@@ -112,11 +112,11 @@ static void supply_optimizer(cs_json *doc, bool for_trainer)
 
 /* "scheduler": null means that there is no schedule, so none is added. Parameters that --set gives without a type
  * belong to the schedule that is added. */
-static void supply_schedule(cs_json *doc)
+static void supply_schedule(ce_json *doc)
 {
-    json_t *root = cs_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
+    json_t *root = ce_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
     bool set = section != NULL;
-    if (set && (!json_is_object(section) || !is_left_out(doc, "scheduler") || cs_json_is_set(doc, "scheduler.type")))
+    if (set && (!json_is_object(section) || !is_left_out(doc, "scheduler") || ce_json_is_set(doc, "scheduler.type")))
         return;
     section = object_in(root, "scheduler");
     params = object_in(section, "params");
@@ -124,7 +124,7 @@ static void supply_schedule(cs_json *doc)
     supply(doc, params, "scheduler.params", "start_factor", json_integer(1));
     supply(doc, params, "scheduler.params", "end_factor", json_integer(0));
     supply(doc, params, "scheduler.params", "total_iters", json_string("auto"));
-    cs_json_note(
+    ce_json_note(
         doc, "scheduler",
         "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "
         "to 0 at the last step, as that Trainer has it by default%s; --set scheduler=null keeps it constant",
@@ -143,37 +143,37 @@ static int64_t width_in(const json_t *model)
 }
 
 /* The width of the model; 0: the program makes the model itself, or its folder does not give a width. */
-static int64_t find_width(cs_json *doc)
+static int64_t find_width(ce_json *doc)
 {
-    const json_t *model = cs_json_find(doc, "cspeed.model");
+    const json_t *model = ce_json_find(doc, "cspeed.model");
     char path[4096];
-    cs_json *file;
+    ce_json *file;
     if (!json_is_string(model))
         return width_in(model);
     snprintf(path, sizeof path, "%s/config.json", json_string_value(model));
-    if (cs_json_open(&file, path) != CS_OK)
+    if (ce_json_open(&file, path) != CS_OK)
         return 0; /* the error is reported when the model is opened */
-    int64_t width = width_in(cs_json_root(file));
-    cs_json_close(file);
+    int64_t width = width_in(ce_json_root(file));
+    ce_json_close(file);
     return width;
 }
 
 static void resolve_rates(cs_config *config)
 {
     static const char optimizer[] = "optimizer.params", scheduler[] = "scheduler.params";
-    cs_json *doc = config->doc;
-    json_t *object = cs_json_find(doc, optimizer);
-    if (cs_keys_is_auto(object, "lr"))
+    ce_json *doc = config->doc;
+    json_t *object = ce_json_find(doc, optimizer);
+    if (ce_keys_is_auto(object, "lr"))
         put(doc, object, optimizer, "lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
-    object = cs_json_find(doc, scheduler);
-    if (cs_keys_is_auto(object, "warmup_max_lr") && !cs_resolve_is_given(config, "optimizer.params.lr"))
+    object = ce_json_find(doc, scheduler);
+    if (ce_keys_is_auto(object, "warmup_max_lr") && !ce_resolve_is_given(config, "optimizer.params.lr"))
         put(doc, object, scheduler, "warmup_max_lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
 }
 
-void cs_resolve_auto(cs_config *config)
+void ce_resolve_auto(cs_config *config)
 {
     static const char zero[] = "zero_optimization";
-    cs_json *doc = config->doc;
+    ce_json *doc = config->doc;
     double width = (double)find_width(doc);
     bool for_trainer = is_for_trainer(doc);
     if (!config->reads) {
@@ -182,17 +182,17 @@ void cs_resolve_auto(cs_config *config)
             supply_schedule(doc);
     }
     resolve_rates(config);
-    json_t *object = cs_json_find(doc, zero);
-    if (cs_keys_is_auto(object, "stage"))
+    json_t *object = ce_json_find(doc, zero);
+    if (ce_keys_is_auto(object, "stage"))
         put(doc, object, zero, "stage", json_integer(2), "Accelerate's default");
     if (!(width >= 1 && width < 0x1p30))
         return;
-    if (cs_keys_is_auto(object, "reduce_bucket_size"))
+    if (ce_keys_is_auto(object, "reduce_bucket_size"))
         put(doc, object, zero, "reduce_bucket_size", json_integer((int64_t)(width * width)), "hidden size squared");
-    if (cs_keys_is_auto(object, "stage3_prefetch_bucket_size"))
+    if (ce_keys_is_auto(object, "stage3_prefetch_bucket_size"))
         put(doc, object, zero, "stage3_prefetch_bucket_size", json_integer((int64_t)(0.9 * width * width)),
             "0.9 of hidden size squared");
-    if (cs_keys_is_auto(object, "stage3_param_persistence_threshold"))
+    if (ce_keys_is_auto(object, "stage3_param_persistence_threshold"))
         put(doc, object, zero, "stage3_param_persistence_threshold", json_integer((int64_t)(10 * width)),
             "10 times the hidden size");
 }

@@ -24,16 +24,16 @@ static int64_t product(int64_t a, int64_t b, int64_t c)
 /* The values by which Hugging Face's Trainer replaces "auto" if no number is given. */
 static bool take_usual(cs_config *config)
 {
-    json_t *root = cs_json_root(config->doc);
-    const char *path = cs_keys_is_auto(root, MICRO) ? MICRO : BATCH;
-    if (!cs_keys_is_auto(root, path)) {
-        cs_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
+    json_t *root = ce_json_root(config->doc);
+    const char *path = ce_keys_is_auto(root, MICRO) ? MICRO : BATCH;
+    if (!ce_keys_is_auto(root, path)) {
+        ce_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
         return false;
     }
     config->settings.micro_batch = USUAL_MICRO;
     json_object_set_new(root, MICRO, json_integer(USUAL_MICRO));
-    cs_json_mark(config->doc, MICRO, "auto: Hugging Face's default");
-    cs_json_note(config->doc, path,
+    ce_json_mark(config->doc, MICRO, "auto: Hugging Face's default");
+    ce_json_note(config->doc, path,
                  "\"auto\" became " MICRO " = %d, Hugging Face's default; --set " MICRO "=N says another", USUAL_MICRO);
     return true;
 }
@@ -41,27 +41,27 @@ static bool take_usual(cs_config *config)
 static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
 {
     long long whole = (long long)config->settings.train_batch_size;
-    cs_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
                   other, (long long)size, config->world.size, missing);
 }
 
 static void fault_product(cs_config *config, int64_t all)
 {
-    const cs_settings *s = &config->settings;
+    const ce_settings *s = &config->settings;
     int64_t each = all / config->world.size;
     char fits[48];
     snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
-    cs_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
                   config->world.size, (long long)all, s->train_batch_size % each == 0 ? fits : "");
 }
 
 static void check_triangle(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     int64_t all = product(s->micro_batch, s->accumulation, config->world.size);
     if (all < 0)
-        cs_json_fault(config->doc, cs_resolve_is_given(config, MICRO) ? MICRO : STEPS,
+        ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
                       MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
                       (long long)s->accumulation, config->world.size);
     else if (s->train_batch_size == 0)
@@ -72,9 +72,9 @@ static void check_triangle(cs_config *config)
 
 static void resolve_triangle(cs_config *config)
 {
-    cs_settings *s = &config->settings;
-    bool whole = cs_resolve_is_given(config, BATCH), micro = cs_resolve_is_given(config, MICRO),
-         steps = cs_resolve_is_given(config, STEPS);
+    ce_settings *s = &config->settings;
+    bool whole = ce_resolve_is_given(config, BATCH), micro = ce_resolve_is_given(config, MICRO),
+         steps = ce_resolve_is_given(config, STEPS);
     int64_t world = config->world.size;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
         return; /* the error was reported where the value was read */
@@ -99,7 +99,7 @@ static void resolve_triangle(cs_config *config)
 
 /* ---- elasticity ---- */
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     SUPPORTED("enabled", BOOL, elasticity.enabled, "false", 0, 0, NULL,
               "the batch sizes follow from this section and the world size"),
     SUPPORTED("max_train_batch_size", INT, elasticity.max_train_batch_size, "null", 1, MOST, NULL,
@@ -120,23 +120,23 @@ static const cs_key keys[] = {
               "ranks that share one sample; above 1 it is arithmetic for `cspeed elastic`, and no training"),
 };
 
-const cs_section cs_batches_sections[] = { { "elasticity", CS_KEYS(keys) } };
-const int cs_batches_section_count = sizeof cs_batches_sections / sizeof *cs_batches_sections;
+const ce_section ce_batches_sections[] = { { "elasticity", CS_KEYS(keys) } };
+const int ce_batches_section_count = sizeof ce_batches_sections / sizeof *ce_batches_sections;
 
-static void read_micros(cs_json *doc, cs_elasticity *settings)
+static void read_micros(ce_json *doc, ce_elasticity *settings)
 {
     static const char path[] = "elasticity.micro_batch_sizes";
     size_t index, count = json_array_size(settings->written);
     json_t *value;
     settings->micro_count = 0;
     if (count == 0 || count > CS_ELASTICITY_MICROS) {
-        cs_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
+        ce_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
         return;
     }
     json_array_foreach (settings->written, index, value) {
         int64_t size = json_is_integer(value) ? json_integer_value(value) : 0;
         if (size < 1 || size > settings->max_train_batch_size) {
-            cs_json_fault(doc, path, "each is a whole number from 1 to max_train_batch_size, %lld",
+            ce_json_fault(doc, path, "each is a whole number from 1 to max_train_batch_size, %lld",
                           (long long)settings->max_train_batch_size);
             return;
         }
@@ -144,31 +144,31 @@ static void read_micros(cs_json *doc, cs_elasticity *settings)
     }
 }
 
-static void check_elasticity(cs_json *doc, cs_elasticity *settings)
+static void check_elasticity(ce_json *doc, ce_elasticity *settings)
 {
     if (settings->max_train_batch_size < 1)
-        cs_json_fault(doc, "elasticity", "\"max_train_batch_size\" is missing");
+        ce_json_fault(doc, "elasticity", "\"max_train_batch_size\" is missing");
     else if (!settings->written)
-        cs_json_fault(doc, "elasticity", "\"micro_batch_sizes\" is missing");
+        ce_json_fault(doc, "elasticity", "\"micro_batch_sizes\" is missing");
     else
         read_micros(doc, settings);
     if (settings->version != 0.1 && settings->version != 0.2)
-        cs_json_fault(doc, "elasticity.version", "0.1 or 0.2 is needed, not %g", settings->version);
+        ce_json_fault(doc, "elasticity.version", "0.1 or 0.2 is needed, not %g", settings->version);
     if (settings->max_gpus < settings->min_gpus)
-        cs_json_fault(doc, "elasticity.max_gpus", "at least min_gpus, %lld, is needed", (long long)settings->min_gpus);
+        ce_json_fault(doc, "elasticity.max_gpus", "at least min_gpus, %lld, is needed", (long long)settings->min_gpus);
     if (settings->version == 0.1 && settings->model_parallel_size > 1)
-        cs_json_fault(doc, "elasticity.model_parallel_size", "above 1 needs version 0.2");
+        ce_json_fault(doc, "elasticity.model_parallel_size", "above 1 needs version 0.2");
     if (settings->version == 0.2 && settings->num_gpus_per_node % settings->model_parallel_size != 0)
-        cs_json_fault(doc, "elasticity.num_gpus_per_node", "%lld is not a multiple of model_parallel_size, %lld",
+        ce_json_fault(doc, "elasticity.num_gpus_per_node", "%lld is not a multiple of model_parallel_size, %lld",
                       (long long)settings->num_gpus_per_node, (long long)settings->model_parallel_size);
 }
 
-cs_status cs_resolve_elasticity(cs_config *config)
+cs_status ce_resolve_elasticity(cs_config *config)
 {
-    cs_keys_fill(config->doc, cs_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CS_KEYS(keys));
+    ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CS_KEYS(keys));
     if (config->settings.elasticity.enabled)
         check_elasticity(config->doc, &config->settings.elasticity);
-    return cs_json_verdict(config->doc);
+    return ce_json_verdict(config->doc);
 }
 
 /* A scheduler that chose the world sizes passes the elasticity section that it used; the file must have the same. */
@@ -176,19 +176,19 @@ static void compare_with_scheduler(cs_config *config)
 {
     static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };
     const char *text = getenv("DEEPSPEED_ELASTICITY_CONFIG");
-    json_t *theirs = text ? cs_json_strict(text, strlen(text)) : NULL;
+    json_t *theirs = text ? ce_json_strict(text, strlen(text)) : NULL;
     char path[64], shown[2][48];
     if (text && !theirs)
-        cs_json_fault(config->doc, "elasticity",
+        ce_json_fault(config->doc, "elasticity",
                       "DEEPSPEED_ELASTICITY_CONFIG is in the environment and is not JSON: %s", cs_error());
     for (size_t i = 0; theirs && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "elasticity.%s", names[i]);
-        const json_t *their = json_object_get(theirs, names[i]), *our = cs_json_find(config->doc, path);
+        const json_t *their = json_object_get(theirs, names[i]), *our = ce_json_find(config->doc, path);
         bool same = json_is_number(their) && our ? json_number_value(their) == json_number_value(our)
                                                  : !their || json_equal(their, our);
         if (!same)
-            cs_json_fault(config->doc, "elasticity", "%s is %s here and %s in DEEPSPEED_ELASTICITY_CONFIG", names[i],
-                          cs_json_show(our, shown[0], sizeof shown[0]), cs_json_show(their, shown[1], sizeof shown[1]));
+            ce_json_fault(config->doc, "elasticity", "%s is %s here and %s in DEEPSPEED_ELASTICITY_CONFIG", names[i],
+                          ce_json_show(our, shown[0], sizeof shown[0]), ce_json_show(their, shown[1], sizeof shown[1]));
     }
     json_decref(theirs);
 }
@@ -198,52 +198,52 @@ static bool may_override(cs_config *config)
     static const char *const names[] = { BATCH, MICRO, STEPS };
     bool free_to = config->settings.elasticity.ignore_non_elastic_batch_info;
     for (int i = 0; i < 3; i++)
-        if (cs_resolve_is_given(config, names[i]) && !free_to)
-            cs_json_fault(config->doc, names[i],
+        if (ce_resolve_is_given(config, names[i]) && !free_to)
+            ce_json_fault(config->doc, names[i],
                           "elasticity chooses the batch sizes: leave this out, or set "
                           "elasticity.ignore_non_elastic_batch_info");
-    return free_to || (!cs_resolve_is_given(config, BATCH) && !cs_resolve_is_given(config, MICRO) &&
-                       !cs_resolve_is_given(config, STEPS));
+    return free_to || (!ce_resolve_is_given(config, BATCH) && !ce_resolve_is_given(config, MICRO) &&
+                       !ce_resolve_is_given(config, STEPS));
 }
 
-static void fault_world(cs_config *config, const cs_elasticity_plan *plan)
+static void fault_world(cs_config *config, const ce_elasticity_plan *plan)
 {
     char text[240] = "";
     size_t used = 0;
     for (int i = 0; i < plan->count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %lld", (long long)plan->worlds[i]);
-    cs_json_fault(config->doc, "elasticity", "%d ranks cannot share a batch of %lld evenly; these can:%s",
+    ce_json_fault(config->doc, "elasticity", "%d ranks cannot share a batch of %lld evenly; these can:%s",
                   config->world.size, (long long)plan->batch, text);
 }
 
 static void resolve_elasticity(cs_config *config)
 {
     static const char *const names[] = { BATCH, MICRO, STEPS };
-    cs_settings *s = &config->settings;
-    cs_elasticity *elastic = &s->elasticity;
-    cs_elasticity_plan plan = { 0 };
+    ce_settings *s = &config->settings;
+    ce_elasticity *elastic = &s->elasticity;
+    ce_elasticity_plan plan = { 0 };
     check_elasticity(config->doc, elastic);
     compare_with_scheduler(config);
     if (elastic->model_parallel_size > 1)
-        cs_json_fault(config->doc, "elasticity.model_parallel_size",
+        ce_json_fault(config->doc, "elasticity.model_parallel_size",
                       "not supported: above 1 in training, because no layer is split over ranks");
-    if (!may_override(config) || cs_json_verdict(config->doc) != CS_OK)
+    if (!may_override(config) || ce_json_verdict(config->doc) != CS_OK)
         return;
-    if (cs_elasticity_solve(&plan, elastic, config->world.size) != CS_OK)
-        cs_json_fault(config->doc, "elasticity", "%s", cs_error());
-    else if (!cs_elasticity_allows(&plan, config->world.size))
+    if (ce_elasticity_solve(&plan, elastic, config->world.size) != CS_OK)
+        ce_json_fault(config->doc, "elasticity", "%s", cs_error());
+    else if (!ce_elasticity_allows(&plan, config->world.size))
         fault_world(config, &plan);
     else {
         s->train_batch_size = plan.batch;
-        s->micro_batch = cs_elasticity_micro(elastic, plan.batch, config->world.size);
+        s->micro_batch = ce_elasticity_micro(elastic, plan.batch, config->world.size);
         s->accumulation = plan.batch / (s->micro_batch * config->world.size);
         for (int i = 0; i < 3; i++)
-            cs_json_mark(config->doc, names[i], "derived: elasticity");
+            ce_json_mark(config->doc, names[i], "derived: elasticity");
     }
-    cs_elasticity_free(&plan);
+    ce_elasticity_free(&plan);
 }
 
-void cs_resolve_batch(cs_config *config)
+void ce_resolve_batch(cs_config *config)
 {
     if (config->settings.elasticity.enabled)
         resolve_elasticity(config);

@@ -16,30 +16,30 @@
 static bool looks_encoded(const char *path)
 {
     size_t length;
-    char *text = cs_base64_decode(path, &length);
+    char *text = ce_base64_decode(path, &length);
     bool whole = text && text[strspn(text, " \t\r\n")] == '{';
     free(text);
     return whole;
 }
 
-static cs_status open_encoded(cs_json **doc, const char *path)
+static cs_status open_encoded(ce_json **doc, const char *path)
 {
     size_t length;
-    char *text = cs_base64_decode(path, &length);
-    cs_status status = cs_json_parse(doc, text, length, "base64");
+    char *text = ce_base64_decode(path, &length);
+    cs_status status = ce_json_parse(doc, text, length, "base64");
     free(text);
     return status;
 }
 
 cs_status cs_config_open(cs_config **config, const char *path)
 {
-    cs_json *doc;
+    ce_json *doc;
     *config = NULL;
-    CS_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : cs_json_open(&doc, path));
+    CS_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : ce_json_open(&doc, path));
     *config = calloc(1, sizeof **config);
     CS_ASSERT(*config);
     (*config)->doc = doc;
-    cs_json_advise(doc, cs_listing_advise);
+    ce_json_advise(doc, ce_listing_advise);
     return CS_OK;
 }
 
@@ -49,7 +49,7 @@ static const char *split(const cs_config *config, const char *assignment, char p
     const char *equals = strchr(assignment, '=');
     CS_ASSERT(!config->finished);
     if (!equals || equals == assignment || equals - assignment >= 256) {
-        (void)cs_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
+        (void)ce_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
         return NULL;
     }
     memcpy(path, assignment, (size_t)(equals - assignment));
@@ -61,23 +61,23 @@ cs_status cs_config_set(cs_config *config, const char *assignment)
 {
     char path[256];
     const char *value = split(config, assignment, path);
-    return value ? cs_json_set(config->doc, path, value) : CS_BAD_CONFIG;
+    return value ? ce_json_set(config->doc, path, value) : CS_BAD_CONFIG;
 }
 
 cs_status cs_config_default(cs_config *config, const char *assignment)
 {
     char path[256];
     const char *value = split(config, assignment, path);
-    if (!value || cs_json_is_set(config->doc, path))
+    if (!value || ce_json_is_set(config->doc, path))
         return value ? CS_OK : CS_BAD_CONFIG;
-    CS_TRY(cs_json_set(config->doc, path, value));
-    cs_json_mark(config->doc, path, "program");
+    CS_TRY(ce_json_set(config->doc, path, value));
+    ce_json_mark(config->doc, path, "program");
     return CS_OK;
 }
 
 void cs_config_lenient(cs_config *config)
 {
-    cs_json_lenient(config->doc);
+    ce_json_lenient(config->doc);
 }
 
 void cs_config_for_world(cs_config *config, int size)
@@ -89,7 +89,7 @@ void cs_config_close(cs_config *config)
 {
     if (!config)
         return;
-    cs_json_close(config->doc);
+    ce_json_close(config->doc);
     free(config->text);
     free(config);
 }
@@ -98,26 +98,26 @@ void cs_config_close(cs_config *config)
 
 static void fill_sections(cs_config *config)
 {
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++) {
-        const char *path = cs_resolve_spelling(config->doc, section->path);
-        cs_keys_fill(config->doc, cs_json_find(config->doc, path), path, &config->settings, section->keys,
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++) {
+        const char *path = ce_resolve_spelling(config->doc, section->path);
+        ce_keys_fill(config->doc, ce_json_find(config->doc, path), path, &config->settings, section->keys,
                      section->count);
     }
 }
 
 static json_t *object_at(cs_config *config, const char *path)
 {
-    json_t *value = cs_json_find(config->doc, path);
+    json_t *value = ce_json_find(config->doc, path);
     return json_is_object(value) ? value : NULL;
 }
 
 static void settle_sections(cs_config *config)
 {
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++) {
-        const char *path = cs_resolve_spelling(config->doc, section->path);
-        cs_keys_settle(config->doc, object_at(config, path), path, &config->settings, section->keys, section->count);
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++) {
+        const char *path = ce_resolve_spelling(config->doc, section->path);
+        ce_keys_settle(config->doc, object_at(config, path), path, &config->settings, section->keys, section->count);
     }
 }
 
@@ -138,10 +138,10 @@ static char *print(const json_t *root)
 /* The resolved batch sizes are not written into an elastic configuration, since they differ for another world size. */
 static void write_number(cs_config *config, const char *name, int64_t number)
 {
-    const cs_elasticity *elastic = &config->settings.elasticity;
-    json_t *root = cs_json_root(config->doc);
-    if (!cs_json_is_set(config->doc, name) && !elastic->enabled)
-        cs_json_mark(config->doc, name, "derived");
+    const ce_elasticity *elastic = &config->settings.elasticity;
+    json_t *root = ce_json_root(config->doc);
+    if (!ce_json_is_set(config->doc, name) && !elastic->enabled)
+        ce_json_mark(config->doc, name, "derived");
     if (elastic->enabled && !elastic->ignore_non_elastic_batch_info)
         json_object_del(root, name);
     else
@@ -153,39 +153,39 @@ static void write_text(cs_config *config)
     write_number(config, "train_batch_size", config->settings.train_batch_size);
     write_number(config, "train_micro_batch_size_per_gpu", config->settings.micro_batch);
     write_number(config, "gradient_accumulation_steps", config->settings.accumulation);
-    config->text = print(cs_json_root(config->doc));
+    config->text = print(ce_json_root(config->doc));
 }
 
 cs_status cs_config_finish(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
-    CS_TRY(cs_json_verdict(config->doc)); /* a second call reports the same errors */
-    cs_resolve_templates(config);
-    CS_TRY(cs_json_verdict(config->doc));
+    CS_TRY(ce_json_verdict(config->doc)); /* a second call reports the same errors */
+    ce_resolve_templates(config);
+    CS_TRY(ce_json_verdict(config->doc));
     if (config->world.size == 0)
         CS_TRY(cs_world_read(&config->world));
     memset(s, 0, sizeof *s);
-    cs_resolve_auto(config);
-    cs_resolve_strings(config);
-    cs_resolve_legacy(config);
+    ce_resolve_auto(config);
+    ce_resolve_strings(config);
+    ce_resolve_legacy(config);
     fill_sections(config);
     config->filled = true;
-    cs_resolve_batch(config);
-    cs_resolve_offload(config);
-    cs_resolve_precision(config);
-    cs_resolve_run(config);
-    cs_monitors_resolve(config);
-    cs_courses_resolve(config);
-    cs_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
-    cs_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
-    cs_numbers_resolve(config);
-    cs_schedule_read(config->doc, object_at(config, "scheduler"), s->optim.rate, s->steps, &s->schedule);
-    if (!cs_optim_has_betas(&s->optim))
-        cs_schedule_leave_momentum(config->doc, &s->schedule);
+    ce_resolve_batch(config);
+    ce_resolve_offload(config);
+    ce_resolve_precision(config);
+    ce_resolve_run(config);
+    ce_monitors_resolve(config);
+    ce_courses_resolve(config);
+    ce_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
+    ce_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
+    ce_numbers_resolve(config);
+    ce_schedule_read(config->doc, object_at(config, "scheduler"), s->optim.rate, s->steps, &s->schedule);
+    if (!ce_optim_has_betas(&s->optim))
+        ce_schedule_leave_momentum(config->doc, &s->schedule);
     settle_sections(config);
-    CS_TRY(cs_json_verdict(config->doc));
+    CS_TRY(ce_json_verdict(config->doc));
     write_text(config);
     config->finished = true;
     return CS_OK;
@@ -194,22 +194,22 @@ cs_status cs_config_finish(cs_config *config)
 /* ---- getters ---- */
 
 /* Finds the table row of a dotted path and its field. */
-static const cs_key *find(const cs_config *config, const char *path, const char **field)
+static const ce_key *find(const cs_config *config, const char *path, const char **field)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
-    const cs_section *section = cs_sections_find(path, dot ? (size_t)(dot - path) : 0);
-    const cs_key *keys = section ? section->keys : NULL;
+    const ce_section *section = ce_sections_find(path, dot ? (size_t)(dot - path) : 0);
+    const ce_key *keys = section ? section->keys : NULL;
     int count = section ? section->count : 0;
     CS_ASSERT(config->finished);
     if (strncmp(path, "optimizer.params.", 17) == 0) {
-        keys = cs_optim_keys(&config->settings.optim, &count);
+        keys = ce_optim_keys(&config->settings.optim, &count);
         base = (const char *)&config->settings.optim;
     } else if (strncmp(path, "scheduler.params.", 17) == 0 && config->settings.schedule.shape) {
         keys = config->settings.schedule.shape->keys;
         count = config->settings.schedule.shape->key_count;
         base = (const char *)&config->settings.schedule;
     }
-    const cs_key *key = cs_keys_find(keys, count, name);
+    const ce_key *key = ce_keys_find(keys, count, name);
     CS_ASSERT(key && "no key of this path has a value");
     CS_ASSERT(key->type < CS_KEY_INERT);
     *field = base + key->offset;
@@ -219,7 +219,7 @@ static const cs_key *find(const cs_config *config, const char *path, const char 
 int64_t cs_config_get_int(const cs_config *config, const char *path)
 {
     const char *field;
-    const cs_key *key = find(config, path, &field);
+    const ce_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_INT || key->type == CS_KEY_CHOICE);
     return key->type == CS_KEY_CHOICE ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
 }
@@ -227,7 +227,7 @@ int64_t cs_config_get_int(const cs_config *config, const char *path)
 double cs_config_get_number(const cs_config *config, const char *path)
 {
     const char *field;
-    const cs_key *key = find(config, path, &field);
+    const ce_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_NUMBER || key->type == CS_KEY_INT);
     return key->type == CS_KEY_INT ? (double)*(const int64_t *)(const void *)field
                                    : *(const double *)(const void *)field;
@@ -239,8 +239,8 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;
     if (strcmp(path, "precision") == 0)
-        return cs_numbers_name(&config->settings);
-    const cs_key *key = find(config, path, &field);
+        return ce_numbers_name(&config->settings);
+    const ce_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_STRING || key->type == CS_KEY_JSON);
     if (key->type == CS_KEY_STRING)
         return *(const char *const *)(const void *)field;
@@ -251,7 +251,7 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
 bool cs_config_get_bool(const cs_config *config, const char *path)
 {
     const char *field;
-    const cs_key *key = find(config, path, &field);
+    const ce_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_BOOL);
     return *(const bool *)field;
 }

@@ -3,7 +3,7 @@
  * Every key of DeepSpeed is in one of the tables (sections.h lists them; optimizers and schedules have tables in their
  * rooms). It is supported, or inert (accepted without effect) with the reason, or refused with the reason. The command
  * line overrides the file, and the file overrides the defaults. No environment variable sets a key. After
- * cs_config_finish, cs_json_note_text(config->doc, ...) has the notes to print for the user. */
+ * cs_config_finish, ce_json_note_text(config->doc, ...) has the notes to print for the user. */
 #ifndef CS_CONFIG_CONFIG_H
 #define CS_CONFIG_CONFIG_H
 
@@ -25,7 +25,7 @@ enum { CS_CONFIG_FILES = 256 };
 enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* device */
 enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
 enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
-/* products; from CS_PRODUCTS_FIXED on in the order of cs_method */
+/* products; from CS_PRODUCTS_FIXED on in the order of ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
 enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
@@ -41,31 +41,31 @@ typedef struct {
     int64_t min, max, total, stride;
     double degree;
     json_t *stairs, *until;
-} cs_course;
+} ce_course;
 
 /* cs_config_finish resolves all fields: "auto" is replaced, and the three batch sizes agree. */
 typedef struct {
     /* The batch sizes: train_batch_size = micro_batch * accumulation * world size */
     int64_t train_batch_size, micro_batch, accumulation;
-    cs_elasticity elasticity; /* if enabled, it determines the batch sizes */
+    ce_elasticity elasticity; /* if enabled, it determines the batch sizes */
 
     cs_dtype dtype; /* fp16.enabled, bf16.enabled, else fp32 */
-    cs_scaler_settings scaler;
-    cs_precision precision;   /* the types of values, gradients, masters ...; dtype is that of the values */
+    ce_scaler_settings scaler;
+    ce_precision precision;   /* the types of values, gradients, masters ...; dtype is that of the values */
     bool mixed;               /* amp or torch_autocast is on */
     float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
     bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
-    cs_optim_settings optim;
-    cs_groups groups; /* parameter groups; the last has the settings of `optim` */
-    cs_schedule_settings schedule;
+    ce_optim_settings optim;
+    ce_groups groups; /* parameter groups; the last has the settings of `optim` */
+    ce_schedule_settings schedule;
     double gradient_clipping; /* 0: off */
     bool gradient_sum;        /* gradient_allreduce_op "sum" */
     int stage;                /* zero_optimization.stage */
     int64_t steps_per_print;  /* 0: never */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
-    cs_monitor_settings csv, tensorboard;
-    cs_tally_settings tally;  /* comms_logger */
-    cs_difficulty curriculum; /* the curriculum of the sequence length */
+    ce_monitor_settings csv, tensorboard;
+    ce_tally_settings tally;  /* comms_logger */
+    ce_difficulty curriculum; /* the curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -135,17 +135,17 @@ typedef struct {
         json_t *model, *train, *valid, *weights, *param_groups;
         json_t *prof_ops;
         bool prof_all, efficiency, sampling; /* the last two: data_efficiency.enabled and .data_sampling.enabled */
-        cs_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */
+        ce_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */
     } written;
-} cs_settings;
+} ce_settings;
 
 struct cs_config {
-    cs_json *doc;
+    ce_json *doc;
     cs_world world;
     bool filled; /* the tables have set all settings, though there may be errors */
     bool finished;
     bool reads; /* made by cs_reopen: the model is used, not trained */
-    cs_settings settings;
+    ce_settings settings;
     char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
 };
 

@@ -25,20 +25,20 @@
         SUPPORTED("max_step", JSON, written.course.until, "null", 0, 0, NULL,                                          \
                   "of fixed_discrete: the last update of each length but the last")
 
-static const cs_key legacy[] = {
+static const ce_key legacy[] = {
     SUPPORTED("enabled", BOOL, written.course.enabled, "false", 0, 0, NULL, "train on shorter samples at first"),
     REFUSED_UNLESS("curriculum_type", "\"seqlen\"", NULL, "the length of samples is the one difficulty known here"),
     COURSE(course),
 };
-static const cs_key legacy_schedule[] = { SCHEDULE(course) };
+static const ce_key legacy_schedule[] = { SCHEDULE(course) };
 
-static const cs_key efficiency[] = {
+static const ce_key efficiency[] = {
     SUPPORTED("enabled", BOOL, written.efficiency, "false", 0, 0, NULL, "whether this section has any effect"),
     INERT("seed", "1234", "the order of windows follows cspeed.seed"),
     SECTION("data_sampling", "which samples, and how long"),
     SECTION("data_routing", "which tokens a layer sees"),
 };
-static const cs_key sampling[] = {
+static const ce_key sampling[] = {
     SUPPORTED("enabled", BOOL, written.sampling, "false", 0, 0, NULL, "whether this section has any effect"),
     INERT("num_epochs", "1000", "cspeed.steps or cspeed.epochs says how long"),
     INERT("num_workers", "0", "windows are read in place"),
@@ -46,29 +46,29 @@ static const cs_key sampling[] = {
     SECTION("curriculum_learning", "harder samples later"),
     REFUSED("dynamic_batching", OFF, "a micro-batch holds the same number of samples, always"),
 };
-static const cs_key routing[] = {
+static const ce_key routing[] = {
     INERT("enabled", "false", "random_ltd says by itself whether it is wanted"),
     REFUSED("random_ltd", OFF, "every layer sees every token"),
 };
-static const cs_key sampled[] = {
+static const ce_key sampled[] = {
     SUPPORTED("enabled", BOOL, written.metric.enabled, "false", 0, 0, NULL, "train on shorter samples at first"),
     INERT("data_cluster_path", "null", INDEXED),
     SECTION("curriculum_metrics", "by name; seqlen_truncate is the one known here"),
 };
-static const cs_key metrics[] = { SECTION("seqlen_truncate", "the first tokens of each sample") };
-static const cs_key seqlen_truncate[] = {
+static const ce_key metrics[] = { SECTION("seqlen_truncate", "the first tokens of each sample") };
+static const ce_key seqlen_truncate[] = {
     INERT("index_to_sample_path", "null", INDEXED),
     INERT("index_to_metric_path", "null", INDEXED),
     REFUSED("difficulty_type", "\"value\"", "percentiles need an index of all samples' difficulties"),
     REFUSED("clustering_type", "\"single_cluster\"", "samples are not sorted by difficulty"),
     COURSE(metric),
 };
-static const cs_key metric_schedule[] = { SCHEDULE(metric) };
+static const ce_key metric_schedule[] = { SCHEDULE(metric) };
 
 #define SAMPLED "data_efficiency.data_sampling.curriculum_learning"
 #define METRIC SAMPLED ".curriculum_metrics.seqlen_truncate"
 
-const cs_section cs_courses_sections[] = {
+const ce_section ce_courses_sections[] = {
     { "curriculum_learning", CS_KEYS(legacy) },
     { "curriculum_learning.schedule_config", CS_KEYS(legacy_schedule) },
     { "data_efficiency", CS_KEYS(efficiency) },
@@ -79,7 +79,7 @@ const cs_section cs_courses_sections[] = {
     { METRIC, CS_KEYS(seqlen_truncate) },
     { METRIC ".schedule_config", CS_KEYS(metric_schedule) },
 };
-const int cs_courses_section_count = sizeof cs_courses_sections / sizeof *cs_courses_sections;
+const int ce_courses_section_count = sizeof ce_courses_sections / sizeof *ce_courses_sections;
 
 /* ---- the schedule that the sections describe ---- */
 
@@ -100,21 +100,21 @@ static int read_list(cs_config *config, const char *path, const json_t *list, in
     }
     if (good)
         return (int)count;
-    cs_json_fault(config->doc, path, "a list of at most %d %s whole numbers from 1 on is needed", CS_DIFFICULTY_STAIRS,
+    ce_json_fault(config->doc, path, "a list of at most %d %s whole numbers from 1 on is needed", CS_DIFFICULTY_STAIRS,
                   rising ? "rising" : "");
     return -1;
 }
 
-static void read_stairs(cs_config *config, const char *path, const cs_course *course)
+static void read_stairs(cs_config *config, const char *path, const ce_course *course)
 {
-    cs_difficulty *d = &config->settings.curriculum;
+    ce_difficulty *d = &config->settings.curriculum;
     char lengths[160], steps[160];
     snprintf(lengths, sizeof lengths, "%s.schedule_config.difficulty", path);
     snprintf(steps, sizeof steps, "%s.schedule_config.max_step", path);
     int limits = read_list(config, steps, course->until, d->until, true);
     d->count = read_list(config, lengths, course->stairs, d->stairs, false);
     if (d->count >= 0 && limits >= 0 && d->count != limits + 1)
-        cs_json_fault(config->doc, lengths, "one length more than max_step has steps is needed: %d and %d are given",
+        ce_json_fault(config->doc, lengths, "one length more than max_step has steps is needed: %d and %d are given",
                       d->count, limits);
     d->kind = CS_DIFFICULTY_STAIRCASE;
     d->max = 0;
@@ -122,25 +122,25 @@ static void read_stairs(cs_config *config, const char *path, const cs_course *co
         d->max = d->stairs[i] > d->max ? d->stairs[i] : d->max;
 }
 
-static void read_root(cs_config *config, const char *path, const cs_course *course)
+static void read_root(cs_config *config, const char *path, const ce_course *course)
 {
     bool linear = course->schedule == LINEAR;
     double degree = linear ? 1 : course->degree;
     char place[160];
     snprintf(place, sizeof place, "%s.schedule_config", path);
     if (course->total < 1 || course->stride < 1 || degree <= 0)
-        cs_json_fault(config->doc, place, "total_curriculum_step%s difficulty_step%s are needed, above 0",
+        ce_json_fault(config->doc, place, "total_curriculum_step%s difficulty_step%s are needed, above 0",
                       linear ? " and" : ",", linear ? "" : " and root_degree");
     else if (course->min < 1 || course->max < course->min)
-        cs_json_fault(config->doc, path, "min_difficulty and max_difficulty are needed, the one not above the other");
+        ce_json_fault(config->doc, path, "min_difficulty and max_difficulty are needed, the one not above the other");
     else if (course->stride > course->min)
-        cs_json_fault(config->doc, place,
+        ce_json_fault(config->doc, place,
                       "difficulty_step %lld is above min_difficulty %lld: rounded down, samples would have no token",
                       (long long)course->stride, (long long)course->min);
     else if (course->stride % 8)
-        cs_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
+        ce_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
                      (long long)course->stride);
-    config->settings.curriculum = (cs_difficulty){ .kind = CS_DIFFICULTY_ROOT,
+    config->settings.curriculum = (ce_difficulty){ .kind = CS_DIFFICULTY_ROOT,
                                                    .min = course->min,
                                                    .max = course->max,
                                                    .total = course->total,
@@ -148,23 +148,23 @@ static void read_root(cs_config *config, const char *path, const cs_course *cour
                                                    .degree = degree };
 }
 
-void cs_courses_resolve(cs_config *config)
+void ce_courses_resolve(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     bool other = s->written.efficiency && s->written.sampling && s->written.metric.enabled;
-    const cs_course *course = s->written.course.enabled ? &s->written.course : &s->written.metric;
+    const ce_course *course = s->written.course.enabled ? &s->written.course : &s->written.metric;
     const char *path = s->written.course.enabled ? "curriculum_learning" : METRIC;
     if (!s->written.course.enabled && !other)
         return;
     if (s->written.course.enabled && other)
-        cs_json_fault(config->doc, "curriculum_learning", "given here and in data_efficiency: choose one");
+        ce_json_fault(config->doc, "curriculum_learning", "given here and in data_efficiency: choose one");
     else if (course->schedule == CUSTOM)
-        cs_json_fault(config->doc, path, "not supported: schedule_type custom, because it names a Python function");
+        ce_json_fault(config->doc, path, "not supported: schedule_type custom, because it names a Python function");
     else if (course->schedule == DISCRETE)
         read_stairs(config, path, course);
     else
         read_root(config, path, course);
     if (s->curriculum.max > s->seq_len)
-        cs_json_fault(config->doc, path, "samples of %lld tokens are wanted, and cspeed.data.seq_len is %lld",
+        ce_json_fault(config->doc, path, "samples of %lld tokens are wanted, and cspeed.data.seq_len is %lld",
                       (long long)s->curriculum.max, (long long)s->seq_len);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const cs_difference list[] = {
+static const ce_difference list[] = {
     { "train_micro_batch_size_per_gpu", "Hugging Face's Trainer replaces \"auto\" by its arguments",
       "\"auto\" without another batch size is 8, the Trainer's default, and a note says so",
       "the file contains the whole configuration of a run" },
@@ -123,15 +123,15 @@ static const cs_difference list[] = {
       "its name says that it is a limit" },
 };
 
-const cs_difference *cs_differences_at(int index)
+const ce_difference *ce_differences_at(int index)
 {
     return index >= 0 && index < (int)(sizeof list / sizeof *list) ? &list[index] : NULL;
 }
 
-const cs_difference *cs_differences_find(const char *path)
+const ce_difference *ce_differences_find(const char *path)
 {
-    const cs_difference *row;
-    for (int i = 0; (row = cs_differences_at(i)); i++)
+    const ce_difference *row;
+    for (int i = 0; (row = ce_differences_at(i)); i++)
         if (strcmp(row->path, path) == 0)
             return row;
     return NULL;

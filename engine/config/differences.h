@@ -7,9 +7,9 @@ typedef struct {
     const char *path;
     const char *theirs, *ours; /* halves of a sentence: DeepSpeed's behaviour, ours */
     const char *why;
-} cs_difference;
+} ce_difference;
 
-const cs_difference *cs_differences_at(int index);          /* from index 0; NULL after the last */
-const cs_difference *cs_differences_find(const char *path); /* NULL: no difference */
+const ce_difference *ce_differences_at(int index);          /* from index 0; NULL after the last */
+const ce_difference *ce_differences_find(const char *path); /* NULL: no difference */
 
 #endif

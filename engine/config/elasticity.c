@@ -8,7 +8,7 @@
 
 /* ---- version 0.1: the multiples of a base that have the most divisors ---- */
 
-static int64_t least_common_multiple(const cs_elasticity *settings)
+static int64_t least_common_multiple(const ce_elasticity *settings)
 {
     int64_t all = 1;
     for (int i = 0; i < settings->micro_count; i++) {
@@ -39,7 +39,7 @@ static int64_t highly_composite(int64_t max)
 }
 
 /* Marks in `valid`, indexed by the number of ranks, the numbers that divide a batch. Returns how many there are. */
-static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch, int64_t min, int64_t max)
+static int mark_counts(bool *valid, const ce_elasticity *settings, int64_t batch, int64_t min, int64_t max)
 {
     int found = 0;
     memset(valid, 0, (size_t)max + 1);
@@ -57,7 +57,7 @@ static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch
 
 /* Finds the batch of at most `cap` samples that the most world sizes in [min, max] can train. Returns false if there is
  * none. */
-static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t min, int64_t max)
+static bool solve_counts(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t cap, int64_t min, int64_t max)
 {
     bool *valid = calloc((size_t)max + 1, 1);
     CS_ASSERT(valid);
@@ -87,11 +87,11 @@ static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings
 
 /* ---- version 0.2: whole nodes, and if necessary a batch for this world size only ---- */
 
-static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+static cs_status solve_world(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world)
 {
     int64_t parts = world / settings->model_parallel_size, best = 0;
     if (world % settings->model_parallel_size != 0)
-        return cs_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be split by model_parallel_size %lld",
+        return ce_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be split by model_parallel_size %lld",
                        (long long)world, (long long)settings->model_parallel_size);
     for (int i = 0; i < settings->micro_count; i++) {
         int64_t min;
@@ -102,50 +102,50 @@ static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *sett
             best = batch;
     }
     if (best == 0)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "elasticity: %lld ranks need a batch above max_train_batch_size %lld, even with the smallest of "
                        "micro_batch_sizes",
                        (long long)world, (long long)settings->max_train_batch_size);
-    cs_elasticity_free(plan);
-    *plan = (cs_elasticity_plan){ .batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds) };
+    ce_elasticity_free(plan);
+    *plan = (ce_elasticity_plan){ .batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds) };
     CS_ASSERT(plan->worlds);
     plan->worlds[0] = world;
     return CS_OK;
 }
 
-static cs_status solve_nodes(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+static cs_status solve_nodes(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world)
 {
     int64_t ranks = settings->num_gpus_per_node, parts = ranks / settings->model_parallel_size;
     int64_t min = settings->min_gpus / ranks, max = settings->max_gpus / ranks;
     if (world < 1)
-        return cs_fail(CS_BAD_CONFIG, "elasticity: version 0.2 needs the number of ranks; version 0.1 does not");
+        return ce_fail(CS_BAD_CONFIG, "elasticity: version 0.2 needs the number of ranks; version 0.1 does not");
     if (solve_counts(plan, settings, settings->max_train_batch_size / parts, min ? min : 1, max)) {
         plan->batch *= parts;
         for (int i = 0; i < plan->count; i++)
             plan->worlds[i] *= ranks;
     }
-    return cs_elasticity_allows(plan, world) ? CS_OK : solve_world(plan, settings, world);
+    return ce_elasticity_allows(plan, world) ? CS_OK : solve_world(plan, settings, world);
 }
 
-cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world)
 {
-    *plan = (cs_elasticity_plan){ 0 };
+    *plan = (ce_elasticity_plan){ 0 };
     if (settings->version == 0.2)
         return solve_nodes(plan, settings, world);
     if (!solve_counts(plan, settings, settings->max_train_batch_size, settings->min_gpus, settings->max_gpus))
-        return cs_fail(CS_BAD_CONFIG, "elasticity: no batch up to %lld can be shared out over %lld to %lld ranks",
+        return ce_fail(CS_BAD_CONFIG, "elasticity: no batch up to %lld can be shared out over %lld to %lld ranks",
                        (long long)settings->max_train_batch_size, (long long)settings->min_gpus,
                        (long long)settings->max_gpus);
     return CS_OK;
 }
 
-void cs_elasticity_free(cs_elasticity_plan *plan)
+void ce_elasticity_free(ce_elasticity_plan *plan)
 {
     free(plan->worlds);
-    *plan = (cs_elasticity_plan){ 0 };
+    *plan = (ce_elasticity_plan){ 0 };
 }
 
-bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world)
+bool ce_elasticity_allows(const ce_elasticity_plan *plan, int64_t world)
 {
     for (int i = 0; i < plan->count; i++)
         if (plan->worlds[i] == world)
@@ -153,7 +153,7 @@ bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world)
     return false;
 }
 
-int64_t cs_elasticity_micro(const cs_elasticity *settings, int64_t batch, int64_t world)
+int64_t ce_elasticity_micro(const ce_elasticity *settings, int64_t batch, int64_t world)
 {
     int64_t parts = world / settings->model_parallel_size, best = 0;
     for (int i = 0; parts > 0 && i < settings->micro_count; i++)

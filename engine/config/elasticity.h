@@ -19,21 +19,21 @@ typedef struct {
     json_t *written; /* micro_batch_sizes as the file gives it */
     int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;
     double version;
-} cs_elasticity;
+} ce_elasticity;
 
 typedef struct {
     int64_t batch;   /* train_batch_size of every world size below */
-    int64_t *worlds; /* world sizes, ascending; cs_elasticity_free frees them */
+    int64_t *worlds; /* world sizes, ascending; ce_elasticity_free frees them */
     int count;
-} cs_elasticity_plan;
+} ce_elasticity_plan;
 
 /* Computes the batch size and the world sizes that can train it. `world` is the current number of ranks, or 0 if it is
  * not known. Version 0.2 needs it: if the general solution does not contain this world size, 0.2 computes a solution
  * for it only. CS_BAD_CONFIG: there is no solution. */
-cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world);
-void cs_elasticity_free(cs_elasticity_plan *plan);
-bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world);
+cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world);
+void ce_elasticity_free(ce_elasticity_plan *plan);
+bool ce_elasticity_allows(const ce_elasticity_plan *plan, int64_t world);
 /* The largest micro batch that divides the batch of one data-parallel rank; 0: there is none. */
-int64_t cs_elasticity_micro(const cs_elasticity *settings, int64_t batch, int64_t world);
+int64_t ce_elasticity_micro(const ce_elasticity *settings, int64_t batch, int64_t world);
 
 #endif

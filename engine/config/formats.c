@@ -3,7 +3,7 @@
 
 #define NO_SCALE "bf16 has the range of fp32 and needs no loss scale"
 
-static const cs_key fp16[] = {
+static const ce_key fp16[] = {
     SUPPORTED("enabled", BOOL, written.fp16, "false", 0, 0, "auto", "train in fp16 with loss scaling; \"auto\": false"),
     SUPPORTED("loss_scale", NUMBER, scaler.loss_scale, "0", 0, 0x1p126, "auto",
               "static loss scale; 0: dynamic loss scaling"),
@@ -23,7 +23,7 @@ static const cs_key fp16[] = {
               "no fp32 masters: the fp16 parameters themselves are updated, and gradients accumulate in fp16"),
 };
 
-static const cs_key bf16[] = {
+static const ce_key bf16[] = {
     SUPPORTED("enabled", BOOL, written.bf16, "false", 0, 0, "auto",
               "train in bf16 with fp32 masters; \"auto\": false, on every machine"),
     SUPPORTED("check_grad_overflow", BOOL, check_grad_overflow, "true", 0, 0, "auto",
@@ -43,7 +43,7 @@ static const cs_key bf16[] = {
     INERT_LIKE("auto_cast", "true", "inputs are token numbers, or the model converts them"),
 };
 
-static const cs_key data_types[] = {
+static const ce_key data_types[] = {
     SUPPORTED(
         "grad_accum_dtype", STRING, written.sums, "null", 0, 0, "auto",
         "type in which gradients accumulate: fp32, bf16 or fp16; null: fp32 (DeepSpeed: the type of the parameters)"),
@@ -52,7 +52,7 @@ static const cs_key data_types[] = {
     REFUSED("buffer_dtype", "null", "models have no buffers besides their parameters"),
 };
 
-static const cs_key amp[] = {
+static const ce_key amp[] = {
     SUPPORTED("enabled", BOOL, written.amp.enabled, "false", 0, 0, NULL,
               "use mixed precision by Apex's levels, at any stage"),
     SUPPORTED("opt_level", CHOICE, written.amp.level, "\"O1\"", 0, 0, "O0|O1|O2|O3",
@@ -74,7 +74,7 @@ static const cs_key amp[] = {
     INERT("verbosity", "1", "the types of the operations are always printed once"),
 };
 
-static const cs_key autocast[] = {
+static const ce_key autocast[] = {
     SUPPORTED(
         "enabled", BOOL, written.autocast.enabled, "false", 0, 0, NULL,
         "16-bit matrix products on fp32 parameters; with float16 the loss is scaled, as the keys of \"fp16\" say"),
@@ -84,11 +84,11 @@ static const cs_key autocast[] = {
               "must contain torch.nn.Linear, since matrix products run in 16 bits; other names have no effect"),
 };
 
-const cs_section cs_formats_sections[] = {
+const ce_section ce_formats_sections[] = {
     { "fp16", CS_KEYS(fp16) },
     { "bf16", CS_KEYS(bf16) },
     { "data_types", CS_KEYS(data_types) },
     { "amp", CS_KEYS(amp) },
     { "torch_autocast", CS_KEYS(autocast) },
 };
-const int cs_formats_section_count = sizeof cs_formats_sections / sizeof *cs_formats_sections;
+const int ce_formats_section_count = sizeof ce_formats_sections / sizeof *ce_formats_sections;

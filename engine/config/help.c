@@ -12,13 +12,13 @@ void cs_config_help(void)
            "Any key can be set from the command line, --set KEY.PATH=VALUE, which overrides the file, which overrides "
            "the default.\n"
            "No environment variable sets a key.\n");
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++) {
-        cs_keys_help(*section->path ? section->path : "top level", section->keys, section->count);
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++) {
+        ce_keys_help(*section->path ? section->path : "top level", section->keys, section->count);
         if (i == 0) {
-            cs_optim_help();
-            cs_schedule_help();
+            ce_optim_help();
+            ce_schedule_help();
         }
     }
-    cs_models_help();
+    ce_models_help();
 }

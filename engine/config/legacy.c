@@ -6,34 +6,34 @@
 #include <string.h>
 
 /* Records that the value of the key `today` has the origin of the key `old`. */
-static void move_origin(cs_json *doc, const char *old, const char *today)
+static void move_origin(ce_json *doc, const char *old, const char *today)
 {
     char origin[64];
-    cs_json_mark(doc, today, cs_json_origin(doc, old, origin, sizeof origin));
+    ce_json_mark(doc, today, ce_json_origin(doc, old, origin, sizeof origin));
 }
 
-static void turn_boolean(cs_json *doc)
+static void turn_boolean(ce_json *doc)
 {
-    const json_t *zero = cs_json_find(doc, "zero_optimization");
+    const json_t *zero = ce_json_find(doc, "zero_optimization");
     if (!json_is_boolean(zero))
         return;
     int stage = json_is_true(zero);
-    cs_json_note(doc, "zero_optimization", "%s is the old spelling of {\"stage\": %d}", stage ? "true" : "false",
+    ce_json_note(doc, "zero_optimization", "%s is the old spelling of {\"stage\": %d}", stage ? "true" : "false",
                  stage);
-    json_object_set_new(cs_json_root(doc), "zero_optimization", json_pack("{si}", "stage", stage));
+    json_object_set_new(ce_json_root(doc), "zero_optimization", json_pack("{si}", "stage", stage));
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
 /* Replaces `old`: true by `today`: {"device": "cpu"}. A file with both is contradictory, also for DeepSpeed. */
-static void turn_offload(cs_json *doc, const char *old, const char *today)
+static void turn_offload(ce_json *doc, const char *old, const char *today)
 {
     char path[64];
-    json_t *zero = cs_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
+    json_t *zero = ce_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
         return; /* its table row reports the error */
     if (json_is_object(json_object_get(zero, today))) {
-        cs_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
+        ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;
     }
     if (json_is_true(value)) {
@@ -42,25 +42,25 @@ static void turn_offload(cs_json *doc, const char *old, const char *today)
         json_object_set_new(zero, today, json_pack("{ss}", "device", "cpu"));
         move_origin(doc, path, device);
     }
-    cs_json_note(doc, path, "the old spelling of \"%s\": {\"device\": \"%s\"}", today,
+    ce_json_note(doc, path, "the old spelling of \"%s\": {\"device\": \"%s\"}", today,
                  json_is_true(value) ? "cpu" : "none");
     json_object_del(zero, old);
 }
 
-const char *cs_resolve_spelling(cs_json *doc, const char *path)
+const char *ce_resolve_spelling(ce_json *doc, const char *path)
 {
-    bool older = strcmp(path, "bf16") == 0 && !cs_json_is_set(doc, "bf16") && cs_json_is_set(doc, "bfloat16");
+    bool older = strcmp(path, "bf16") == 0 && !ce_json_is_set(doc, "bf16") && ce_json_is_set(doc, "bfloat16");
     return older ? "bfloat16" : path;
 }
 
-void cs_resolve_legacy(cs_config *config)
+void ce_resolve_legacy(cs_config *config)
 {
-    cs_json *doc = config->doc;
+    ce_json *doc = config->doc;
     turn_boolean(doc);
     turn_offload(doc, "cpu_offload", "offload_optimizer");
     turn_offload(doc, "cpu_offload_param", "offload_param");
-    if (cs_json_is_set(doc, "bfloat16"))
-        cs_json_note(doc, "bfloat16",
-                     cs_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is there too"
+    if (ce_json_is_set(doc, "bfloat16"))
+        ce_json_note(doc, "bfloat16",
+                     ce_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is there too"
                                                  : "the old spelling of \"bf16\"");
 }

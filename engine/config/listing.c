@@ -13,65 +13,65 @@ enum { PATH = 320 };
 
 typedef struct {
     cs_config *config;
-    void (*visit)(void *to, const cs_listing *item);
+    void (*visit)(void *to, const ce_listing *item);
     void *to;
 } lister;
 
-static void give(const lister *to, const char *path, const cs_key *key, json_t *value)
+static void give(const lister *to, const char *path, const ce_key *key, json_t *value)
 {
     char origin[64];
     bool idle = key && key->type >= CS_KEY_INERT;
-    const char *from = cs_json_origin(to->config->doc, path, origin, sizeof origin);
-    if (json_is_null(cs_json_find(to->config->doc, path)) && !json_is_null(value))
+    const char *from = ce_json_origin(to->config->doc, path, origin, sizeof origin);
+    if (json_is_null(ce_json_find(to->config->doc, path)) && !json_is_null(value))
         from = "default"; /* null means the default */
-    if (idle && cs_json_is_set(to->config->doc, path))
-        value = json_incref(cs_json_find(to->config->doc, path));
+    if (idle && ce_json_is_set(to->config->doc, path))
+        value = json_incref(ce_json_find(to->config->doc, path));
     if (value)
-        to->visit(to->to, &(cs_listing){ path, idle ? key->sentence : NULL, value, from });
+        to->visit(to->to, &(ce_listing){ path, idle ? key->sentence : NULL, value, from });
     json_decref(value);
 }
 
-static void list_table(const lister *to, const char *path, const cs_key *keys, int count, const void *base)
+static void list_table(const lister *to, const char *path, const ce_key *keys, int count, const void *base)
 {
     char full[PATH];
     for (int i = 0; i < count; i++) {
         if (keys[i].type == CS_KEY_SECTION)
             continue;
         snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", keys[i].name);
-        give(to, full, &keys[i], cs_value_any(&keys[i], (const char *)base + keys[i].offset));
+        give(to, full, &keys[i], ce_value_any(&keys[i], (const char *)base + keys[i].offset));
     }
 }
 
 static void list_optimizer(const lister *to)
 {
     int count;
-    const cs_optim_settings *settings = &to->config->settings.optim;
-    const cs_key *keys = cs_optim_keys(settings, &count);
-    give(to, "optimizer.type", NULL, json_string(cs_optim_find(settings).name));
+    const ce_optim_settings *settings = &to->config->settings.optim;
+    const ce_key *keys = ce_optim_keys(settings, &count);
+    give(to, "optimizer.type", NULL, json_string(ce_optim_find(settings).name));
     list_table(to, "optimizer.params", keys, count, settings);
 }
 
 static void list_schedule(const lister *to)
 {
-    const cs_schedule_settings *settings = &to->config->settings.schedule;
-    const cs_schedule *shape = settings->shape;
+    const ce_schedule_settings *settings = &to->config->settings.schedule;
+    const ce_schedule *shape = settings->shape;
     give(to, "scheduler.type", NULL, shape ? json_string(shape->name) : json_null());
     if (shape)
         list_table(to, "scheduler.params", shape->keys, shape->key_count, settings);
 }
 
-void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing *item), void *to)
+void ce_listing_each(cs_config *config, void (*visit)(void *to, const ce_listing *item), void *to)
 {
     const lister lists = { config, visit, to };
-    const cs_section *section;
+    const ce_section *section;
     if (!config->filled)
         return;
-    for (int i = 0; (section = cs_sections_at(i)); i++) {
-        const char *path = cs_resolve_spelling(config->doc, section->path);
+    for (int i = 0; (section = ce_sections_at(i)); i++) {
+        const char *path = ce_resolve_spelling(config->doc, section->path);
         list_table(&lists, path, section->keys, section->count, &config->settings);
         if (i > 0)
             continue;
-        cs_json_mark(config->doc, "precision", "derived");
+        ce_json_mark(config->doc, "precision", "derived");
         give(&lists, "precision", NULL, json_string(cs_config_get_string(config, "precision")));
         list_optimizer(&lists);
         list_schedule(&lists);
@@ -100,7 +100,7 @@ static const char *last_name(const char *path)
 /* One table: the section of its keys, and what they belong to ("AdamW" in "optimizer.params"). */
 typedef struct {
     const char *folder, *heading;
-    const cs_key *keys;
+    const ce_key *keys;
     int count;
 } table;
 
@@ -108,30 +108,30 @@ typedef void look(void *to, const table *at);
 
 static void each_table(look *visit, void *to)
 {
-    const cs_section *section;
-    const cs_schedule *shape;
+    const ce_section *section;
+    const ce_schedule *shape;
     table at;
-    for (int i = 0; (section = cs_sections_at(i)); i++)
+    for (int i = 0; (section = ce_sections_at(i)); i++)
         visit(to, &(table){ section->path, section->path, section->keys, section->count });
     for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
-        const cs_optim_settings settings = { .kind = kind };
-        at = (table){ .folder = "optimizer.params", .heading = cs_optim_find(&settings).name };
-        at.keys = cs_optim_keys(&settings, &at.count);
+        const ce_optim_settings settings = { .kind = kind };
+        at = (table){ .folder = "optimizer.params", .heading = ce_optim_find(&settings).name };
+        at.keys = ce_optim_keys(&settings, &at.count);
         visit(to, &at);
     }
     at = (table){ .folder = "optimizer", .heading = "optimizer" };
-    at.keys = cs_optim_section(&at.count);
+    at.keys = ce_optim_section(&at.count);
     visit(to, &at);
     at = (table){ .folder = "scheduler", .heading = "scheduler" };
-    at.keys = cs_schedule_keys(&at.count);
+    at.keys = ce_schedule_keys(&at.count);
     visit(to, &at);
-    for (int i = 0; (shape = cs_schedule_at(i)); i++)
+    for (int i = 0; (shape = ce_schedule_at(i)); i++)
         visit(to, &(table){ "scheduler.params", shape->name, shape->keys, shape->key_count });
 }
 
 typedef struct {
     const char *wanted;
-    void (*visit)(void *to, const char *heading, const cs_key *key);
+    void (*visit)(void *to, const char *heading, const ce_key *key);
     void *to;
     int found;
 } explainer;
@@ -140,14 +140,14 @@ static void explain_in(void *to, const table *at)
 {
     explainer *seek = to;
     const char *name = name_within(seek->wanted, at->folder);
-    const cs_key *key = name ? cs_keys_find(at->keys, at->count, name) : NULL;
+    const ce_key *key = name ? ce_keys_find(at->keys, at->count, name) : NULL;
     if (!key)
         return;
     seek->found++;
     seek->visit(seek->to, at->heading, key);
 }
 
-int cs_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const cs_key *key), void *to)
+int ce_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const ce_key *key), void *to)
 {
     explainer seek = { .wanted = path, .visit = visit, .to = to };
     each_table(explain_in, &seek);
@@ -164,14 +164,14 @@ static void approach_in(void *to, const table *at)
     approacher *seek = to;
     const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
     if (name)
-        near = cs_keys_nearest(at->keys, at->count, name);
-    else if (cs_keys_find(at->keys, at->count, last)) /* the last name is right; an earlier one is wrong */
+        near = ce_keys_nearest(at->keys, at->count, name);
+    else if (ce_keys_find(at->keys, at->count, last)) /* the last name is right; an earlier one is wrong */
         near = last;
     if (near && !seek->nearest)
         CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
 }
 
-char *cs_listing_nearest(const char *path)
+char *ce_listing_nearest(const char *path)
 {
     approacher seek = { .wanted = path };
     each_table(approach_in, &seek);
@@ -189,7 +189,7 @@ typedef struct {
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert; NULL: none */
     const char *refused; /* a section where the key is refused */
-    const cs_key *key;   /* its row there */
+    const ce_key *key;   /* its row there */
 } placer;
 
 static void add(const char **list, int *count, const char *text)
@@ -205,7 +205,7 @@ static void add(const char **list, int *count, const char *text)
 static void place_in(void *to, const table *at)
 {
     placer *seek = to;
-    const cs_key *key = cs_keys_find(at->keys, at->count, last_name(seek->wanted));
+    const ce_key *key = ce_keys_find(at->keys, at->count, last_name(seek->wanted));
     if (!key)
         return;
     if (name_within(seek->wanted, at->folder)) {
@@ -236,7 +236,7 @@ static char *list_places(const char *before, const char *of, const char *const *
     return made;
 }
 
-char *cs_listing_advise(const char *path)
+char *ce_listing_advise(const char *path)
 {
     placer seek = { .wanted = path };
     char *advice = NULL;

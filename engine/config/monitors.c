@@ -9,14 +9,14 @@
 #define OF_CLIENT "it belongs to a writer that is refused when it is enabled"
 #define CALLER "a record contains the operation and its size; the engine makes all calls itself"
 
-static const cs_key timers[] = { SECTION("throughput", "samples per second") };
-static const cs_key throughput[] = {
+static const ce_key timers[] = { SECTION("throughput", "samples per second") };
+static const ce_key throughput[] = {
     SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, "auto",
               "print a line with RunningAvgSamplesPerSec every steps_per_print updates, from the third update on"),
     INERT("synchronized", "true", "a step is timed from one accumulation boundary to the next"),
 };
 
-static const cs_key flops_profiler[] = {
+static const ce_key flops_profiler[] = {
     SUPPORTED("enabled", BOOL, profiler.enabled, "false", 0, 0, NULL,
               "print the time of each unit in one forward pass of rank 0; also sets wall_clock_breakdown"),
     SUPPORTED("profile_step", INT, profiler.profile_step, "1", 0, MOST, NULL,
@@ -32,13 +32,13 @@ static const cs_key flops_profiler[] = {
               "backward is counted as 2 + this number of forward passes"),
 };
 
-static const cs_key csv_monitor[] = {
+static const ce_key csv_monitor[] = {
     SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "write a CSV file for each metric"),
     SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "output folder; empty: the working directory"),
     SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "name of the folder in output_path"),
 };
 
-static const cs_key tensorboard[] = {
+static const ce_key tensorboard[] = {
     SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto", "write event files"),
     SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL,
               "output folder; empty: the working directory"),
@@ -46,14 +46,14 @@ static const cs_key tensorboard[] = {
               "name of the folder in output_path"),
 };
 
-static const cs_key wandb[] = {
+static const ce_key wandb[] = {
     REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
     INERT_LIKE("group", "\"\"", OF_CLIENT),
     INERT_LIKE("team", "\"\"", OF_CLIENT),
     INERT_LIKE("project", "\"\"", OF_CLIENT),
 };
 
-static const cs_key comet[] = {
+static const ce_key comet[] = {
     REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
     INERT("samples_log_interval", "100", OF_CLIENT),
     INERT_LIKE("project", "\"\"", OF_CLIENT),
@@ -65,7 +65,7 @@ static const cs_key comet[] = {
     INERT_LIKE("mode", "\"\"", OF_CLIENT),
 };
 
-static const cs_key comms_logger[] = {
+static const ce_key comms_logger[] = {
     SUPPORTED(
         "enabled", BOOL, tally.enabled, "false", 0, 0, "auto",
         "record the time of each collective and print a table at the end; on a GPU the host waits for each collective"),
@@ -77,7 +77,7 @@ static const cs_key comms_logger[] = {
               "names of the operations to record if prof_all is false"),
 };
 
-const cs_section cs_monitors_sections[] = {
+const ce_section ce_monitors_sections[] = {
     { "timers", CS_KEYS(timers) },
     { "timers.throughput", CS_KEYS(throughput) },
     { "flops_profiler", CS_KEYS(flops_profiler) },
@@ -87,20 +87,20 @@ const cs_section cs_monitors_sections[] = {
     { "comet", CS_KEYS(comet) },
     { "comms_logger", CS_KEYS(comms_logger) },
 };
-const int cs_monitors_section_count = sizeof cs_monitors_sections / sizeof *cs_monitors_sections;
+const int ce_monitors_section_count = sizeof ce_monitors_sections / sizeof *ce_monitors_sections;
 
 static uint32_t named_operations(cs_config *config)
 {
     uint32_t operations = 0;
     const json_t *list = config->settings.written.prof_ops;
     if (list && !json_is_array(list))
-        cs_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
+        ce_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
-        int operation = name ? cs_tally_find(name) : 0;
+        int operation = name ? ce_tally_find(name) : 0;
         operations |= 1u << operation;
         if (!operation)
-            cs_json_fault(config->doc, "comms_logger.prof_ops",
+            ce_json_fault(config->doc, "comms_logger.prof_ops",
                           "all_reduce, reduce_scatter_tensor, all_gather_into_tensor, broadcast, barrier, send and "
                           "recv are known, not \"%s\"",
                           name ? name : "a value that is not a string");
@@ -108,17 +108,17 @@ static uint32_t named_operations(cs_config *config)
     return operations;
 }
 
-void cs_monitors_resolve(cs_config *config)
+void ce_monitors_resolve(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     if (s->profiler.enabled && !s->wall_clock_breakdown)
-        cs_json_mark(config->doc, "wall_clock_breakdown", "derived: flops_profiler.enabled");
+        ce_json_mark(config->doc, "wall_clock_breakdown", "derived: flops_profiler.enabled");
     s->wall_clock_breakdown |= s->profiler.enabled;
     if (s->steps_per_print == INT64_MAX) /* Infinity */
         s->steps_per_print = 0;
-    if (cs_json_is_set(config->doc, "comms_logger") && !cs_resolve_is_given(config, "comms_logger.enabled")) {
+    if (ce_json_is_set(config->doc, "comms_logger") && !ce_resolve_is_given(config, "comms_logger.enabled")) {
         s->tally.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
-        cs_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
+        ce_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
     }
     s->tally.operations = named_operations(config);
     if (s->written.prof_all)

@@ -1,4 +1,4 @@
-/* numbers.c - resolves fp16, bf16, amp, torch_autocast and data_types into one cs_precision. */
+/* numbers.c - resolves fp16, bf16, amp, torch_autocast and data_types into one ce_precision. */
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -30,18 +30,18 @@ static int type_of(cs_config *config, const char *path, const char *name)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcasecmp(name, known[i].name) == 0)
             return (int)known[i].dtype;
-    cs_json_fault(config->doc, path, "no type is named \"%.40s\": fp32, bf16 or fp16", name);
+    ce_json_fault(config->doc, path, "no type is named \"%.40s\": fp32, bf16 or fp16", name);
     return NO_TYPE;
 }
 
 /* ---- fp16, bf16 ---- */
 
-static cs_precision plain(const cs_settings *s)
+static ce_precision plain(const ce_settings *s)
 {
     bool half = s->dtype == CS_F16 ? s->written.fp16_masters : s->dtype == CS_BF16 && s->written.bf16_masters;
     cs_dtype state = half ? s->dtype : CS_F32;
     bool small = s->dtype == CS_BF16 && half && s->written.bf16_slots;
-    return (cs_precision){ .values = s->dtype,
+    return (ce_precision){ .values = s->dtype,
                            .products = s->dtype,
                            .masters = state,
                            .sums = state,
@@ -51,13 +51,13 @@ static cs_precision plain(const cs_settings *s)
 
 static void check_plain(cs_config *config)
 {
-    const cs_settings *s = &config->settings;
+    const ce_settings *s = &config->settings;
     int type = type_of(config, "data_types.param_dtype", s->written.values);
     if (s->written.bf16 && s->written.bf16_slots && !s->written.bf16_masters)
-        cs_json_fault(config->doc, "bf16.bf16_optimizer_states", "bf16_master_weights_and_grads is needed with it");
+        ce_json_fault(config->doc, "bf16.bf16_optimizer_states", "bf16_master_weights_and_grads is needed with it");
     if (type != NO_TYPE && type != (int)s->dtype)
-        cs_json_fault(config->doc, "data_types.param_dtype", "%s is not what fp16.enabled and bf16.enabled say: %s",
-                      cs_precision_name((cs_dtype)type), cs_precision_name(s->dtype));
+        ce_json_fault(config->doc, "data_types.param_dtype", "%s is not what fp16.enabled and bf16.enabled say: %s",
+                      ce_precision_name((cs_dtype)type), ce_precision_name(s->dtype));
 }
 
 /* ---- amp ---- */
@@ -69,7 +69,7 @@ static bool flag_of(cs_config *config, const char *path, const json_t *value, bo
     if (!value || json_is_boolean(value))
         return value ? json_is_true(value) : otherwise;
     if (!text || (strcasecmp(text, "true") != 0 && strcasecmp(text, "false") != 0))
-        cs_json_fault(config->doc, path, "true or false is needed");
+        ce_json_fault(config->doc, path, "true or false is needed");
     return text && strcasecmp(text, "true") == 0;
 }
 
@@ -81,14 +81,14 @@ static void mark_scaler(cs_config *config)
     char path[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "fp16.%s", names[i]);
-        cs_json_mark(config->doc, path, "derived: amp");
+        ce_json_mark(config->doc, path, "derived: amp");
     }
 }
 
 /* Apex's loss scaler: no hysteresis, doubles after 2,000 steps without overflow, at most 2^24. */
 static void scale_amp(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     const json_t *given = s->written.amp.loss_scale;
     const char *text = json_string_value(given);
     bool mixed = s->written.amp.level == CS_AMP_O1 || s->written.amp.level == CS_AMP_O2;
@@ -96,9 +96,9 @@ static void scale_amp(cs_config *config)
     double scale = json_is_number(given) ? json_number_value(given) : 1;
     double min = s->written.amp.min_scale;
     if (given && !dynamic && !(json_is_number(given) && scale > 0 && scale <= 0x1p126))
-        cs_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
+        ce_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
     mark_scaler(config);
-    s->scaler = (cs_scaler_settings){ .loss_scale = dynamic ? 0 : scale,
+    s->scaler = (ce_scaler_settings){ .loss_scale = dynamic ? 0 : scale,
                                       .initial_scale_power = 16,
                                       .loss_scale_window = 2000,
                                       .hysteresis = 1,
@@ -109,17 +109,17 @@ static void scale_amp(cs_config *config)
 
 static void resolve_amp(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     int level = s->written.amp.level;
     bool half = level >= CS_AMP_O2, whole = level == CS_AMP_O3;
     if (!half && s->written.amp.keep_norms)
-        cs_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
+        ce_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
     if (!half && s->written.amp.masters)
-        cs_json_fault(config->doc, "amp.master_weights", "parameters are fp32 at O%d anyway: leave it out", level);
+        ce_json_fault(config->doc, "amp.master_weights", "parameters are fp32 at O%d anyway: leave it out", level);
     bool norms = flag_of(config, "amp.keep_batchnorm_fp32", s->written.amp.keep_norms, !whole);
     bool masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
     cs_dtype state = half && !masters ? CS_F16 : CS_F32;
-    s->precision = (cs_precision){ .values = half ? CS_F16 : CS_F32,
+    s->precision = (ce_precision){ .values = half ? CS_F16 : CS_F32,
                                    .products = level >= CS_AMP_O1 ? CS_F16 : CS_F32,
                                    .masters = state,
                                    .slots = state,
@@ -144,23 +144,23 @@ static bool holds_linear(const json_t *names)
 
 static void resolve_autocast(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     int type = type_of(config, "torch_autocast.dtype", s->written.autocast.dtype);
     if (!s->written.autocast.dtype || type == CS_F32)
-        cs_json_fault(config->doc, "torch_autocast.dtype", "bfloat16 or float16 is needed");
+        ce_json_fault(config->doc, "torch_autocast.dtype", "bfloat16 or float16 is needed");
     if (s->written.autocast.modules && !holds_linear(s->written.autocast.modules))
-        cs_json_fault(
+        ce_json_fault(
             config->doc, "torch_autocast.lower_precision_safe_modules",
             "not supported: a list without torch.nn.Linear, because matrix products are what runs in 16 bits");
-    s->precision = (cs_precision){ .products = type == CS_F16 ? CS_F16 : CS_BF16, .scaled = type == CS_F16 };
+    s->precision = (ce_precision){ .products = type == CS_F16 ? CS_F16 : CS_BF16, .scaled = type == CS_F16 };
 }
 
 /* ---- gradients ---- */
 
 static void resolve_types(cs_config *config)
 {
-    cs_settings *s = &config->settings;
-    cs_precision *types = &s->precision;
+    ce_settings *s = &config->settings;
+    ce_precision *types = &s->precision;
     int sums = type_of(config, "data_types.grad_accum_dtype", s->written.sums);
     int wire = type_of(config, "communication_data_type", s->written.wire);
     if (sums != NO_TYPE)
@@ -169,49 +169,49 @@ static void resolve_types(cs_config *config)
     if (types->wire == types->sums || types->sums == CS_F32)
         return;
     if (types->wire != CS_F32)
-        cs_json_fault(config->doc, "communication_data_type",
+        ce_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
-                      cs_precision_name(types->wire), cs_precision_name(types->sums));
+                      ce_precision_name(types->wire), ce_precision_name(types->sums));
     else if (s->stage < 2) { /* the same bits: the values that are sent were rounded before, and are added in fp32 */
         types->wire = types->sums;
-        cs_json_note(config->doc, "communication_data_type",
+        ce_json_note(config->doc, "communication_data_type",
                      "fp32 became %s, because at stages 0 and 1 the accumulated gradients are sent, which are %s",
-                     cs_precision_name(types->sums), cs_precision_name(types->sums));
+                     ce_precision_name(types->sums), ce_precision_name(types->sums));
     }
 }
 
 /* Dividing before the reduction keeps a 16-bit sum in range; in fp32 one factor after the sum is enough. */
 static void resolve_division(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     double divisor = s->written.predivide;
     bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
-        cs_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
+        ce_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
     s->prescale_factor = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
 }
 
 static void check_optimizer(cs_config *config)
 {
-    const cs_precision *types = &config->settings.precision;
+    const ce_precision *types = &config->settings.precision;
     bool wide = types->masters == CS_F32 && types->slots == CS_F32 && types->sums == CS_F32;
-    cs_optimizer with = cs_optim_find(&config->settings.optim);
+    ce_optimizer with = ce_optim_find(&config->settings.optim);
     if (!wide && with.directs)
-        cs_json_fault(config->doc, "optimizer.type",
+        ce_json_fault(config->doc, "optimizer.type",
                       "not supported: %s with masters, states or gradients in 16 bits, because its step needs whole "
                       "tensors, which are kept in fp32 alone",
                       with.name);
 }
 
-void cs_numbers_resolve(cs_config *config)
+void ce_numbers_resolve(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     bool half = s->written.fp16 || s->written.bf16, amp = s->written.amp.enabled;
     if (amp && half)
-        cs_json_fault(config->doc, "amp.enabled", "amp and %s are both enabled: choose one",
+        ce_json_fault(config->doc, "amp.enabled", "amp and %s are both enabled: choose one",
                       s->written.fp16 ? "fp16" : "bf16");
     if (s->written.autocast.enabled && (half || amp))
-        cs_json_fault(config->doc, "torch_autocast.enabled", "torch_autocast and %s are both enabled: choose one",
+        ce_json_fault(config->doc, "torch_autocast.enabled", "torch_autocast and %s are both enabled: choose one",
                       amp               ? "amp"
                       : s->written.fp16 ? "fp16"
                                         : "bf16");
@@ -228,12 +228,12 @@ void cs_numbers_resolve(cs_config *config)
     check_optimizer(config);
 }
 
-const char *cs_numbers_name(const cs_settings *settings)
+const char *ce_numbers_name(const ce_settings *settings)
 {
     static const char *const levels[] = { "amp O0", "amp O1", "amp O2", "amp O3" };
     if (settings->written.amp.enabled)
         return levels[settings->written.amp.level];
     if (settings->written.autocast.enabled)
         return settings->precision.products == CS_F16 ? "autocast fp16" : "autocast bf16";
-    return cs_precision_name(settings->dtype);
+    return ce_precision_name(settings->dtype);
 }

@@ -1,7 +1,7 @@
 /* ours.c - the key tables of the section "cspeed": settings that DeepSpeed's file does not have. */
 #include "config/rows.h"
 
-static const cs_key cspeed[] = {
+static const ce_key cspeed[] = {
     SUPPORTED("model", JSON, written.model, "null", 0, 0, NULL,
               "a folder with Hugging Face's config.json, or an object with its keys"),
     SECTION("data", "the training and validation data"),
@@ -67,7 +67,7 @@ static const cs_key cspeed[] = {
     REFUSED("strict", "false", NOT_YET),
 };
 
-static const cs_key cspeed_data[] = {
+static const ce_key cspeed_data[] = {
     SUPPORTED(
         "train", JSON, written.train, "null", 0, 0, NULL,
         "file name or pattern of token shards or of texts (.jsonl, .txt), or a folder of texts; or a list of these. Texts are tokenized first"),
@@ -94,7 +94,7 @@ static const cs_key cspeed_data[] = {
               "folder where the tokens of texts are cached for later runs; null: the name of output and .tokens"),
 };
 
-static const cs_key cspeed_checkpoint[] = {
+static const ce_key cspeed_checkpoint[] = {
     SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
               "bytes of one write; a multiple of 4096"),
@@ -107,9 +107,9 @@ static const cs_key cspeed_checkpoint[] = {
               "checksums to verify: of the data that this run reads, of all files before, or none (headers always)"),
 };
 
-const cs_section cs_ours_sections[] = {
+const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
 };
-const int cs_ours_section_count = sizeof cs_ours_sections / sizeof *cs_ours_sections;
+const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;

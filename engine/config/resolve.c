@@ -7,40 +7,40 @@
 
 /* ---- fp32, bf16, fp16 ---- */
 
-bool cs_resolve_is_given(cs_config *config, const char *path)
+bool ce_resolve_is_given(cs_config *config, const char *path)
 {
-    const char *text = json_string_value(cs_json_find(config->doc, path));
-    return cs_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
+    const char *text = json_string_value(ce_json_find(config->doc, path));
+    return ce_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
 }
 
 static void check_scaler(cs_config *config)
 {
-    const cs_scaler_settings *scaler = &config->settings.scaler;
+    const ce_scaler_settings *scaler = &config->settings.scaler;
     bool dynamic = scaler->loss_scale == 0;
     if (scaler->min_loss_scale != trunc(scaler->min_loss_scale))
-        cs_json_note(config->doc, "fp16.min_loss_scale", "%g is accepted; DeepSpeed takes whole numbers only",
+        ce_json_note(config->doc, "fp16.min_loss_scale", "%g is accepted; DeepSpeed takes whole numbers only",
                      scaler->min_loss_scale);
     if (!(config->settings.written.fp16 || config->settings.written.autocast.enabled) || !dynamic)
         return;
     if (scaler->min_loss_scale <= 0)
-        cs_json_fault(config->doc, "fp16.min_loss_scale", "above 0 is needed, not %g", scaler->min_loss_scale);
+        ce_json_fault(config->doc, "fp16.min_loss_scale", "above 0 is needed, not %g", scaler->min_loss_scale);
     if (scaler->loss_scale_window < 1)
-        cs_json_fault(config->doc, "fp16.loss_scale_window", "at least 1 is needed, not %lld",
+        ce_json_fault(config->doc, "fp16.loss_scale_window", "at least 1 is needed, not %lld",
                       (long long)scaler->loss_scale_window);
     if (scaler->hysteresis < 1)
-        cs_json_fault(config->doc, "fp16.hysteresis",
+        ce_json_fault(config->doc, "fp16.hysteresis",
                       "at least 1 is needed, not %lld: 1 lowers the scale at every overflow",
                       (long long)scaler->hysteresis);
     if (ldexp(1, (int)scaler->initial_scale_power) < scaler->min_loss_scale)
-        cs_json_fault(config->doc, "fp16.initial_scale_power", "the first scale, 2^%lld, is below min_loss_scale, %g",
+        ce_json_fault(config->doc, "fp16.initial_scale_power", "the first scale, 2^%lld, is below min_loss_scale, %g",
                       (long long)scaler->initial_scale_power, scaler->min_loss_scale);
 }
 
-void cs_resolve_precision(cs_config *config)
+void ce_resolve_precision(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     if (s->written.fp16 && s->written.bf16)
-        cs_json_fault(config->doc, "fp16.enabled", "fp16 and bf16 are both enabled: choose one");
+        ce_json_fault(config->doc, "fp16.enabled", "fp16 and bf16 are both enabled: choose one");
     check_scaler(config);
     s->dtype = s->written.fp16 ? CS_F16 : s->written.bf16 ? CS_BF16 : CS_F32;
 }
@@ -51,15 +51,15 @@ void cs_resolve_precision(cs_config *config)
 static void resolve_device(cs_config *config, const char *path, int device)
 {
     if (device == CS_OFFLOAD_NVME)
-        cs_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
+        ce_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
     else if (device == CS_OFFLOAD_CPU && config->settings.device == CS_CHOOSE_CUDA)
-        cs_json_fault(config->doc, path,
+        ce_json_fault(config->doc, path,
                       "not supported: \"cpu\" on a GPU, because state stays on the device that computes");
     else if (device == CS_OFFLOAD_CPU)
-        cs_json_note(config->doc, path, "\"cpu\": already so, as a CPU rank has all its state in host memory");
+        ce_json_note(config->doc, path, "\"cpu\": already so, as a CPU rank has all its state in host memory");
 }
 
-void cs_resolve_offload(cs_config *config)
+void ce_resolve_offload(cs_config *config)
 {
     resolve_device(config, "zero_optimization.offload_param.device", config->settings.written.offload_param);
     resolve_device(config, "zero_optimization.offload_optimizer.device", config->settings.written.offload_optimizer);
@@ -71,9 +71,9 @@ static void add_file(cs_config *config, const char *path, const json_t *value, c
 {
     const char *name = json_string_value(value);
     if (!name || !*name)
-        cs_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
+        ce_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
     else if (*count == CS_CONFIG_FILES)
-        cs_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
+        ce_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
                       CS_CONFIG_FILES);
     else
         files[(*count)++] = name;
@@ -98,35 +98,35 @@ static void read_files(cs_config *config, const char *path, const json_t *list, 
 static void read_weights(cs_config *config)
 {
     static const char path[] = "cspeed.data.weights";
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     size_t index, count = json_array_size(s->written.weights);
     json_t *value;
     s->weighted = count > 1;
     if (!s->written.weights || count == 1)
         return;
     if (count != (size_t)s->train_count)
-        cs_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d",
+        ce_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d",
                       s->train_count);
     json_array_foreach (s->written.weights, index, value) {
         if (!(json_number_value(value) >= 0) || !json_is_number(value))
-            cs_json_fault(config->doc, path, "a weight is a number, 0 or more");
+            ce_json_fault(config->doc, path, "a weight is a number, 0 or more");
         else if (index < CS_CONFIG_FILES)
             s->weights[index] = json_number_value(value);
     }
     if (s->weighted && !s->shuffle)
-        cs_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
+        ce_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
 }
 
 static void resolve_model(cs_config *config)
 {
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     const json_t *model = s->written.model;
     if (json_is_object(model))
         s->model = s->written.model;
     else if (json_is_string(model) && *json_string_value(model))
         s->model_path = json_string_value(model);
     else if (model)
-        cs_json_fault(config->doc, "cspeed.model",
+        ce_json_fault(config->doc, "cspeed.model",
                       "a folder in double quotes is needed, or an object with the keys of config.json");
 }
 
@@ -134,7 +134,7 @@ static void resolve_model(cs_config *config)
 static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
     char path[64];
-    json_t *object = cs_json_root(config->doc), *made = json_string(value);
+    json_t *object = ce_json_root(config->doc), *made = json_string(value);
     snprintf(path, sizeof path, "%s.%s", section, name);
     for (const char *at = section; *at && json_is_object(object);) {
         char word[32];
@@ -146,19 +146,19 @@ static void derive(cs_config *config, const char *section, const char *name, con
         at += length + (at[length] == '.');
     }
     if (!made || json_object_set_new(object, name, made) != 0) {
-        cs_json_fault(config->doc, path, "a folder is needed, as the file's own name is not UTF-8");
+        ce_json_fault(config->doc, path, "a folder is needed, as the file's own name is not UTF-8");
         return;
     }
     *field = json_string_value(made);
-    cs_json_mark(config->doc, path, "derived");
+    ce_json_mark(config->doc, path, "derived");
 }
 
 /* The default output folder depends on the name of the file, so that no run continues another one by accident. */
 static void resolve_output(cs_config *config)
 {
     char folder[320], cache[4096];
-    cs_settings *s = &config->settings;
-    const char *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
+    ce_settings *s = &config->settings;
+    const char *name = ce_json_name(config->doc), *slash = strrchr(name, '/');
     const char *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
     size_t count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
     snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
@@ -176,16 +176,16 @@ static void resolve_storage(cs_config *config)
 {
     static const char path[] = "checkpoint.use_node_local_storage";
     if (config->settings.written.node_storage && config->world.local_size < config->world.size)
-        cs_json_fault(config->doc, path,
+        ce_json_fault(config->doc, path,
                       "not supported: on several nodes, because a checkpoint is one directory that all ranks see");
     else if (config->settings.written.node_storage)
-        cs_json_note(config->doc, path, "already so, as all ranks are on this node");
+        ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
-void cs_resolve_run(cs_config *config)
+void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
-    cs_settings *s = &config->settings;
+    ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_output(config);
     read_files(config, "cspeed.data.train", s->written.train, s->train, &s->train_count);
@@ -196,15 +196,15 @@ void cs_resolve_run(cs_config *config)
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);
     if (strcmp(s->comm, "mpi") == 0)
-        cs_json_fault(config->doc, "cspeed.comm",
+        ce_json_fault(config->doc, "cspeed.comm",
                       "not supported: the transport mpi, because it is not built; self, shm, tcp and nccl are there");
-    if (s->epochs > 0 && s->steps > 0 && cs_resolve_is_given(config, "cspeed.steps"))
-        cs_json_fault(config->doc, "cspeed.epochs",
+    if (s->epochs > 0 && s->steps > 0 && ce_resolve_is_given(config, "cspeed.steps"))
+        ce_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");
     if (s->epochs > 0 && s->steps > 0)
-        cs_json_mark(config->doc, "cspeed.steps", "derived: cspeed.epochs");
+        ce_json_mark(config->doc, "cspeed.steps", "derived: cspeed.epochs");
     if (s->epochs > 0)
         s->steps = 0;
     else if (s->steps == 0)
-        cs_json_fault(config->doc, "cspeed.steps", "at least 1 step is needed, or epochs");
+        ce_json_fault(config->doc, "cspeed.steps", "at least 1 step is needed, or epochs");
 }

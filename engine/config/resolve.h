@@ -5,31 +5,31 @@
 #include "config/config.h"
 
 /* The first step: an error for each placeholder of a template that was not filled in. */
-void cs_resolve_templates(cs_config *config);
+void ce_resolve_templates(cs_config *config);
 
 /* Steps before the tables read the file, in this order. _auto replaces "auto" and adds missing sections as Hugging
  * Face's integration does. _strings replaces strings by the booleans and numbers as which DeepSpeed reads them. _legacy
  * replaces DeepSpeed's deprecated spellings. */
-void cs_resolve_auto(cs_config *config);
-void cs_resolve_strings(cs_config *config);
-void cs_resolve_legacy(cs_config *config);
+void ce_resolve_auto(cs_config *config);
+void ce_resolve_strings(cs_config *config);
+void ce_resolve_legacy(cs_config *config);
 
-const char *cs_resolve_spelling(cs_json *doc, const char *path); /* the path as the file spells it: "bfloat16" for
+const char *ce_resolve_spelling(ce_json *doc, const char *path); /* the path as the file spells it: "bfloat16" for
                                                                   * "bf16" */
 
-bool cs_resolve_is_given(cs_config *config, const char *path); /* present, not null and not "auto" */
+bool ce_resolve_is_given(cs_config *config, const char *path); /* present, not null and not "auto" */
 
 /* Reads only the section "elasticity" into config->settings. */
-cs_status cs_resolve_elasticity(cs_config *config);
+cs_status ce_resolve_elasticity(cs_config *config);
 
 /* Steps after the tables have set config->settings. They add errors to config->doc. */
-void cs_resolve_batch(cs_config *config);
-void cs_resolve_precision(cs_config *config);
-void cs_numbers_resolve(cs_config *config);               /* numbers.c; needs the optimizer */
-const char *cs_numbers_name(const cs_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
-void cs_resolve_offload(cs_config *config);
-void cs_monitors_resolve(cs_config *config);
-void cs_courses_resolve(cs_config *config); /* after cs_resolve_run */
-void cs_resolve_run(cs_config *config);     /* the section "cspeed": model, data, sequence length, transport */
+void ce_resolve_batch(cs_config *config);
+void ce_resolve_precision(cs_config *config);
+void ce_numbers_resolve(cs_config *config);               /* numbers.c; needs the optimizer */
+const char *ce_numbers_name(const ce_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
+void ce_resolve_offload(cs_config *config);
+void ce_monitors_resolve(cs_config *config);
+void ce_courses_resolve(cs_config *config); /* after ce_resolve_run */
+void ce_resolve_run(cs_config *config);     /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

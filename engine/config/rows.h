@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define AT(field) offsetof(cs_settings, field)
+#define AT(field) offsetof(ce_settings, field)
 #define MOST 9e15 /* integers up to this are exact in a double */
 #define OFF "{\"enabled\": false}"
 

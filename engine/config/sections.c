@@ -7,7 +7,7 @@
 #define UNREAD "DeepSpeed does not read this key either"
 #define PIPELINE "it is for DeepSpeed's PipelineModule; here every rank runs every layer"
 
-static const cs_key top[] = {
+static const ce_key top[] = {
     SUPPORTED("train_batch_size", INT, train_batch_size, "null", 1, MOST, "auto",
               "number of samples in one update over all ranks; derived from the other batch sizes if absent"),
     SUPPORTED(
@@ -116,14 +116,14 @@ static const cs_key top[] = {
 
 #define NO_SWAP "nothing is swapped to disk"
 
-static const cs_key aio[] = {
+static const ce_key aio[] = {
     SIZE("block_size", "1048576", NO_SWAP),     SIZE("queue_depth", "8", NO_SWAP),
     SIZE("intra_op_parallelism", "1", NO_SWAP), INERT("single_submit", "false", NO_SWAP),
     INERT("overlap_events", "true", NO_SWAP),   INERT("use_gds", "false", NO_SWAP),
     INERT_LIKE("thread_count", "1", UNREAD),
 };
 
-static const cs_key pipeline[] = {
+static const ce_key pipeline[] = {
     REFUSED_UNLESS("stages", "\"auto\"", "1", "every rank runs every layer: there are no pipeline stages"),
     REFUSED_UNLESS("pipeline_parallel_size", "null", "1", "every rank runs every layer: there are no pipeline stages"),
     INERT("partition", "\"best\"", PIPELINE),
@@ -134,7 +134,7 @@ static const cs_key pipeline[] = {
     INERT("grad_partitioned", "true", PIPELINE),
     INERT("use_reentrant", "true", PIPELINE),
 };
-static const cs_key activation_checkpointing[] = {
+static const ce_key activation_checkpointing[] = {
     INERT("partition_activations", "false", "it splits activations over tensor-parallel ranks, and there are none"),
     INERT("cpu_checkpointing", "false", "the inputs of units stay in the device's memory"),
     INERT("contiguous_memory_optimization", "false", "all saved tensors are in one block of memory"),
@@ -143,7 +143,7 @@ static const cs_key activation_checkpointing[] = {
     INERT("profile", "false", "wall_clock_breakdown prints times"),
 };
 
-static const cs_key checkpoint[] = {
+static const ce_key checkpoint[] = {
     SUPPORTED("tag_validation", CHOICE, tag_validation, "\"Warn\"", 0, 0, "Ignore|Warn|Fail",
               "what happens if ranks pass different tags"),
     INERT("load_universal", "false", "every checkpoint loads at any world size, without conversion"),
@@ -155,34 +155,34 @@ static const cs_key checkpoint[] = {
     REFUSED("writer", "null", "the writer's keys are under cspeed.checkpoint"),
 };
 
-static const cs_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks always write in parallel") };
+static const ce_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks always write in parallel") };
 
-static const cs_section sections[] = {
+static const ce_section sections[] = {
     { "aio", CS_KEYS(aio) },
     { "pipeline", CS_KEYS(pipeline) },
     { "activation_checkpointing", CS_KEYS(activation_checkpointing) },
     { "checkpoint", CS_KEYS(checkpoint) },
     { "checkpoint.parallel_write", CS_KEYS(parallel_write) },
 };
-static const cs_section root[] = { { "", CS_KEYS(top) } };
+static const ce_section root[] = { { "", CS_KEYS(top) } };
 
 static const int one = 1, here = sizeof sections / sizeof *sections;
 
 static const struct {
-    const cs_section *sections;
+    const ce_section *sections;
     const int *count;
 } topics[] = {
     { root, &one },
-    { cs_batches_sections, &cs_batches_section_count },
-    { cs_formats_sections, &cs_formats_section_count },
-    { cs_sharding_sections, &cs_sharding_section_count },
-    { cs_monitors_sections, &cs_monitors_section_count },
-    { cs_courses_sections, &cs_courses_section_count },
+    { ce_batches_sections, &ce_batches_section_count },
+    { ce_formats_sections, &ce_formats_section_count },
+    { ce_sharding_sections, &ce_sharding_section_count },
+    { ce_monitors_sections, &ce_monitors_section_count },
+    { ce_courses_sections, &ce_courses_section_count },
     { sections, &here },
-    { cs_ours_sections, &cs_ours_section_count },
+    { ce_ours_sections, &ce_ours_section_count },
 };
 
-const cs_section *cs_sections_at(int index)
+const ce_section *ce_sections_at(int index)
 {
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
         if (index < *topics[i].count)
@@ -192,10 +192,10 @@ const cs_section *cs_sections_at(int index)
     return NULL;
 }
 
-const cs_section *cs_sections_find(const char *path, size_t length)
+const ce_section *ce_sections_find(const char *path, size_t length)
 {
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++)
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++)
         if (strlen(section->path) == length && memcmp(section->path, path, length) == 0)
             return section;
     return NULL;

@@ -6,17 +6,17 @@
 
 typedef struct {
     const char *path;   /* "" for the top level, "zero_optimization.offload_param" */
-    const cs_key *keys; /* offsets are those of fields of cs_settings */
+    const ce_key *keys; /* offsets are those of fields of ce_settings */
     int count;
-} cs_section;
+} ce_section;
 
 /* One list for each topic, in the source file of the same name. */
-extern const cs_section cs_formats_sections[], cs_sharding_sections[], cs_monitors_sections[], cs_ours_sections[],
-    cs_batches_sections[], cs_courses_sections[];
-extern const int cs_formats_section_count, cs_sharding_section_count, cs_monitors_section_count, cs_ours_section_count,
-    cs_batches_section_count, cs_courses_section_count;
+extern const ce_section ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[], ce_ours_sections[],
+    ce_batches_sections[], ce_courses_sections[];
+extern const int ce_formats_section_count, ce_sharding_section_count, ce_monitors_section_count, ce_ours_section_count,
+    ce_batches_section_count, ce_courses_section_count;
 
-const cs_section *cs_sections_at(int index);                         /* index 0 is the top level; NULL after the last */
-const cs_section *cs_sections_find(const char *path, size_t length); /* NULL: no section of this path */
+const ce_section *ce_sections_at(int index);                         /* index 0 is the top level; NULL after the last */
+const ce_section *ce_sections_find(const char *path, size_t length); /* NULL: no section of this path */
 
 #endif

@@ -8,7 +8,7 @@
 #define OFFLOAD                                                                                                        \
     "\"cpu\" is accepted on a CPU, where all state is in host memory, and refused on a GPU; \"nvme\" is refused"
 
-static const cs_key zero[] = {
+static const ce_key zero[] = {
     SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
               "ZeRO stage: 0 shards nothing, 1 optimizer state, 2 also gradients, 3 also parameters"),
     INERT("contiguous_gradients", "true", ALWAYS),
@@ -70,7 +70,7 @@ static const cs_key zero[] = {
     INERT_LIKE("cpu_offload_use_pin_memory", "true", "nothing is offloaded"),
 };
 
-static const cs_key offload_param[] = {
+static const ce_key offload_param[] = {
     SUPPORTED("device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
     INERT_LIKE("nvme_path", "\"\"", "nothing is offloaded"),
     SIZE("buffer_count", "5", "nothing is offloaded"),
@@ -79,7 +79,7 @@ static const cs_key offload_param[] = {
     INERT("pin_memory", "true", "nothing is offloaded"),
 };
 
-static const cs_key offload_optimizer[] = {
+static const ce_key offload_optimizer[] = {
     SUPPORTED("device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
     INERT_LIKE("nvme_path", "\"\"", "nothing is offloaded"),
     SIZE("buffer_count", "4", "nothing is offloaded"),
@@ -92,9 +92,9 @@ static const cs_key offload_optimizer[] = {
     SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
 };
 
-const cs_section cs_sharding_sections[] = {
+const ce_section ce_sharding_sections[] = {
     { "zero_optimization", CS_KEYS(zero) },
     { "zero_optimization.offload_param", CS_KEYS(offload_param) },
     { "zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer) },
 };
-const int cs_sharding_section_count = sizeof cs_sharding_sections / sizeof *cs_sharding_sections;
+const int ce_sharding_section_count = sizeof ce_sharding_sections / sizeof *ce_sharding_sections;

@@ -58,22 +58,22 @@ static json_t *number_of(const char *text)
 }
 
 /* The type of a row's values; for an inert or refused row, the type of its default or sample. */
-static cs_key_type type_of(const cs_key *key)
+static ce_key_type type_of(const ce_key *key)
 {
-    json_t *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;
+    json_t *sample = key->type >= CS_KEY_INERT ? ce_value_sample(key) : NULL;
     bool whole = json_is_integer(sample) || key->max == INFINITY;
-    cs_key_type type = json_is_boolean(sample)  ? CS_KEY_BOOL
+    ce_key_type type = json_is_boolean(sample)  ? CS_KEY_BOOL
                        : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
                                                 : key->type;
     json_decref(sample);
     return type;
 }
 
-static void coerce(cs_json *doc, json_t *object, const char *path, const cs_key *key)
+static void coerce(ce_json *doc, json_t *object, const char *path, const ce_key *key)
 {
     char full[160], shown[64];
     const char *text = json_string_value(json_object_get(object, key->name));
-    cs_key_type type = text ? type_of(key) : CS_KEY_JSON;
+    ce_key_type type = text ? type_of(key) : CS_KEY_JSON;
     json_t *value = type == CS_KEY_BOOL     ? boolean_of(text)
                     : type == CS_KEY_INT    ? integer_of(text)
                     : type == CS_KEY_NUMBER ? number_of(text)
@@ -81,17 +81,17 @@ static void coerce(cs_json *doc, json_t *object, const char *path, const cs_key 
     if (!value)
         return;
     snprintf(full, sizeof full, "%s.%s", path, key->name);
-    cs_json_note(doc, full, "the string \"%.20s\" is taken for %s, as DeepSpeed does; write it without quotes", text,
-                 cs_json_show(value, shown, sizeof shown));
+    ce_json_note(doc, full, "the string \"%.20s\" is taken for %s, as DeepSpeed does; write it without quotes", text,
+                 ce_json_show(value, shown, sizeof shown));
     json_object_set_new(object, key->name, value);
 }
 
-void cs_resolve_strings(cs_config *config)
+void ce_resolve_strings(cs_config *config)
 {
     for (size_t i = 0; i < sizeof coercing / sizeof *coercing; i++) {
-        const cs_section *section = cs_sections_find(coercing[i], strlen(coercing[i]));
-        const char *path = cs_resolve_spelling(config->doc, coercing[i]);
-        json_t *object = cs_json_find(config->doc, path);
+        const ce_section *section = ce_sections_find(coercing[i], strlen(coercing[i]));
+        const char *path = ce_resolve_spelling(config->doc, coercing[i]);
+        json_t *object = ce_json_find(config->doc, path);
         for (int k = 0; section && k < section->count; k++)
             coerce(config->doc, object, path, &section->keys[k]);
     }

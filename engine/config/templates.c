@@ -9,19 +9,19 @@
 enum { PATH = 320 };
 
 /* <x> is a placeholder only if it is the whole string, since normal text may contain it too. */
-static void check_string(cs_json *doc, const char *path, const char *text)
+static void check_string(ce_json *doc, const char *path, const char *text)
 {
     size_t length = strlen(text);
     for (size_t i = 0; i < length; i++) {
-        size_t found = cs_dialect_placeholder(text + i, length - i);
+        size_t found = ce_dialect_placeholder(text + i, length - i);
         if (found > 0 && (text[i] != '<' || found == length)) {
-            cs_json_fault(doc, path, CS_DIALECT_UNFILLED, (int)found, text + i);
+            ce_json_fault(doc, path, CS_DIALECT_UNFILLED, (int)found, text + i);
             return;
         }
     }
 }
 
-static void check(cs_json *doc, const char *path, const json_t *value)
+static void check(ce_json *doc, const char *path, const json_t *value)
 {
     char full[PATH];
     const char *name;
@@ -40,7 +40,7 @@ static void check(cs_json *doc, const char *path, const json_t *value)
     }
 }
 
-void cs_resolve_templates(cs_config *config)
+void ce_resolve_templates(cs_config *config)
 {
-    check(config->doc, "", cs_json_root(config->doc));
+    check(config->doc, "", ce_json_root(config->doc));
 }

@@ -13,40 +13,40 @@
 
 /* ---- texts to documents ----------------------------------------------------------------------- */
 
-static cs_status map_text(cs_corpus *corpus, int file, const char *path)
+static cs_status map_text(ce_corpus *corpus, int file, const char *path)
 {
     struct stat facts;
     if (fstat(file, &facts) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
     if (S_ISDIR(facts.st_mode))
-        return cs_fail(CS_BAD_FILE, "%s: a directory; name the text files in it", path);
+        return ce_fail(CS_BAD_FILE, "%s: a directory; name the text files in it", path);
     if (!S_ISREG(facts.st_mode))
-        return cs_fail(CS_BAD_FILE, "%s: not a regular file; save the text in one first", path);
+        return ce_fail(CS_BAD_FILE, "%s: not a regular file; save the text in one first", path);
     if (facts.st_size == 0)
-        return cs_fail(CS_BAD_FILE, "%s: empty; there is nothing to learn from it", path);
+        return ce_fail(CS_BAD_FILE, "%s: empty; there is nothing to learn from it", path);
     void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (mapping == MAP_FAILED)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot map it", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map it", path);
     corpus->texts[corpus->text_count].path = path;
     corpus->texts[corpus->text_count].bytes = mapping;
     corpus->texts[corpus->text_count++].size = (size_t)facts.st_size;
     return CS_OK;
 }
 
-static cs_status add_document(cs_corpus *corpus, const char *bytes, int64_t length, bool is_json)
+static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t length, bool is_json)
 {
     if (length == 0)
         return CS_OK;
     if (corpus->document_count == corpus->document_room) {
         int64_t room = corpus->document_room ? 2 * corpus->document_room : 1024;
-        cs_document *more = realloc(corpus->documents, (size_t)room * sizeof *more);
+        ce_document *more = realloc(corpus->documents, (size_t)room * sizeof *more);
         if (!more)
-            return cs_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", room);
+            return ce_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", room);
         corpus->documents = more;
         corpus->document_room = room;
     }
     corpus->documents[corpus->document_count++] =
-        (cs_document){ bytes, length, length, corpus->text_count - 1, is_json };
+        (ce_document){ bytes, length, length, corpus->text_count - 1, is_json };
     corpus->bytes += length;
     return CS_OK;
 }
@@ -59,7 +59,7 @@ static bool is_blank(const char *line, const char *stop)
 }
 
 /* A document is the lines up to the separator or, in JSON files, each line that is not blank. */
-static cs_status cut_documents(cs_corpus *corpus, const cs_corpus_files *files, bool is_json)
+static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
@@ -78,12 +78,12 @@ static cs_status cut_documents(cs_corpus *corpus, const cs_corpus_files *files, 
     return is_json ? CS_OK : add_document(corpus, start, end - start, false);
 }
 
-static cs_status read_text(cs_corpus *corpus, const cs_corpus_files *files, const char *path)
+static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, const char *path)
 {
     const char *dot = strrchr(path, '.');
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
+        return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
                              "%s: cannot open this text", path);
     cs_status status = map_text(corpus, file, path);
     close(file);
@@ -91,35 +91,35 @@ static cs_status read_text(cs_corpus *corpus, const cs_corpus_files *files, cons
     return cut_documents(corpus, files, files->json || (dot && strcmp(dot, ".jsonl") == 0));
 }
 
-static cs_status build(cs_corpus *corpus, const cs_corpus_files *files)
+static cs_status build(ce_corpus *corpus, const ce_corpus_files *files)
 {
     corpus->texts = calloc((size_t)files->count, sizeof *corpus->texts);
     if (!corpus->texts)
-        return cs_fail(CS_NO_MEMORY, "no memory to list %d texts", files->count);
+        return ce_fail(CS_NO_MEMORY, "no memory to list %d texts", files->count);
     for (int i = 0; i < files->count; i++)
         CS_TRY(read_text(corpus, files, files->paths[i]));
     return CS_OK;
 }
 
-cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files)
+cs_status ce_corpus_open(ce_corpus *corpus, const ce_corpus_files *files)
 {
-    *corpus = (cs_corpus){ 0 };
+    *corpus = (ce_corpus){ 0 };
     cs_status status = build(corpus, files);
     if (status != CS_OK)
-        cs_corpus_close(corpus);
+        ce_corpus_close(corpus);
     return status;
 }
 
-void cs_corpus_close(cs_corpus *corpus)
+void ce_corpus_close(ce_corpus *corpus)
 {
     for (int32_t i = 0; i < corpus->text_count; i++)
         munmap((void *)(uintptr_t)corpus->texts[i].bytes, corpus->texts[i].size);
     free(corpus->texts);
     free(corpus->documents);
-    *corpus = (cs_corpus){ 0 };
+    *corpus = (ce_corpus){ 0 };
 }
 
-int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document)
+int64_t ce_corpus_line(const ce_corpus *corpus, const ce_document *document)
 {
     int64_t line = 1;
     for (const char *c = corpus->texts[document->text].bytes; c < document->bytes; c++)
@@ -131,11 +131,11 @@ int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document)
 
 /* Holds out whole documents, drawn pseudo-randomly, as long as they fit into `wanted` bytes; of JSON at least one.
  * Returns the number of bytes held out. */
-static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
+static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
     for (int64_t i = 0; i < count; i++) {
-        cs_document *next = &corpus->documents[cs_windows_permute(0, 0, count, i)];
+        ce_document *next = &corpus->documents[ce_windows_permute(0, 0, count, i)];
         bool last_hope = i == count - 1 && count > 1 && held == 0 && next->is_json;
         if (held + next->length > wanted && !last_hope)
             continue;
@@ -146,12 +146,12 @@ static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
 }
 
 /* Holds out the end of each document, `wanted` bytes in all. */
-static void hold_ends(cs_corpus *corpus, int64_t wanted)
+static void hold_ends(ce_corpus *corpus, int64_t wanted)
 {
     __extension__ typedef unsigned __int128 wide;
     int64_t past = 0, held = 0;
     for (int64_t i = 0; i < corpus->document_count; i++) {
-        cs_document *next = &corpus->documents[i];
+        ce_document *next = &corpus->documents[i];
         past += next->length;
         int64_t due = (int64_t)((wide)past * (wide)wanted / (wide)corpus->bytes);
         next->train_length = next->length - (due - held);
@@ -159,7 +159,7 @@ static void hold_ends(cs_corpus *corpus, int64_t wanted)
     }
 }
 
-cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
+cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
 {
     const char *name = corpus->text_count == 1 ? corpus->texts[0].path : "the texts together";
     int64_t total = corpus->bytes;
@@ -167,13 +167,13 @@ cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
     for (int64_t i = 0; i < corpus->document_count; i++)
         lines |= corpus->documents[i].is_json;
     if (total < min)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: too short: %" PRId64 " bytes, and one sequence takes %" PRId64 " (seq_len + 1)", name,
                        total, min);
     if (fraction == 0)
         return CS_OK;
     if (total < 2 * min || (lines && corpus->document_count < 2))
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: too short: %" PRId64 " bytes, and training and validation take one sequence of %" PRId64
                        " (seq_len + 1) each, of lines of JSON one each; --valid 0 does without validation",
                        name, total, min);

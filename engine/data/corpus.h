@@ -13,7 +13,7 @@ typedef struct {
     int64_t length, train_length; /* the bytes after the first train_length bytes are held out */
     int32_t text;                 /* index into `texts` */
     bool is_json;                 /* a line of JSON, which must not be cut */
-} cs_document;
+} ce_document;
 
 typedef struct {
     struct {
@@ -21,9 +21,9 @@ typedef struct {
         size_t size;
     } * texts;
     int32_t text_count;
-    cs_document *documents;
+    ce_document *documents;
     int64_t document_count, document_room, bytes;
-} cs_corpus;
+} ce_corpus;
 
 /* The files to map. `separator`: a line equal to this ends a document; NULL: none. Files named .jsonl, and all files if
  * `json` is true, have one JSON document on each line. */
@@ -32,15 +32,15 @@ typedef struct {
     int count;
     const char *separator;
     bool json;
-} cs_corpus_files;
-cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files);
-void cs_corpus_close(cs_corpus *corpus);
+} ce_corpus_files;
+cs_status ce_corpus_open(ce_corpus *corpus, const ce_corpus_files *files);
+void ce_corpus_close(ce_corpus *corpus);
 
 /* Holds out this fraction of the bytes, but at least `min` bytes. Fails if less than `min` bytes remain for training.
  */
-cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min);
+cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
 /* Line number of the document's first line, from 1. */
-int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document);
+int64_t ce_corpus_line(const ce_corpus *corpus, const ce_document *document);
 
 #endif

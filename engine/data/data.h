@@ -20,29 +20,29 @@ typedef struct {
     /* (pattern_count) weights of a mixture (mixture.h); NULL: every window is read once in each epoch */
     const double *weights;
     bool documents; /* keep the documents of a window separate; the shards must have a document index */
-} cs_data_settings;
+} ce_data_settings;
 
 /* The rows of one window; each array has seq_len elements. targets[t] is -1 where the next token is masked (tokens.h).
  * If documents are kept separate, starts[t] is the row at which the document of row t begins (0 if it began before the
  * window), and targets[t] is also -1 where the next token begins another document. */
 typedef struct {
     int32_t *inputs, *targets, *starts; /* starts may be NULL if documents are not kept separate */
-} cs_window;
+} ce_window;
 
-typedef struct cs_windows cs_windows;
+typedef struct ce_windows ce_windows;
 
 /* Opens and checks all shards. CS_NOT_FOUND: no file matches a pattern. CS_BAD_FILE: a malformed shard, or fewer than
  * seq_len + 1 tokens in all. */
-cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings);
-void cs_windows_close(cs_windows *windows);
-int64_t cs_windows_count(const cs_windows *windows); /* windows of one epoch */
+cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings);
+void ce_windows_close(ce_windows *windows);
+int64_t ce_windows_count(const ce_windows *windows); /* windows of one epoch */
 /* Fingerprint of the data: a hash of the length and 256 sampled tokens of each shard, in order. */
-uint64_t cs_windows_mark(const cs_windows *windows);
+uint64_t ce_windows_mark(const ce_windows *windows);
 /* Reads the window at global position `position`. */
-void cs_windows_read(const cs_windows *windows, int64_t position, cs_window window);
+void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window);
 /* Reads window `index` of [0, count) in file order, without shuffling; for evaluation. */
-void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window window);
+void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window);
 /* A permutation of [0, count) for each (seed, epoch), evaluated at `index`. */
-int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
+int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static int64_t stair_at(const cs_difficulty *d, int64_t step)
+static int64_t stair_at(const ce_difficulty *d, int64_t step)
 {
     int i = 0;
     while (i < d->count - 1 && step > d->until[i])
@@ -11,7 +11,7 @@ static int64_t stair_at(const cs_difficulty *d, int64_t step)
     return d->stairs[i];
 }
 
-int64_t cs_difficulty_at(const cs_difficulty *d, int64_t step)
+int64_t ce_difficulty_at(const ce_difficulty *d, int64_t step)
 {
     if (d->kind == CS_DIFFICULTY_STAIRCASE)
         return stair_at(d, step);
@@ -25,7 +25,7 @@ int64_t cs_difficulty_at(const cs_difficulty *d, int64_t step)
     return value < d->max ? value : d->max;
 }
 
-bool cs_difficulty_may_be(const cs_difficulty *d, int64_t value)
+bool ce_difficulty_may_be(const ce_difficulty *d, int64_t value)
 {
     if (d->kind == CS_DIFFICULTY_STAIRCASE) {
         for (int i = 0; i < d->count; i++)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-cs_document cs_job_part(const cs_job_plan *plan, int64_t document)
+ce_document ce_job_part(const ce_job_plan *plan, int64_t document)
 {
-    cs_document part = plan->corpus->documents[document];
+    ce_document part = plan->corpus->documents[document];
     if (plan->held_out) {
         part.bytes += part.train_length;
         part.length -= part.train_length;
@@ -18,7 +18,7 @@ cs_document cs_job_part(const cs_job_plan *plan, int64_t document)
     return part;
 }
 
-static void make_room(cs_job_work *work, int64_t more)
+static void make_room(ce_job_work *work, int64_t more)
 {
     if (work->room - work->token_count >= more)
         return;
@@ -29,7 +29,7 @@ static void make_room(cs_job_work *work, int64_t more)
     CS_ASSERT(work->learnt);
 }
 
-static void begin(cs_job_work *work)
+static void begin(ce_job_work *work)
 {
     if (work->start_count == work->start_room) {
         work->start_room = 2 * work->start_room + 64;
@@ -39,14 +39,14 @@ static void begin(cs_job_work *work)
     work->starts[work->start_count++] = work->token_count;
 }
 
-static void put(cs_job_work *work, int32_t id)
+static void put(ce_job_work *work, int32_t id)
 {
     make_room(work, 1);
     work->ids[work->token_count] = id;
     work->learnt[work->token_count++] = true;
 }
 
-static void put_all(cs_job_work *work, const cs_encoded *encoded)
+static void put_all(ce_job_work *work, const ce_encoded *encoded)
 {
     make_room(work, encoded->count);
     memcpy(work->ids + work->token_count, encoded->ids, (size_t)encoded->count * sizeof *work->ids);
@@ -54,7 +54,7 @@ static void put_all(cs_job_work *work, const cs_encoded *encoded)
     work->token_count += encoded->count;
 }
 
-static void end(cs_job_work *work, const cs_job_plan *plan)
+static void end(ce_job_work *work, const ce_job_plan *plan)
 {
     bool there = work->token_count > 0 && work->ids[work->token_count - 1] == plan->end;
     if (plan->end >= 0 && !there)
@@ -65,20 +65,20 @@ static void end(cs_job_work *work, const cs_job_plan *plan)
 
 /* ---- kinds of documents ---- */
 
-static void make_text(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace,
-                      const cs_document *document, cs_chat_span span)
+static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                      const ce_document *document, ce_chat_span span)
 {
     int where = (span.from == 0 ? CS_ENCODER_BEGINS : 0) | (span.to == document->length ? CS_ENCODER_ENDS : 0);
     if (where & CS_ENCODER_BEGINS)
         begin(work);
     put_all(work,
-            cs_encoder_part(workspace->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
+            ce_encoder_part(workspace->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
     if (where & CS_ENCODER_ENDS)
         end(work, plan);
 }
 
 /* Appends the tokens of a conversation; the targets are the tokens that begin within an answer. */
-static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_chat_lines *chat)
+static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_chat_lines *chat)
 {
     int64_t first = work->token_count, answer = 0;
     begin(work);
@@ -90,45 +90,45 @@ static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_cha
     }
 }
 
-static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace, const json_t *root)
+static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const json_t *root)
 {
     const json_t *text = json_object_get(root, plan->field);
     if (!json_is_object(root))
-        return cs_fail(CS_BAD_FILE, "not a JSON object");
+        return ce_fail(CS_BAD_FILE, "not a JSON object");
     if (plan->shape) {
-        CS_TRY(cs_chat_write(plan->shape, plan->tokenizer, root, &workspace->chat));
-        make_chat(work, cs_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
+        CS_TRY(ce_chat_write(plan->shape, plan->tokenizer, root, &workspace->chat));
+        make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
                   &workspace->chat);
         return CS_OK;
     }
     if (!json_is_string(text))
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s \"%s\" (\"field\" names the key of a document's text, \"template\" makes text of "
                        "conversations)",
                        text ? "no text under" : "there is no key", plan->field);
     begin(work);
-    put_all(work, cs_encoder_document(workspace->encoder, json_string_value(text), json_string_length(text)));
+    put_all(work, ce_encoder_document(workspace->encoder, json_string_value(text), json_string_length(text)));
     end(work, plan);
     return CS_OK;
 }
 
-static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace,
-                           const cs_document *document)
+static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                           const ce_document *document)
 {
     workspace->line.size = 0;
-    workspace->repaired += cs_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
-    json_t *root = cs_json_words(workspace->line.bytes, workspace->line.size);
+    workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
+    json_t *root = ce_json_words(workspace->line.bytes, workspace->line.size);
     cs_status status = root ? make_json(work, plan, workspace, root)
-                            : cs_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
+                            : ce_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;
-    return cs_fail(status, "%s, line %" PRId64 ": %s", plan->corpus->texts[document->text].path,
-                   cs_corpus_line(plan->corpus, document), cs_error());
+    return ce_fail(status, "%s, line %" PRId64 ": %s", plan->corpus->texts[document->text].path,
+                   ce_corpus_line(plan->corpus, document), cs_error());
 }
 
 /* Records why a faulty line is skipped; none of its tokens has been kept. */
-static void skip(cs_job_work *work)
+static void skip(ce_job_work *work)
 {
     char *sentence = strdup(cs_error());
     work->skipped = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
@@ -137,17 +137,17 @@ static void skip(cs_job_work *work)
     work->skipped[work->skip_count++] = sentence;
 }
 
-void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace)
+void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace)
 {
     for (int64_t i = 0; i < work->count && work->status == CS_OK; i++) {
-        cs_document document = cs_job_part(plan, work->first + i);
+        ce_document document = ce_job_part(plan, work->first + i);
         if (document.length == 0)
             continue;
         if (document.is_json)
             work->status = make_line(work, plan, workspace, &document);
         else
             make_text(work, plan, workspace, &document,
-                      work->count == 1 ? (cs_chat_span){ work->from, work->to } : (cs_chat_span){ 0, document.length });
+                      work->count == 1 ? (ce_chat_span){ work->from, work->to } : (ce_chat_span){ 0, document.length });
         if (work->status == CS_BAD_FILE && work->skip_count < plan->skip_bad) {
             skip(work);
             work->status = CS_OK;
@@ -157,7 +157,7 @@ void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *w
         work->sentence = strdup(cs_error());
 }
 
-void cs_job_free(cs_job_work *work)
+void ce_job_free(ce_job_work *work)
 {
     free(work->ids);
     free(work->learnt);
@@ -166,5 +166,5 @@ void cs_job_free(cs_job_work *work)
     for (int64_t i = 0; i < work->skip_count; i++)
         free(work->skipped[i]);
     free(work->skipped);
-    *work = (cs_job_work){ 0 };
+    *work = (ce_job_work){ 0 };
 }

@@ -8,24 +8,24 @@
 
 /* Settings that all threads share, read-only. */
 typedef struct {
-    const cs_corpus *corpus;
-    const cs_tokenizer *tokenizer;
-    const cs_chat_shape *shape; /* NULL: documents are not conversations */
+    const ce_corpus *corpus;
+    const ce_tokenizer *tokenizer;
+    const ce_chat_shape *shape; /* NULL: documents are not conversations */
     const char *field;
     int32_t end;  /* token after each document; -1: none */
     bool newline; /* a newline follows each document, in place of the separator line */
     bool held_out;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
-} cs_job_plan;
+} ce_job_plan;
 
 /* Working memory of one thread. */
 typedef struct {
-    cs_encoder *encoder;
-    cs_text line;
-    cs_chat_lines chat;
+    ce_encoder *encoder;
+    ce_text line;
+    ce_chat_lines chat;
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
-} cs_job_workspace;
+} ce_job_workspace;
 
 typedef struct {
     int64_t first, count; /* range of documents; if count is 1, possibly a part of one */
@@ -39,12 +39,12 @@ typedef struct {
     int64_t skip_count;
     cs_status status;
     char *sentence; /* message of a failure */
-} cs_job_work;
+} ce_job_work;
 
 /* The part of a document that belongs to the set being written (training, or held out). */
-cs_document cs_job_part(const cs_job_plan *plan, int64_t document);
+ce_document ce_job_part(const ce_job_plan *plan, int64_t document);
 
-void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace);
-void cs_job_free(cs_job_work *work);
+void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace);
+void ce_job_free(ce_job_work *work);
 
 #endif

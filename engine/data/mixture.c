@@ -11,22 +11,22 @@ static cs_status check(const double *weights, const int64_t *windows, int count,
     *sum = 0;
     for (int i = 0; i < count; i++) {
         if (!(weights[i] >= 0 && weights[i] < INFINITY))
-            return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: %g is not a weight: 0 or more is", weights[i]);
+            return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: %g is not a weight: 0 or more is", weights[i]);
         if (weights[i] > 0 && windows[i] == 0)
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "cspeed.data.weights: set %d is to be a part of the mixture, and has no tokens for "
                            "one sequence",
                            i + 1);
         *sum += weights[i];
     }
     if (!(*sum > 0 && *sum < INFINITY))
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: one of them has to be above 0");
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: one of them has to be above 0");
     return CS_OK;
 }
 
 /* Computes the shares by rounding the running sums of the weights, so that each share differs from the exact one by at
  * most one window and the shares add up to the epoch. */
-cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count)
+cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count)
 {
     int64_t total = 0;
     double sum, past = 0;
@@ -47,14 +47,14 @@ cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int6
     return CS_OK;
 }
 
-cs_mixture_place cs_mixture_at(const cs_mixture *mixture, uint64_t seed, int64_t position)
+ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t position)
 {
     int64_t total = mixture->first[mixture->count], epoch = position / total, set = 0;
-    int64_t slot = cs_windows_permute(seed, epoch, total, position % total);
+    int64_t slot = ce_windows_permute(seed, epoch, total, position % total);
     while (slot >= mixture->first[set + 1])
         set++;
     int64_t share = mixture->first[set + 1] - mixture->first[set], windows = mixture->windows[set];
     int64_t read = epoch * share + slot - mixture->first[set]; /* windows of this set that earlier positions read */
-    return (cs_mixture_place){ (int)set, cs_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
+    return (ce_mixture_place){ (int)set, ce_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
                                                             windows, read % windows) };
 }

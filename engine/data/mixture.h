@@ -15,16 +15,16 @@ typedef struct {
     int64_t windows[CS_MIXTURE_SETS]; /* number of windows of each set */
     int64_t first[CS_MIXTURE_SETS +
                   1]; /* before the shuffle, the epoch's windows first[i] to first[i + 1] - 1 belong to set i */
-} cs_mixture;
+} ce_mixture;
 
 /* CS_BAD_CONFIG for weights that are negative, not finite or all 0; CS_BAD_FILE for a set that has a weight but no
  * window. */
-cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count);
+cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count);
 
 typedef struct {
     int set;
     int64_t window; /* index of a window of that set */
-} cs_mixture_place;
-cs_mixture_place cs_mixture_at(const cs_mixture *mixture, uint64_t seed, int64_t position);
+} ce_mixture_place;
+ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t position);
 
 #endif

@@ -20,10 +20,10 @@
 enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THREAD = 4 };
 
 typedef struct {
-    cs_job_plan plan;
-    cs_job_workspace *workspaces; /* (threads) */
+    ce_job_plan plan;
+    ce_job_workspace *workspaces; /* (threads) */
     int threads;
-    cs_job_work *jobs; /* (threads * JOBS_A_THREAD) */
+    ce_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and byte offset at which the next job begins */
@@ -35,11 +35,11 @@ typedef struct {
 
 /* End of the next part of a long text: a place where it may be cut, searched in twice as many bytes until there is one.
  */
-static int64_t cut_at(const packer *self, const cs_document *document)
+static int64_t cut_at(const packer *self, const ce_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
     for (size_t size = JOB_BYTES; size < left; size *= 2) {
-        size_t cut = cs_tokenizer_cut(self->plan.tokenizer, document->bytes + self->place, size);
+        size_t cut = ce_tokenizer_cut(self->plan.tokenizer, document->bytes + self->place, size);
         if (cut > 0)
             return self->place + (int64_t)cut;
     }
@@ -47,10 +47,10 @@ static int64_t cut_at(const packer *self, const cs_document *document)
 }
 
 /* Cuts the next job: a part of a document that is longer than a job, or several documents up to a job's size. */
-static void cut_job(packer *self, cs_job_work *job)
+static void cut_job(packer *self, ce_job_work *job)
 {
-    cs_document document = cs_job_part(&self->plan, self->document);
-    *job = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
+    ce_document document = ce_job_part(&self->plan, self->document);
+    *job = (ce_job_work){ .first = self->document, .count = 1, .from = self->place };
     if (document.length > JOB_BYTES && !document.is_json) {
         job->to = self->place = cut_at(self, &document);
         if (job->to < document.length)
@@ -62,7 +62,7 @@ static void cut_job(packer *self, cs_job_work *job)
     job->to = document.length;
     job->count = 0;
     for (int64_t size = 0; self->document < self->plan.corpus->document_count && size < JOB_BYTES; self->document++) {
-        int64_t length = cs_job_part(&self->plan, self->document).length;
+        int64_t length = ce_job_part(&self->plan, self->document).length;
         if (job->count > 0 && length > JOB_BYTES)
             break;
         size += length;
@@ -75,14 +75,14 @@ static cs_status work(void *argument, int64_t workspace)
 {
     packer *self = argument;
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
-        cs_job_make(&self->jobs[i], &self->plan, &self->workspaces[workspace]);
+        ce_job_make(&self->jobs[i], &self->plan, &self->workspaces[workspace]);
     return CS_OK; /* each job records its own status */
 }
 
 static void run_jobs(packer *self)
 {
     self->next_job = 0;
-    cs_thread_pool_run(self->threads, self->threads, work, self);
+    ce_thread_pool_run(self->threads, self->threads, work, self);
 }
 
 /* ---- writing ---- */
@@ -91,60 +91,60 @@ static void run_jobs(packer *self)
 static cs_status refuse(const packer *self, cs_status status, const char *sentence)
 {
     if (status != CS_BAD_FILE)
-        return cs_fail(status, "%s", sentence);
-    return cs_fail(status, "%s; \"skip_bad\" is the number of such lines that may be left out, and is %" PRId64 " here",
+        return ce_fail(status, "%s", sentence);
+    return ce_fail(status, "%s; \"skip_bad\" is the number of such lines that may be left out, and is %" PRId64 " here",
                    sentence, self->plan.skip_bad);
 }
 
 /* Warns about skipped lines, in the order of the lines whatever thread found them, and fails if there are more than
  * allowed. */
-static cs_status report_skipped(packer *self, const cs_job_work *job)
+static cs_status report_skipped(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
         if (self->skipped == self->plan.skip_bad)
             return refuse(self, CS_BAD_FILE, job->skipped[i]);
         self->skipped++;
-        cs_log(CS_LOG_WARNING, "left out: %s", job->skipped[i]);
+        ce_log(CS_LOG_WARNING, "left out: %s", job->skipped[i]);
     }
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
-static cs_status write_job(packer *self, const cs_job_work *job, cs_shards *shards)
+static cs_status write_job(packer *self, const ce_job_work *job, ce_shards *shards)
 {
     int64_t done = 0;
     CS_TRY(report_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
-        CS_TRY(cs_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
-        CS_TRY(cs_shards_document(shards));
+        CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
+        CS_TRY(ce_shards_document(shards));
         done = job->starts[i];
     }
     for (int64_t i = 0; i < job->token_count; i++)
         self->learnt += job->learnt[i];
-    return cs_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
+    return ce_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
 /* Logs the progress, at most every two seconds, and sends a heartbeat to the launcher, which might otherwise consider
  * ranks that wait for this one to be stuck. */
 static void report_progress(packer *self)
 {
-    double now = cs_clock_seconds();
+    double now = ce_clock_seconds();
     if (now - self->last_report < 2)
         return;
     self->last_report = now;
-    cs_beat_touch();
-    cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
+    ce_beat_touch();
+    ce_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
            1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
 }
 
-static void count_job(packer *self, const cs_job_work *job)
+static void count_job(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
-        int64_t length = cs_job_part(&self->plan, job->first + i).length;
+        int64_t length = ce_job_part(&self->plan, job->first + i).length;
         self->done += job->count == 1 && job->to > 0 ? job->to - job->from : length;
     }
 }
 
-static cs_status run_round(packer *self, cs_shards *shards)
+static cs_status run_round(packer *self, ce_shards *shards)
 {
     cs_status status = CS_OK;
     for (self->job_count = 0; self->job_count < self->threads * JOBS_A_THREAD; self->job_count++) {
@@ -157,52 +157,52 @@ static cs_status run_round(packer *self, cs_shards *shards)
         if (status == CS_OK)
             status = write_job(self, &self->jobs[i], shards);
         count_job(self, &self->jobs[i]);
-        cs_job_free(&self->jobs[i]);
+        ce_job_free(&self->jobs[i]);
     }
     report_progress(self);
     return status;
 }
 
 /* Writes the training parts of all documents, or all held-out parts. */
-static cs_status write_set(packer *self, cs_shards *shards, bool held_out)
+static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
     self->document = self->place = 0;
     while (self->document < self->plan.corpus->document_count)
         CS_TRY(run_round(self, shards));
-    return cs_shards_finish(shards);
+    return ce_shards_finish(shards);
 }
 
 /* ---- opening ---- */
 
 /* Moves the beginning of each held-out part back to the first byte of a UTF-8 character. */
-static void keep_characters(cs_corpus *corpus)
+static void keep_characters(ce_corpus *corpus)
 {
     for (int64_t i = 0; i < corpus->document_count; i++) {
-        cs_document *document = &corpus->documents[i];
+        ce_document *document = &corpus->documents[i];
         for (int back = 0; back < 3 && document->train_length > 0 && document->train_length < document->length; back++)
             document->train_length -= ((unsigned char)document->bytes[document->train_length] & 0xc0) == 0x80;
     }
 }
 
-static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *settings, const cs_tokenizer *tokenizer)
+static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *settings, const ce_tokenizer *tokenizer)
 {
     plan->tokenizer = tokenizer;
     plan->field = settings->field ? settings->field : "text";
     plan->skip_bad = settings->skip_bad;
     plan->newline = settings->separator && !settings->tokenizer;
-    plan->end = cs_tokenizer_end(tokenizer);
+    plan->end = ce_tokenizer_end(tokenizer);
     if (settings->end) {
-        plan->end = cs_tokenizer_find(tokenizer, settings->end);
+        plan->end = ce_tokenizer_find(tokenizer, settings->end);
         if (plan->end < 0)
-            return cs_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
+            return ce_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
     }
-    return settings->chat ? cs_chat_find(&plan->shape, settings->chat, tokenizer) : CS_OK;
+    return settings->chat ? ce_chat_find(&plan->shape, settings->chat, tokenizer) : CS_OK;
 }
 
 static int count_threads(int wanted)
 {
-    int count = wanted > 0 ? wanted : cs_processors_allowed();
+    int count = wanted > 0 ? wanted : ce_processors_allowed();
     return count < MAX_THREADS ? count : MAX_THREADS;
 }
 
@@ -214,17 +214,17 @@ static void open_workspaces(packer *self, int threads)
     CS_ASSERT(self->workspaces);
     CS_ASSERT(self->jobs);
     for (int i = 0; i < self->threads; i++)
-        self->workspaces[i].encoder = cs_encoder_open(self->plan.tokenizer);
+        self->workspaces[i].encoder = ce_encoder_open(self->plan.tokenizer);
 }
 
 static int64_t close_workspaces(packer *self)
 {
     int64_t repaired = 0;
     for (int i = 0; i < self->threads; i++) {
-        repaired += self->workspaces[i].repaired + cs_encoder_text(self->workspaces[i].encoder, "", 0)->repaired;
-        cs_encoder_close(self->workspaces[i].encoder);
-        cs_unicode_free(&self->workspaces[i].line);
-        cs_chat_free(&self->workspaces[i].chat);
+        repaired += self->workspaces[i].repaired + ce_encoder_text(self->workspaces[i].encoder, "", 0)->repaired;
+        ce_encoder_close(self->workspaces[i].encoder);
+        ce_unicode_free(&self->workspaces[i].line);
+        ce_chat_free(&self->workspaces[i].chat);
     }
     free(self->workspaces);
     free(self->jobs);
@@ -233,11 +233,11 @@ static int64_t close_workspaces(packer *self)
 
 /* ---- packing ---- */
 
-static cs_status write_sets(packer *self, const cs_packing_settings *settings, cs_packing_counts *counts)
+static cs_status write_sets(packer *self, const ce_packing_settings *settings, ce_packing_counts *counts)
 {
-    cs_shards train = { .folder = settings->output, .name = "train", .limit = settings->shard_tokens },
+    ce_shards train = { .folder = settings->output, .name = "train", .limit = settings->shard_tokens },
               valid = { .folder = settings->output, .name = "valid", .limit = INT64_MAX };
-    train.vocab_size = valid.vocab_size = cs_tokenizer_size(self->plan.tokenizer);
+    train.vocab_size = valid.vocab_size = ce_tokenizer_size(self->plan.tokenizer);
     cs_status status = write_set(self, &train, false);
     if (status == CS_OK)
         status = write_set(self, &valid, true);
@@ -249,28 +249,28 @@ static cs_status write_sets(packer *self, const cs_packing_settings *settings, c
     counts->documents -= self->skipped;
     if (status == CS_OK && self->skipped > 0 && train.total == 0)
         status =
-            cs_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
+            ce_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
                     settings->paths[0], self->skipped);
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
         status =
-            cs_fail(CS_BAD_FILE,
+            ce_fail(CS_BAD_FILE,
                     "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64 " (seq_len + 1)",
                     settings->paths[0], train.total, settings->seq_len + 1);
     if (status != CS_OK) {
-        cs_shards_remove(&train);
-        cs_shards_remove(&valid);
+        ce_shards_remove(&train);
+        ce_shards_remove(&valid);
     }
     return status;
 }
 
-static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
-                      const cs_packing_settings *settings, cs_packing_counts *counts)
+static cs_status pack(packer *self, ce_corpus *corpus, const ce_tokenizer *tokenizer,
+                      const ce_packing_settings *settings, ce_packing_counts *counts)
 {
-    cs_corpus_files files = { settings->paths, settings->path_count, settings->separator,
+    ce_corpus_files files = { settings->paths, settings->path_count, settings->separator,
                               !settings->by_name && (settings->field || settings->chat) };
     CS_TRY(read_plan(&self->plan, settings, tokenizer));
-    CS_TRY(cs_corpus_open(corpus, &files));
-    CS_TRY(cs_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
+    CS_TRY(ce_corpus_open(corpus, &files));
+    CS_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
     if (settings->tokenizer)
         keep_characters(corpus);
     self->plan.corpus = corpus;
@@ -279,25 +279,25 @@ static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *token
     counts->documents = corpus->document_count;
     open_workspaces(self, (int)settings->threads);
     size_t made;
-    cs_status status = cs_shards_folder(settings->output, &made);
+    cs_status status = ce_shards_folder(settings->output, &made);
     if (status == CS_OK)
         status = write_sets(self, settings, counts);
     if (status != CS_OK)
-        cs_shards_remove_folder(settings->output, made);
+        ce_shards_remove_folder(settings->output, made);
     counts->repaired = close_workspaces(self);
     return status;
 }
 
-cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts)
+cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
-    packer self = { .started = cs_clock_seconds(), .last_report = cs_clock_seconds() };
-    cs_corpus corpus = { 0 };
-    cs_tokenizer *tokenizer;
-    *counts = (cs_packing_counts){ 0 };
-    CS_TRY(cs_tokenizer_open(&tokenizer, settings->tokenizer));
+    packer self = { .started = ce_clock_seconds(), .last_report = ce_clock_seconds() };
+    ce_corpus corpus = { 0 };
+    ce_tokenizer *tokenizer;
+    *counts = (ce_packing_counts){ 0 };
+    CS_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
     cs_status status = pack(&self, &corpus, tokenizer, settings, counts);
-    cs_corpus_close(&corpus);
-    cs_tokenizer_close(tokenizer);
-    counts->seconds = cs_clock_seconds() - self.started;
+    ce_corpus_close(&corpus);
+    ce_tokenizer_close(tokenizer);
+    counts->seconds = ce_clock_seconds() - self.started;
     return status;
 }

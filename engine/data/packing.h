@@ -21,15 +21,15 @@ typedef struct {
     double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;
     int64_t threads; /* 0: the number of processors that the process may use */
-} cs_packing_settings;
+} ce_packing_settings;
 
 typedef struct {
     int64_t bytes, documents, repaired;                       /* repaired: invalid characters that became U+FFFD */
     int64_t train_tokens, train_shards, valid_tokens, learnt; /* learnt: tokens of both sets that are targets */
     int64_t skipped; /* faulty lines that were skipped, each reported in a warning */
     double seconds;
-} cs_packing_counts;
+} ce_packing_counts;
 
-cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts);
+cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts);
 
 #endif

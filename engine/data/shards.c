@@ -10,24 +10,24 @@
 
 enum { NAME_ROOM = 64 }; /* bytes for the name of a shard after its folder */
 
-cs_status cs_shards_folder(const char *path, size_t *made)
+cs_status ce_shards_folder(const char *path, size_t *made)
 {
     char part[4096 - NAME_ROOM];
     *made = 0;
     if (strlen(path) >= sizeof part || !*path)
-        return cs_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);
+        return ce_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);
     for (const char *end = path; *end;) {
         end = strchrnul(end + 1, '/');
         snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
         if (mkdir(part, 0777) == 0)
             *made = *made ? *made : (size_t)(end - path);
         else if (errno != EEXIST)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this folder", part);
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this folder", part);
     }
     return CS_OK;
 }
 
-void cs_shards_remove_folder(const char *path, size_t made)
+void ce_shards_remove_folder(const char *path, size_t made)
 {
     char part[4096];
     for (size_t length = strlen(path); made && length >= made; length--)
@@ -37,7 +37,7 @@ void cs_shards_remove_folder(const char *path, size_t made)
         }
 }
 
-static void shard_path(char path[4096], const cs_shards *shards, int64_t number)
+static void shard_path(char path[4096], const ce_shards *shards, int64_t number)
 {
     if (shards->limit < INT64_MAX)
         snprintf(path, 4096, "%s/%s-%05" PRId64 ".bin", shards->folder, shards->name, number);
@@ -45,19 +45,19 @@ static void shard_path(char path[4096], const cs_shards *shards, int64_t number)
         snprintf(path, 4096, "%s/%s.bin", shards->folder, shards->name);
 }
 
-static cs_status end_shard(cs_shards *shards)
+static cs_status end_shard(ce_shards *shards)
 {
-    cs_tokens_writer *writer = shards->writer;
+    ce_tokens_writer *writer = shards->writer;
     shards->writer = NULL;
     if (!writer)
         return CS_OK;
-    CS_TRY(cs_tokens_finish(writer));
+    CS_TRY(ce_tokens_finish(writer));
     shards->complete++;
     return CS_OK;
 }
 
 /* Makes sure that a shard with space for another token is open. */
-static cs_status find_room(cs_shards *shards)
+static cs_status find_room(ce_shards *shards)
 {
     char path[4096];
     if (shards->writer && shards->in_shard < shards->limit)
@@ -65,21 +65,21 @@ static cs_status find_room(cs_shards *shards)
     CS_TRY(end_shard(shards));
     shard_path(path, shards, shards->shards++);
     shards->in_shard = 0;
-    return cs_tokens_create(&shards->writer, path, shards->vocab_size);
+    return ce_tokens_create(&shards->writer, path, shards->vocab_size);
 }
 
-cs_status cs_shards_document(cs_shards *shards)
+cs_status ce_shards_document(ce_shards *shards)
 {
     CS_TRY(find_room(shards));
-    return cs_tokens_document(shards->writer);
+    return ce_tokens_document(shards->writer);
 }
 
-cs_status cs_shards_append(cs_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
+cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t done = 0; done < count;) {
         CS_TRY(find_room(shards));
         int64_t left = shards->limit - shards->in_shard, part = count - done < left ? count - done : left;
-        CS_TRY(cs_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
+        CS_TRY(ce_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
         shards->in_shard += part;
         shards->total += part;
         done += part;
@@ -87,7 +87,7 @@ cs_status cs_shards_append(cs_shards *shards, const int32_t *tokens, const bool 
     return CS_OK;
 }
 
-cs_status cs_shards_finish(cs_shards *shards)
+cs_status ce_shards_finish(ce_shards *shards)
 {
     char path[4096];
     CS_TRY(end_shard(shards));
@@ -98,10 +98,10 @@ cs_status cs_shards_finish(cs_shards *shards)
     }
 }
 
-void cs_shards_remove(cs_shards *shards)
+void ce_shards_remove(ce_shards *shards)
 {
     char path[4096];
-    cs_tokens_abandon(shards->writer);
+    ce_tokens_abandon(shards->writer);
     shards->writer = NULL;
     for (int64_t i = 0; i < shards->complete; i++) {
         shard_path(path, shards, i);

@@ -8,23 +8,23 @@ typedef struct {
     const char *folder, *name;
     int64_t limit; /* tokens in one shard; INT64_MAX: one shard, whose name has no number */
     int64_t vocab_size;
-    cs_tokens_writer *writer;
+    ce_tokens_writer *writer;
     int64_t shards, complete; /* shards that were begun, and those of them that are complete */
     int64_t in_shard, total;
-} cs_shards;
+} ce_shards;
 
 /* Creates the folder and its parents. *made is the length of the shortest prefix of `path` that was created, or 0 if
  * the folder existed; it is set after a failure too. */
-cs_status cs_shards_folder(const char *path, size_t *made);
-/* Removes the folders that cs_shards_folder created, as far as they are empty. */
-void cs_shards_remove_folder(const char *path, size_t made);
+cs_status ce_shards_folder(const char *path, size_t *made);
+/* Removes the folders that ce_shards_folder created, as far as they are empty. */
+void ce_shards_remove_folder(const char *path, size_t made);
 
-cs_status cs_shards_document(cs_shards *shards); /* marks the next token as the first of a document */
+cs_status ce_shards_document(ce_shards *shards); /* marks the next token as the first of a document */
 /* Appends tokens; learnt[i] is false for a token that is not a target (NULL: all are targets). */
-cs_status cs_shards_append(cs_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
+cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
 /* Completes the last shard, and removes shards with higher numbers that an earlier, longer text left. */
-cs_status cs_shards_finish(cs_shards *shards);
+cs_status ce_shards_finish(ce_shards *shards);
 /* Removes the shard that is being written and those that are complete: a failed run leaves nothing. */
-void cs_shards_remove(cs_shards *shards);
+void ce_shards_remove(ce_shards *shards);
 
 #endif

@@ -27,17 +27,17 @@ enum { LARGEST_VOCAB = 0x7fffffff };
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-static bool has_magic(const cs_tokens *tokens)
+static bool has_magic(const ce_tokens *tokens)
 {
     return tokens->mapping_bytes >= sizeof magic && memcmp(tokens->mapping, magic, sizeof magic) == 0;
 }
 
-static cs_status check_index(const cs_tokens *tokens, const own_header *header, const char *path)
+static cs_status check_index(const ce_tokens *tokens, const own_header *header, const char *path)
 {
     const uint64_t *starts = (const uint64_t *)((const char *)tokens->mapping + header->index_offset);
     for (uint64_t i = 0; i < header->documents; i++)
         if (starts[i] > header->count || (i > 0 && starts[i] < starts[i - 1]))
-            return cs_fail(CS_BAD_FILE,
+            return ce_fail(CS_BAD_FILE,
                            "%s: document %" PRIu64 " starts at token %" PRIu64
                            ", which is before the document ahead of "
                            "it or beyond the %" PRIu64 " tokens; pack the text again",
@@ -49,14 +49,14 @@ static cs_status check_index(const cs_tokens *tokens, const own_header *header, 
 static cs_status check_form(const own_header *header, const char *path)
 {
     if (header->version != 1)
-        return cs_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
+        return ce_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
     if (header->token_bytes != 2 && header->token_bytes != 4)
-        return cs_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
+        return ce_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
     if (header->vocab_size == 0 || header->vocab_size > LARGEST_VOCAB)
-        return cs_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
+        return ce_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
                        LARGEST_VOCAB);
     if (header->zero)
-        return cs_fail(CS_BAD_FILE, "%s: bytes 56 to 63 of the header are not zero", path);
+        return ce_fail(CS_BAD_FILE, "%s: bytes 56 to 63 of the header are not zero", path);
     return CS_OK;
 }
 
@@ -70,34 +70,34 @@ static cs_status check_extent(const own_header *header, uint64_t bytes, const ch
 {
     uint64_t width = header->token_bytes, offset = header->index_offset;
     if (header->count > (bytes - sizeof *header) / width)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: token count is %" PRIu64 " of %" PRIu64 " bytes, and the file has %" PRIu64
                        " bytes after the header; it was cut short",
                        path, header->count, width, bytes - sizeof *header);
     uint64_t end = sizeof *header + header->count * width;
     if (offset < end || offset % 8 || offset > bytes)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: offset of the document index is %" PRIu64 ", not a multiple of 8 from the tokens' end at "
                        "%" PRIu64 " to the file's at %" PRIu64,
                        path, offset, end, bytes);
     uint64_t mask = mask_bytes(header);
     if (bytes % 8 || mask > bytes - offset || header->documents != (bytes - offset - mask) / 8)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: document count is %" PRIu64 " of 8 bytes, the mask takes %" PRIu64
                        ", and the file has %" PRIu64 " bytes from its index at %" PRIu64 " on",
                        path, header->documents, mask, bytes - offset, offset);
     if (header->mask_offset && header->mask_offset != bytes - mask)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: offset of the mask is %" PRIu64 ", and its %" PRIu64 " bytes begin at %" PRIu64, path,
                        header->mask_offset, mask, bytes - mask);
     return CS_OK;
 }
 
-static cs_status read_own(cs_tokens *tokens, const char *path)
+static cs_status read_own(ce_tokens *tokens, const char *path)
 {
     own_header header;
     if (tokens->mapping_bytes < sizeof header)
-        return cs_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
+        return ce_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
                        tokens->mapping_bytes);
     memcpy(&header, tokens->mapping, sizeof header);
     CS_TRY(check_form(&header, path));
@@ -114,7 +114,7 @@ static cs_status read_own(cs_tokens *tokens, const char *path)
     return CS_OK;
 }
 
-static bool is_llmc(const cs_tokens *tokens)
+static bool is_llmc(const ce_tokens *tokens)
 {
     int32_t first = 0;
     if (tokens->mapping_bytes >= sizeof first)
@@ -122,20 +122,20 @@ static bool is_llmc(const cs_tokens *tokens)
     return first == LLMC_MAGIC_GPT2 || first == LLMC_MAGIC_LLAMA3;
 }
 
-static cs_status read_llmc(cs_tokens *tokens, const char *path)
+static cs_status read_llmc(ce_tokens *tokens, const char *path)
 {
     int32_t field[3]; /* magic, version, count */
     uint64_t bytes = tokens->mapping_bytes;
     if (bytes < LLMC_HEADER_BYTES)
-        return cs_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
+        return ce_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
                        bytes, LLMC_HEADER_BYTES);
     memcpy(field, tokens->mapping, sizeof field);
     if (field[1] != 1 && field[1] != 7)
-        return cs_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
+        return ce_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
     tokens->token_bytes = field[1] == 1 ? 2 : 4;
     uint64_t held = bytes - LLMC_HEADER_BYTES;
     if (field[2] < 0 || (uint64_t)field[2] * (uint64_t)tokens->token_bytes != held)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: token count (llm.c's) is %" PRId32 " of %d bytes, and the file has %" PRIu64
                        " bytes after the header",
                        path, field[2], tokens->token_bytes, held);
@@ -144,16 +144,16 @@ static cs_status read_llmc(cs_tokens *tokens, const char *path)
     return CS_OK;
 }
 
-static cs_status read_raw(cs_tokens *tokens, const char *path)
+static cs_status read_raw(ce_tokens *tokens, const char *path)
 {
     const char *suffix = strrchr(path, '.');
     if (!suffix || strcmp(suffix, ".bin") != 0)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: not a token shard: it begins with no known magic, and its name does not end in .bin; make "
                        "shards of a text with `pack`",
                        path);
     if (tokens->mapping_bytes % 2)
-        return cs_fail(
+        return ce_fail(
             CS_BAD_FILE,
             "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
             "of 2 as of raw 16-bit tokens",
@@ -164,29 +164,29 @@ static cs_status read_raw(cs_tokens *tokens, const char *path)
     return CS_OK;
 }
 
-static cs_status map_file(cs_tokens *tokens, int file, const char *path)
+static cs_status map_file(ce_tokens *tokens, int file, const char *path)
 {
     struct stat facts;
     if (fstat(file, &facts) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
     if (!S_ISREG(facts.st_mode))
-        return cs_fail(CS_BAD_FILE, "%s: %s, not a token shard", path,
+        return ce_fail(CS_BAD_FILE, "%s: %s, not a token shard", path,
                        S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
     if (facts.st_size == 0)
-        return cs_fail(CS_BAD_FILE, "%s: empty, not a token shard", path);
+        return ce_fail(CS_BAD_FILE, "%s: empty, not a token shard", path);
     void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, file, 0);
     if (mapping == MAP_FAILED)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
     tokens->mapping = mapping;
     tokens->mapping_bytes = (size_t)facts.st_size;
     return CS_OK;
 }
 
-static cs_status build(cs_tokens *tokens, const char *path)
+static cs_status build(ce_tokens *tokens, const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this token shard",
+        return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this token shard",
                              path);
     cs_status status = map_file(tokens, file, path);
     close(file);
@@ -196,35 +196,35 @@ static cs_status build(cs_tokens *tokens, const char *path)
     return is_llmc(tokens) ? read_llmc(tokens, path) : read_raw(tokens, path);
 }
 
-cs_status cs_tokens_open(cs_tokens *tokens, const char *path)
+cs_status ce_tokens_open(ce_tokens *tokens, const char *path)
 {
-    *tokens = (cs_tokens){ 0 };
+    *tokens = (ce_tokens){ 0 };
     cs_status status = build(tokens, path);
     if (status != CS_OK)
-        cs_tokens_close(tokens);
+        ce_tokens_close(tokens);
     return status;
 }
 
-void cs_tokens_close(cs_tokens *tokens)
+void ce_tokens_close(ce_tokens *tokens)
 {
     if (tokens->mapping)
         munmap(tokens->mapping, tokens->mapping_bytes);
-    *tokens = (cs_tokens){ 0 };
+    *tokens = (ce_tokens){ 0 };
 }
 
-int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position)
+int64_t ce_tokens_at(const ce_tokens *tokens, int64_t position)
 {
     return tokens->token_bytes == 2 ? ((const uint16_t *)tokens->tokens)[position]
                                     : ((const uint32_t *)tokens->tokens)[position];
 }
 
-bool cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position)
+bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
 {
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
 /* Computes the maximum of each block, which the compiler vectorizes; only a block with such a token is searched. */
-int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
+int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
     for (int64_t from = 0; from < tokens->count; from += BLOCK) {
@@ -243,7 +243,7 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
         }
         if (largest < limit)
             continue;
-        while (cs_tokens_at(tokens, from) < limit)
+        while (ce_tokens_at(tokens, from) < limit)
             from++;
         return from;
     }
@@ -252,7 +252,7 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-struct cs_tokens_writer {
+struct ce_tokens_writer {
     FILE *file;
     char *path, *temporary;
     own_header header;
@@ -263,14 +263,14 @@ struct cs_tokens_writer {
     uint64_t mask_room;    /* in tokens */
 };
 
-static cs_status put(cs_tokens_writer *writer, const void *bytes, size_t size)
+static cs_status put(ce_tokens_writer *writer, const void *bytes, size_t size)
 {
     if (size > 0 && fwrite(bytes, 1, size, writer->file) != size)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
     return CS_OK;
 }
 
-static void free_writer(cs_tokens_writer *writer)
+static void free_writer(ce_tokens_writer *writer)
 {
     if (writer->file)
         fclose(writer->file);
@@ -281,16 +281,16 @@ static void free_writer(cs_tokens_writer *writer)
     free(writer);
 }
 
-static cs_status build_writer(cs_tokens_writer *writer, const char *path, int64_t vocab_size)
+static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_t vocab_size)
 {
     writer->path = strdup(path);
     if (!writer->path || asprintf(&writer->temporary, "%s.tmp-%d", path, (int)getpid()) < 0) {
         writer->temporary = NULL;
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for a name", path);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for a name", path);
     }
     writer->file = fopen(writer->temporary, "we");
     if (!writer->file)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
     memcpy(writer->header.magic, magic, sizeof magic);
     writer->header.version = 1;
     writer->header.token_bytes = vocab_size <= 65536 ? 2 : 4;
@@ -298,27 +298,27 @@ static cs_status build_writer(cs_tokens_writer *writer, const char *path, int64_
     return put(writer, &writer->header, sizeof writer->header);
 }
 
-cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t vocab_size)
+cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t vocab_size)
 {
     *writer = NULL;
     if (vocab_size < 1 || vocab_size > LARGEST_VOCAB)
-        return cs_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
+        return ce_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
                        LARGEST_VOCAB);
-    cs_tokens_writer *made = calloc(1, sizeof *made);
+    ce_tokens_writer *made = calloc(1, sizeof *made);
     if (!made)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
     cs_status status = build_writer(made, path, vocab_size);
     if (status == CS_OK)
         *writer = made;
     else
-        cs_tokens_abandon(made);
+        ce_tokens_abandon(made);
     return status;
 }
 
 /* Writes up to CHUNK tokens, which have been checked, in the file's token size. */
 enum { CHUNK = 4096 };
 
-static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
+static cs_status put_chunk(ce_tokens_writer *writer, const int32_t *tokens, int64_t count)
 {
     uint16_t narrow[CHUNK];
     if (writer->header.token_bytes == 4)
@@ -329,14 +329,14 @@ static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int6
 }
 
 /* Appends the mask bits of the next `count` tokens. */
-static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t count)
+static cs_status put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t count)
 {
     uint64_t first = writer->header.count, end = first + (uint64_t)count;
     if (end > writer->mask_room) {
         uint64_t room = 2 * end / 64 * 64 + 64;
         unsigned char *more = realloc(writer->learnt, room / 8);
         if (!more)
-            return cs_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, room);
+            return ce_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, room);
         memset(more + writer->mask_room / 8, 0, (room - writer->mask_room) / 8);
         writer->learnt = more;
         writer->mask_room = room;
@@ -349,11 +349,11 @@ static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t 
     return CS_OK;
 }
 
-cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
+cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
-            return cs_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
+            return ce_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
                            tokens[i], writer->header.vocab_size);
     CS_TRY(put_mask(writer, learnt, count));
     for (int64_t from = 0; from < count; from += CHUNK)
@@ -362,13 +362,13 @@ cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *token
     return CS_OK;
 }
 
-cs_status cs_tokens_document(cs_tokens_writer *writer)
+cs_status ce_tokens_document(ce_tokens_writer *writer)
 {
     if (writer->header.documents == writer->start_room) {
         size_t room = writer->start_room ? 2 * writer->start_room : 1024;
         uint64_t *starts = realloc(writer->starts, room * sizeof *starts);
         if (!starts)
-            return cs_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, room);
+            return ce_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, room);
         writer->starts = starts;
         writer->start_room = room;
     }
@@ -390,12 +390,12 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-static cs_status complete(cs_tokens_writer *writer)
+static cs_status complete(ce_tokens_writer *writer)
 {
     static const char zeros[8];
     own_header *header = &writer->header;
     uint64_t end = sizeof *header + header->count * header->token_bytes;
-    header->index_offset = (uint64_t)cs_round_up((int64_t)end, 8);
+    header->index_offset = (uint64_t)ce_round_up((int64_t)end, 8);
     CS_TRY(put(writer, zeros, header->index_offset - end));
     CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
     if (writer->masked) {
@@ -403,27 +403,27 @@ static cs_status complete(cs_tokens_writer *writer)
         CS_TRY(put(writer, writer->learnt, mask_bytes(header)));
     }
     if (fseeko(writer->file, 0, SEEK_SET) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
     CS_TRY(put(writer, header, sizeof *header));
     if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
     if (rename(writer->temporary, writer->path) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be put in place", writer->path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be put in place", writer->path);
     sync_folder(writer->path);
     return CS_OK;
 }
 
-cs_status cs_tokens_finish(cs_tokens_writer *writer)
+cs_status ce_tokens_finish(ce_tokens_writer *writer)
 {
     cs_status status = complete(writer);
     if (status == CS_OK)
         free_writer(writer);
     else
-        cs_tokens_abandon(writer);
+        ce_tokens_abandon(writer);
     return status;
 }
 
-void cs_tokens_abandon(cs_tokens_writer *writer)
+void ce_tokens_abandon(ce_tokens_writer *writer)
 {
     if (!writer)
         return;

@@ -22,27 +22,27 @@ typedef struct {
     const unsigned char *learnt; /* one bit for each token; NULL: all tokens are targets */
     void *mapping;
     size_t mapping_bytes;
-} cs_tokens;
+} ce_tokens;
 
 /* Maps the file and checks its header against its size. CS_NOT_FOUND, CS_BAD_FILE and CS_IO_ERROR name the file and the
  * field. The tokens themselves are not checked. */
-cs_status cs_tokens_open(cs_tokens *tokens, const char *path);
-void cs_tokens_close(cs_tokens *tokens); /* accepts closed and zeroed tokens */
+cs_status ce_tokens_open(ce_tokens *tokens, const char *path);
+void ce_tokens_close(ce_tokens *tokens); /* accepts closed and zeroed tokens */
 
 /* Position of the first token that is greater than or equal to `limit`, or `count` if there is none. Reads the whole
  * shard. */
-int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit);
-int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position);
-bool cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position);
+int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit);
+int64_t ce_tokens_at(const ce_tokens *tokens, int64_t position);
+bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position);
 
-typedef struct cs_tokens_writer cs_tokens_writer;
-/* Creates a shard under a temporary name beside `path`; cs_tokens_finish renames it when it is complete. Tokens take
+typedef struct ce_tokens_writer ce_tokens_writer;
+/* Creates a shard under a temporary name beside `path`; ce_tokens_finish renames it when it is complete. Tokens take
  * two bytes for vocabularies up to 65536, four bytes for larger ones. */
-cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t vocab_size);
+cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t vocab_size);
 /* Appends tokens. learnt[i] is false for a token that is not a target of training; learnt NULL: all are targets. */
-cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
-cs_status cs_tokens_document(cs_tokens_writer *writer); /* marks the next token as the first of a document */
-cs_status cs_tokens_finish(cs_tokens_writer *writer);   /* frees the writer also on failure */
-void cs_tokens_abandon(cs_tokens_writer *writer);       /* removes the temporary file; accepts NULL */
+cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
+cs_status ce_tokens_document(ce_tokens_writer *writer); /* marks the next token as the first of a document */
+cs_status ce_tokens_finish(ce_tokens_writer *writer);   /* frees the writer also on failure */
+void ce_tokens_abandon(ce_tokens_writer *writer);       /* removes the temporary file; accepts NULL */
 
 #endif

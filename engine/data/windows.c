@@ -16,16 +16,16 @@
 #include <string.h>
 
 typedef struct {
-    cs_tokens tokens;
+    ce_tokens tokens;
     int64_t first; /* index of its first window */
 } shard;
 
-struct cs_windows {
+struct ce_windows {
     shard *shards;
     int64_t shard_count, count, seq_len;
     bool shuffle, documents;
     uint64_t seed;
-    cs_mixture mixture;                 /* count 0: no mixture */
+    ce_mixture mixture;                 /* count 0: no mixture */
     int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set */
 };
 
@@ -58,11 +58,11 @@ static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t 
     return row * columns + column;
 }
 
-int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index)
+int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index)
 {
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < count);
-    uint64_t key = cs_rng_mix(cs_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
+    uint64_t key = cs_rng_mix(ce_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
     uint64_t total = (uint64_t)count, rows = ceil_root(total), columns = (total + rows - 1) / rows;
     uint64_t place = (uint64_t)index;
     do
@@ -75,7 +75,7 @@ int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 
 /* Checks all tokens against the vocabulary size when the data are opened, so that a bad token is reported with its
  * position at the start and not in the middle of training. */
-static cs_status check_tokens(const cs_tokens *tokens, const cs_data_settings *settings, const char *path)
+static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *settings, const char *path)
 {
     int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;
     bool own = tokens->vocab_size > 0 && tokens->vocab_size < limit;
@@ -83,27 +83,27 @@ static cs_status check_tokens(const cs_tokens *tokens, const cs_data_settings *s
         limit = tokens->vocab_size;
     if (tokens->token_bytes == 2 && limit > UINT16_MAX)
         return CS_OK;
-    int64_t place = cs_tokens_find_above(tokens, limit);
+    int64_t place = ce_tokens_find_above(tokens, limit);
     if (place == tokens->count)
         return CS_OK;
-    return cs_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
-                   cs_tokens_at(tokens, place), place, limit,
+    return ce_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
+                   ce_tokens_at(tokens, place), place, limit,
                    own                        ? "vocabulary size that the shard itself states; pack the text again"
                    : settings->vocab_size > 0 ? "model's vocab_size; the text was made into tokens for another model"
                                               : "largest token there can be");
 }
 
-static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings, const char *path)
+static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings, const char *path)
 {
     shard *more = realloc(windows->shards, (size_t)(windows->shard_count + 1) * sizeof *more);
     if (!more)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
     windows->shards = more;
     shard *added = &more[windows->shard_count];
-    CS_TRY(cs_tokens_open(&added->tokens, path));
+    CS_TRY(ce_tokens_open(&added->tokens, path));
     windows->shard_count++;
     if (settings->documents && added->tokens.documents == 0)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s: does not say where its documents begin, which cspeed.data.packing "
                        "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
                        path);
@@ -113,15 +113,15 @@ static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings
     return check_tokens(&added->tokens, settings, path);
 }
 
-static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settings, const char *pattern)
+static cs_status add_pattern(ce_windows *windows, const ce_data_settings *settings, const char *pattern)
 {
     glob_t found;
     int outcome = glob(pattern, 0, NULL, &found);
     if (outcome == GLOB_NOMATCH)
-        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)",
+        return ce_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)",
                        pattern);
     if (outcome != 0)
-        return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files",
+        return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files",
                        pattern);
     cs_status status = CS_OK;
     for (size_t i = 0; status == CS_OK && i < found.gl_pathc; i++)
@@ -131,26 +131,26 @@ static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settin
 }
 
 /* Opens the mixture. Each data set consists of the shards that match one pattern. */
-static cs_status mix(cs_windows *windows, const cs_data_settings *settings)
+static cs_status mix(ce_windows *windows, const ce_data_settings *settings)
 {
     int64_t counts[CS_MIXTURE_SETS];
     int sets = settings->pattern_count;
     if (!settings->shuffle)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
     for (int i = 0; i < sets; i++)
         counts[i] = (i + 1 < sets ? windows->set_first[i + 1] : windows->count) - windows->set_first[i];
-    return cs_mixture_open(&windows->mixture, settings->weights, counts, sets);
+    return ce_mixture_open(&windows->mixture, settings->weights, counts, sets);
 }
 
-static cs_status build(cs_windows *windows, const cs_data_settings *settings)
+static cs_status build(ce_windows *windows, const ce_data_settings *settings)
 {
     if (settings->seq_len < 1)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
     if (settings->pattern_count < 1)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
     if (settings->weights && settings->pattern_count > CS_MIXTURE_SETS)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CS_MIXTURE_SETS);
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CS_MIXTURE_SETS);
     for (int i = 0; i < settings->pattern_count; i++) {
         if (settings->weights)
             windows->set_first[i] = windows->count;
@@ -161,18 +161,18 @@ static cs_status build(cs_windows *windows, const cs_data_settings *settings)
     int64_t max = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
         max = windows->shards[i].tokens.count > max ? windows->shards[i].tokens.count : max;
-    return cs_fail(CS_BAD_FILE,
+    return ce_fail(CS_BAD_FILE,
                    "%s: too short: one sequence is %" PRId64 " tokens (seq_len + 1), and the largest shard has %" PRId64
                    "; take a longer text or a smaller seq_len",
                    settings->patterns[0], settings->seq_len + 1, max);
 }
 
-cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings)
+cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings)
 {
     *windows = NULL;
-    cs_windows *opened = calloc(1, sizeof *opened);
+    ce_windows *opened = calloc(1, sizeof *opened);
     if (!opened)
-        return cs_fail(CS_NO_MEMORY, "no memory for the list of token shards");
+        return ce_fail(CS_NO_MEMORY, "no memory for the list of token shards");
     opened->seq_len = settings->seq_len;
     opened->shuffle = settings->shuffle;
     opened->documents = settings->documents;
@@ -181,36 +181,36 @@ cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings
     if (status == CS_OK)
         *windows = opened;
     else
-        cs_windows_close(opened);
+        ce_windows_close(opened);
     return status;
 }
 
-void cs_windows_close(cs_windows *windows)
+void ce_windows_close(ce_windows *windows)
 {
     if (!windows)
         return;
     for (int64_t i = 0; i < windows->shard_count; i++)
-        cs_tokens_close(&windows->shards[i].tokens);
+        ce_tokens_close(&windows->shards[i].tokens);
     free(windows->shards);
     free(windows);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-int64_t cs_windows_count(const cs_windows *windows)
+int64_t ce_windows_count(const ce_windows *windows)
 {
     return windows->count;
 }
 
-uint64_t cs_windows_mark(const cs_windows *windows)
+uint64_t ce_windows_mark(const ce_windows *windows)
 {
-    uint64_t mark = cs_rng_key((uint64_t)windows->seq_len, "data.mark");
+    uint64_t mark = ce_rng_key((uint64_t)windows->seq_len, "data.mark");
     for (int64_t i = 0; i < windows->shard_count; i++) {
-        const cs_tokens *tokens = &windows->shards[i].tokens;
+        const ce_tokens *tokens = &windows->shards[i].tokens;
         mark = cs_rng_mix(mark, (uint64_t)tokens->count);
         for (int64_t at = 0; at < MARKED && at < tokens->count; at++) {
             int64_t place = tokens->count / MARKED * at + tokens->count % MARKED * at / MARKED;
-            mark = cs_rng_mix(mark, (uint64_t)cs_tokens_at(tokens, place));
+            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, place));
         }
     }
     return mark;
@@ -218,7 +218,7 @@ uint64_t cs_windows_mark(const cs_windows *windows)
 
 /* Finds the shard that holds a window: the last one whose first window is not after it. A shard too short for any
  * window has the same first window as the next one. */
-static const shard *holder(const cs_windows *windows, int64_t index)
+static const shard *holder(const ce_windows *windows, int64_t index)
 {
     int64_t low = 0, high = windows->shard_count;
     while (high - low > 1) {
@@ -231,7 +231,7 @@ static const shard *holder(const cs_windows *windows, int64_t index)
     return &windows->shards[low];
 }
 
-static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, cs_window window)
+static void copy_tokens(const ce_tokens *tokens, int64_t start, int64_t length, ce_window window)
 {
     if (tokens->token_bytes == 2) {
         const uint16_t *token = (const uint16_t *)tokens->tokens + start;
@@ -248,7 +248,7 @@ static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, 
 }
 
 /* Index of the first document that begins after position `after`. */
-static int64_t document_behind(const cs_tokens *tokens, int64_t after)
+static int64_t document_behind(const ce_tokens *tokens, int64_t after)
 {
     int64_t low = 0, high = tokens->documents;
     while (low < high) {
@@ -261,7 +261,7 @@ static int64_t document_behind(const cs_tokens *tokens, int64_t after)
     return low;
 }
 
-static void part_documents(const cs_tokens *tokens, int64_t start, int64_t length, cs_window window)
+static void part_documents(const ce_tokens *tokens, int64_t start, int64_t length, ce_window window)
 {
     int64_t next = document_behind(tokens, start);
     int32_t from = 0;
@@ -277,7 +277,7 @@ static void part_documents(const cs_tokens *tokens, int64_t start, int64_t lengt
     }
 }
 
-void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window window)
+void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window)
 {
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < windows->count);
@@ -285,20 +285,20 @@ void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window w
     int64_t start = (index - from->first) * windows->seq_len, length = windows->seq_len;
     copy_tokens(&from->tokens, start, length, window);
     for (int64_t t = 0; from->tokens.learnt && t < length; t++)
-        if (!cs_tokens_is_learnt(&from->tokens, start + t + 1))
+        if (!ce_tokens_is_learnt(&from->tokens, start + t + 1))
             window.targets[t] = -1;
     if (windows->documents)
         part_documents(&from->tokens, start, length, window);
 }
 
-void cs_windows_read(const cs_windows *windows, int64_t position, cs_window window)
+void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window)
 {
     CS_ASSERT(position >= 0);
     int64_t epoch = position / windows->count, index = position % windows->count;
     if (windows->mixture.count > 0) {
-        cs_mixture_place place = cs_mixture_at(&windows->mixture, windows->seed, position);
+        ce_mixture_place place = ce_mixture_at(&windows->mixture, windows->seed, position);
         index = windows->set_first[place.set] + place.window;
     } else if (windows->shuffle)
-        index = cs_windows_permute(windows->seed, epoch, windows->count, index);
-    cs_windows_read_plain(windows, index, window);
+        index = ce_windows_permute(windows->seed, epoch, windows->count, index);
+    ce_windows_read_plain(windows, index, window);
 }

@@ -9,44 +9,44 @@
 #include <string.h>
 
 /* Finds the table of a kind of device; for the CPU, the set of instructions too, which has a table of its own. */
-static cs_status find(const cs_device_table **table, cs_isa *isa, const char *kind)
+static cs_status find(const ce_device_table **table, ce_isa *isa, const char *kind)
 {
-    const cs_module *module = NULL;
+    const ce_module *module = NULL;
     *isa = CS_ISA_NONE;
     if (strcmp(kind, "cuda") == 0) {
-        CS_TRY(cs_module_open(&module));
+        CS_TRY(ce_module_open(&module));
         *table = module->device;
         return CS_OK;
     }
     if (strcmp(kind, "cpu") == 0) {
-        CS_TRY(cs_isa_choose(isa, cs_isa_available(), getenv("CSPEED_CPU_ISA")));
-        *table = cs_isa_kernels(*isa);
+        CS_TRY(ce_isa_choose(isa, ce_isa_available(), getenv("CSPEED_CPU_ISA")));
+        *table = ce_isa_kernels(*isa);
         return CS_OK;
     }
     if (strcmp(kind, "dry") == 0) {
-        *table = &cs_device_dry;
+        *table = &ce_device_dry;
         return CS_OK;
     }
-    return cs_fail(CS_NO_DEVICE, "device \"%s\": unknown; use \"cpu\", \"cuda\" or \"auto\"", kind);
+    return ce_fail(CS_NO_DEVICE, "device \"%s\": unknown; use \"cpu\", \"cuda\" or \"auto\"", kind);
 }
 
-static cs_status open_kind(cs_device **device, const cs_device_settings *settings, const char *kind)
+static cs_status open_kind(cs_device **device, const ce_device_settings *settings, const char *kind)
 {
-    const cs_device_table *table = NULL;
-    cs_isa isa;
+    const ce_device_table *table = NULL;
+    ce_isa isa;
     CS_TRY(find(&table, &isa, kind));
     cs_device *new = calloc(1, sizeof *new);
     if (!new)
-        return cs_fail(CS_NO_MEMORY, "no memory for a device");
+        return ce_fail(CS_NO_MEMORY, "no memory for a device");
     new->table = table;
     new->isa = isa;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
     for (int role = 0; role < CS_STREAM_ROLES; role++)
-        new->streams[role] = (cs_stream){ .device = new, .role = (cs_stream_role)role };
+        new->streams[role] = (cs_stream){ .device = new, .role = (ce_stream_role)role };
     cs_status status = table->open(new, settings);
     if (status != CS_OK) {
-        cs_device_close(new);
+        ce_device_close(new);
         return status;
     }
     *device = new;
@@ -54,34 +54,34 @@ static cs_status open_kind(cs_device **device, const cs_device_settings *setting
 }
 
 /* "auto" means a GPU if there is a driver. If the GPU cannot be opened, a warning says why and the CPU is used. */
-cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
+cs_status ce_device_open(cs_device **device, const ce_device_settings *settings)
 {
     *device = NULL;
     if (strcmp(settings->kind, "auto") != 0)
         return open_kind(device, settings, settings->kind);
-    if (cs_module_has_driver() && open_kind(device, settings, "cuda") == CS_OK)
+    if (ce_module_has_driver() && open_kind(device, settings, "cuda") == CS_OK)
         return CS_OK;
-    if (cs_module_has_driver())
-        cs_log(CS_LOG_WARNING, "the CPU is used: %s", cs_error());
+    if (ce_module_has_driver())
+        ce_log(CS_LOG_WARNING, "the CPU is used: %s", cs_error());
     return open_kind(device, settings, "cpu");
 }
 
 static bool is_gpu(const char *kind)
 {
-    return strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && cs_module_has_driver());
+    return strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && ce_module_has_driver());
 }
 
-int64_t cs_device_row_multiple(const char *kind)
+int64_t ce_device_row_multiple(const char *kind)
 {
     return is_gpu(kind) ? 128 : 1;
 }
 
-size_t cs_device_chunk_bytes(const char *kind)
+size_t ce_device_chunk_bytes(const char *kind)
 {
     return is_gpu(kind) ? (size_t)1 << 30 : 32000000;
 }
 
-static void release(cs_device *device, cs_device_block block)
+static void release(cs_device *device, ce_device_block block)
 {
     if (block.pinned && device->table->free_pinned)
         device->table->free_pinned(device, block.memory, block.bytes);
@@ -89,7 +89,7 @@ static void release(cs_device *device, cs_device_block block)
         device->table->free(device, block.memory, block.bytes);
 }
 
-void cs_device_close(cs_device *device)
+void ce_device_close(cs_device *device)
 {
     if (!device)
         return;
@@ -102,65 +102,65 @@ void cs_device_close(cs_device *device)
     free(device);
 }
 
-const char *cs_device_kind(const cs_device *device)
+const char *ce_device_kind(const cs_device *device)
 {
     return device->table->kind;
 }
 
-const char *cs_device_describe(const cs_device *device)
+const char *ce_device_describe(const cs_device *device)
 {
     return device->description;
 }
 
-int cs_device_threads(const cs_device *device)
+int ce_device_threads(const cs_device *device)
 {
     return device->threads;
 }
 
-bool cs_device_has_own_memory(const cs_device *device)
+bool ce_device_has_own_memory(const cs_device *device)
 {
     return device->table->alloc_pinned != NULL;
 }
 
-static void note_block(cs_device *device, cs_device_block block)
+static void note_block(cs_device *device, ce_device_block block)
 {
     if (device->block_count == device->block_room) {
         device->block_room = device->block_room ? 2 * device->block_room : 64;
         device->blocks = realloc(device->blocks, device->block_room * sizeof *device->blocks);
         if (!device->blocks)
-            cs_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_room);
+            ce_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_room);
     }
     device->blocks[device->block_count++] = block;
     *(block.pinned ? &device->pinned : &device->allocated) += block.bytes;
 }
 
-void *cs_device_alloc(cs_device *device, size_t bytes)
+void *ce_device_alloc(cs_device *device, size_t bytes)
 {
     pthread_mutex_lock(&device->lock);
     void *memory = device->table->alloc(device, bytes);
     if (!memory)
-        cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes; this rank holds %zu bytes on its %s device already", bytes,
+        ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes; this rank holds %zu bytes on its %s device already", bytes,
                  device->allocated, device->table->kind);
-    note_block(device, (cs_device_block){ memory, bytes, false });
+    note_block(device, (ce_device_block){ memory, bytes, false });
     pthread_mutex_unlock(&device->lock);
     return memory;
 }
 
-void *cs_device_alloc_pinned(cs_device *device, size_t bytes)
+void *ce_device_alloc_pinned(cs_device *device, size_t bytes)
 {
-    if (!cs_device_has_own_memory(device))
-        return cs_device_alloc(device, bytes);
+    if (!ce_device_has_own_memory(device))
+        return ce_device_alloc(device, bytes);
     pthread_mutex_lock(&device->lock);
     void *memory = device->table->alloc_pinned(device, bytes);
     if (!memory)
-        cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes of the host's that the %s device may read; this rank holds %zu",
+        ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of the host's that the %s device may read; this rank holds %zu",
                  bytes, device->table->kind, device->pinned);
-    note_block(device, (cs_device_block){ memory, bytes, true });
+    note_block(device, (ce_device_block){ memory, bytes, true });
     pthread_mutex_unlock(&device->lock);
     return memory;
 }
 
-void cs_device_free(cs_device *device, void *memory)
+void ce_device_free(cs_device *device, void *memory)
 {
     if (!memory)
         return;
@@ -169,19 +169,19 @@ void cs_device_free(cs_device *device, void *memory)
     while (at < device->block_count && device->blocks[at].memory != memory)
         at++;
     CS_ASSERT(at < device->block_count);
-    cs_device_block block = device->blocks[at];
+    ce_device_block block = device->blocks[at];
     device->blocks[at] = device->blocks[--device->block_count];
     *(block.pinned ? &device->pinned : &device->allocated) -= block.bytes;
     release(device, block);
     pthread_mutex_unlock(&device->lock);
 }
 
-bool cs_device_holds(cs_device *device, const void *memory)
+bool ce_device_holds(cs_device *device, const void *memory)
 {
     bool holds = false;
     pthread_mutex_lock(&device->lock);
     for (size_t i = 0; i < device->block_count && !holds; i++) {
-        const cs_device_block *block = &device->blocks[i];
+        const ce_device_block *block = &device->blocks[i];
         uintptr_t from = (uintptr_t)block->memory;
         holds = !block->pinned && (uintptr_t)memory >= from && (uintptr_t)memory < from + block->bytes;
     }
@@ -189,44 +189,44 @@ bool cs_device_holds(cs_device *device, const void *memory)
     return holds;
 }
 
-size_t cs_device_allocated(const cs_device *device)
+size_t ce_device_allocated(const cs_device *device)
 {
     return device->allocated;
 }
 
-size_t cs_device_room(cs_device *device)
+size_t ce_device_room(cs_device *device)
 {
     return device->table->room ? device->table->room(device) : 0;
 }
 
-size_t cs_device_workspace(const cs_device *device)
+size_t ce_device_workspace(const cs_device *device)
 {
     return device->workspace;
 }
 
-void cs_device_enter(cs_device *device, const char *name)
+void ce_device_enter(cs_device *device, const char *name)
 {
     if (device->table->enter)
         device->table->enter(device, name);
 }
 
-void cs_device_leave(cs_device *device)
+void ce_device_leave(cs_device *device)
 {
     if (device->table->leave)
         device->table->leave(device);
 }
 
-double cs_device_flops(const cs_device *device)
+double ce_device_flops(const cs_device *device)
 {
     return device->flops;
 }
 
-double cs_device_gradient_flops(const cs_device *device)
+double ce_device_gradient_flops(const cs_device *device)
 {
     return device->gradient_flops;
 }
 
-double cs_device_roof(cs_device *device, cs_dtype dtype)
+double ce_device_roof(cs_device *device, cs_dtype dtype)
 {
     CS_ASSERT(dtype <= CS_F16);
     if (device->roofs[dtype] == 0 && device->table->roof)
@@ -234,81 +234,81 @@ double cs_device_roof(cs_device *device, cs_dtype dtype)
     return device->roofs[dtype];
 }
 
-double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached)
+double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached)
 {
-    double roof = cs_device_roof(device, dtype);
+    double roof = ce_device_roof(device, dtype);
     if (roof > 0 && reached > roof)
         device->roofs[dtype] = reached;
     return device->roofs[dtype];
 }
 
-cs_stream *cs_device_stream(cs_device *device, cs_stream_role role)
+cs_stream *ce_device_stream(cs_device *device, ce_stream_role role)
 {
     return &device->streams[role];
 }
 
-void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument)
+void ce_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument)
 {
     if (stream->device->table->call)
         stream->device->table->call(stream, call, argument);
 }
 
-cs_event cs_stream_record(cs_stream *stream)
+ce_event ce_stream_record(cs_stream *stream)
 {
-    const cs_device_table *table = stream->device->table;
-    return (cs_event){ table->record ? table->record(stream) : 0, stream };
+    const ce_device_table *table = stream->device->table;
+    return (ce_event){ table->record ? table->record(stream) : 0, stream };
 }
 
-void cs_stream_wait(cs_stream *stream, cs_event event)
+void ce_stream_wait(cs_stream *stream, ce_event event)
 {
     if (stream != event.stream && stream->device->table->wait)
         stream->device->table->wait(stream, event);
 }
 
-void cs_stream_follow(cs_stream *later, cs_stream *earlier)
+void ce_stream_follow(cs_stream *later, cs_stream *earlier)
 {
-    cs_stream_wait(later, cs_stream_record(earlier));
+    ce_stream_wait(later, ce_stream_record(earlier));
 }
 
-void cs_event_wait(cs_event event)
+void ce_event_wait(ce_event event)
 {
     if (event.stream && event.stream->device->table->wait)
         event.stream->device->table->wait(NULL, event);
 }
 
-void cs_stream_sync(cs_stream *stream)
+void ce_stream_sync(cs_stream *stream)
 {
     if (stream->device->table->sync)
         stream->device->table->sync(stream);
     else
-        cs_event_wait(cs_stream_record(stream));
+        ce_event_wait(ce_stream_record(stream));
 }
 
-void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
+void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
     if (stream->device->table->copy && bytes && to != from)
         stream->device->table->copy(stream, to, from, bytes);
 }
 
-void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes)
+void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
-    cs_stream_copy(stream, to, from, bytes);
-    cs_stream_sync(stream);
+    ce_stream_copy(stream, to, from, bytes);
+    ce_stream_sync(stream);
 }
 
-void cs_device_graph_begin(cs_device *device, uint64_t key)
+void ce_device_graph_begin(cs_device *device, uint64_t key)
 {
     if (device->table->graph_begin)
         device->table->graph_begin(device, key);
 }
 
-void cs_device_graph_end(cs_device *device)
+void ce_device_graph_end(cs_device *device)
 {
     if (device->table->graph_end)
         device->table->graph_end(device);
 }
 
-bool cs_device_has_graphs(const cs_device *device)
+bool ce_device_has_graphs(const cs_device *device)
 {
     return device->table->graph_begin != NULL;
 }

@@ -5,9 +5,9 @@
  * once in the caller. The order of collectives is the same in both cases. Operations of state.h may also run in calls
  * of the comm stream; operations of ops.h belong to the thread that opened the device.
  *
- *     cs_stream_call(cs_device_stream(device, CS_COMM), gather, &job);
- *     cs_event done = cs_stream_record(comm);       ... compute something else ...
- *     cs_stream_wait(compute, done);                everything after this line sees the result of gather */
+ *     ce_stream_call(ce_device_stream(device, CS_COMM), gather, &job);
+ *     ce_event done = ce_stream_record(comm);       ... compute something else ...
+ *     ce_stream_wait(compute, done);                everything after this line sees the result of gather */
 #ifndef CS_DEVICE_DEVICE_H
 #define CS_DEVICE_DEVICE_H
 
@@ -17,7 +17,7 @@
 typedef struct cs_device cs_device;
 
 /* CS_COPY exists only on a device with its own memory: it copies state while the other two streams work. */
-typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } cs_stream_role;
+typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
     const char *kind; /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto" */
@@ -25,90 +25,90 @@ typedef struct {
     int local_ranks;  /* ranks that share these cores; 1: each has its own. More than 1: threads are not pinned */
     int local_rank;   /* this rank uses GPU number local_rank modulo the number of GPUs of this process */
     bool tf32;        /* a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
-} cs_device_settings;
+} ce_device_settings;
 
 /* Returns CS_NO_DEVICE, with a message, if there is no such device. If there is a core for each thread, the CPU pins
  * its threads, the calling one included, until the device is closed. The dry device returns addresses that must not
  * be accessed, counts memory and flops, and runs no operation, call or task. */
-cs_status cs_device_open(cs_device **device, const cs_device_settings *settings);
-void cs_device_close(cs_device *device); /* accepts NULL */
+cs_status ce_device_open(cs_device **device, const ce_device_settings *settings);
+void ce_device_close(cs_device *device); /* accepts NULL */
 
-const char *cs_device_kind(const cs_device *device);
+const char *ce_device_kind(const cs_device *device);
 const char *
-cs_device_describe(const cs_device *device); /* "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
-int cs_device_threads(const cs_device *device);
+ce_device_describe(const cs_device *device); /* "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
+int ce_device_threads(const cs_device *device);
 /* A matrix whose rows are the columns of a product should be padded with zero rows to a multiple of this number: 128
  * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
- * cs_device_open would try first. */
-int64_t cs_device_row_multiple(const char *kind);
+ * ce_device_open would try first. */
+int64_t ce_device_row_multiple(const char *kind);
 /* The most bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32 MB on a CPU, 1 GiB on a
- * GPU, whose products need more rows to be fast. "auto" as in cs_device_row_multiple. */
-size_t cs_device_chunk_bytes(const char *kind);
-/* Whether the device has memory that only operations and cs_stream_copy can access, and the program cannot. */
-bool cs_device_has_own_memory(const cs_device *device);
+ * GPU, whose products need more rows to be fast. "auto" as in ce_device_row_multiple. */
+size_t ce_device_chunk_bytes(const char *kind);
+/* Whether the device has memory that only operations and ce_stream_copy can access, and the program cannot. */
+bool ce_device_has_own_memory(const cs_device *device);
 
 /* The memory is zeroed and aligned to 64 bytes, in huge pages where the system grants them. If there is none left,
- * ends the process with cs_fatal(CS_NO_MEMORY). */
-void *cs_device_alloc(cs_device *device, size_t bytes);
-void cs_device_free(cs_device *device, void *memory);
+ * ends the process with ce_fatal(CS_NO_MEMORY). */
+void *ce_device_alloc(cs_device *device, size_t bytes);
+void ce_device_free(cs_device *device, void *memory);
 /* Allocates pinned host memory, which a device with its own memory reads and writes at full speed while it computes.
- * It is counted separately and freed by cs_device_free. On other devices this is cs_device_alloc. */
-void *cs_device_alloc_pinned(cs_device *device, size_t bytes);
-/* Whether the address is in memory from cs_device_alloc, and not in pinned memory. */
-bool cs_device_holds(cs_device *device, const void *memory);
+ * It is counted separately and freed by ce_device_free. On other devices this is ce_device_alloc. */
+void *ce_device_alloc_pinned(cs_device *device, size_t bytes);
+/* Whether the address is in memory from ce_device_alloc, and not in pinned memory. */
+bool ce_device_holds(cs_device *device, const void *memory);
 /* Bytes that are allocated now, including the workspace of kernels. */
-size_t cs_device_allocated(const cs_device *device);
-size_t cs_device_room(cs_device *device); /* free bytes on the device; 0: not known */
-/* The workspace of kernels, a part of cs_device_allocated; it is constant after one step. */
-size_t cs_device_workspace(const cs_device *device);
+size_t ce_device_allocated(const cs_device *device);
+size_t ce_device_room(cs_device *device); /* free bytes on the device; 0: not known */
+/* The workspace of kernels, a part of ce_device_allocated; it is constant after one step. */
+size_t ce_device_workspace(const cs_device *device);
 
 /* Begins and ends a named range of the caller's time for the device's profiler, if it has one. Ranges nest. */
-void cs_device_enter(cs_device *device, const char *name);
-void cs_device_leave(cs_device *device);
+void ce_device_enter(cs_device *device, const char *name);
+void ce_device_leave(cs_device *device);
 
 /* Floating-point operations of matrix products and attention since the device was opened: a multiply-add counts as
  * two. */
-double cs_device_flops(const cs_device *device);
-double cs_device_gradient_flops(const cs_device *device); /* those of them that computed gradients */
+double ce_device_flops(const cs_device *device);
+double ce_device_gradient_flops(const cs_device *device); /* those of them that computed gradients */
 /* The greatest rate of matrix products of this rank at `dtype`, in FLOP/s, measured on the first call (about 50 ms). */
-double cs_device_roof(cs_device *device, cs_dtype dtype);
+double ce_device_roof(cs_device *device, cs_dtype dtype);
 /* Reports that a step has reached this rate, in FLOP/s. If the measured roof is lower, because other programs ran
  * during the measurement, `reached` becomes the roof. Returns the roof. */
-double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
+double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
-cs_isa cs_device_isa(const cs_device *device);
+ce_isa ce_device_isa(const cs_device *device);
 /* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,
  * because oneDNN changes its set only once in a process and only before its first use. Otherwise, and if the CPU lacks
  * the set, this fails with CS_UNSUPPORTED. */
-cs_status cs_device_lower_isa(cs_device *device, cs_isa isa);
+cs_status ce_device_lower_isa(cs_device *device, ce_isa isa);
 
 typedef struct {
     uint64_t sequence;
     cs_stream *stream;
-} cs_event;
+} ce_event;
 
-cs_stream *cs_device_stream(cs_device *device, cs_stream_role role);
+cs_stream *ce_device_stream(cs_device *device, ce_stream_role role);
 /* Runs call(argument) in the stream's order. *argument must live until the call has run. At most 64 calls may wait. */
-void cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
-cs_event cs_stream_record(cs_stream *stream); /* complete when everything given to the stream so far is complete */
-void cs_stream_wait(cs_stream *stream, cs_event event); /* later work of the stream runs after the event */
+void ce_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
+ce_event ce_stream_record(cs_stream *stream); /* complete when everything given to the stream so far is complete */
+void ce_stream_wait(cs_stream *stream, ce_event event); /* later work of the stream runs after the event */
 /* Orders two streams: work given to `later` from now on runs after everything that `earlier` has been given so far. */
-void cs_stream_follow(cs_stream *later, cs_stream *earlier);
-void cs_event_wait(cs_event event);     /* blocks the caller until the event; returns at once if the event is zero */
-void cs_stream_sync(cs_stream *stream); /* blocks the caller until everything given so far is complete */
+void ce_stream_follow(cs_stream *later, cs_stream *earlier);
+void ce_event_wait(ce_event event);     /* blocks the caller until the event; returns at once if the event is zero */
+void ce_stream_sync(cs_stream *stream); /* blocks the caller until everything given so far is complete */
 /* Copies in the stream's order, between device memory, host memory, or both. The caller must not change or read the
  * host memory until it has waited for the copy. */
-void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
+void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
 /* Copies to host memory and waits for the copy. */
-void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
+void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
-/* Between cs_device_graph_begin and cs_device_graph_end the calling thread gives both streams the same work each
+/* Between ce_device_graph_begin and ce_device_graph_end the calling thread gives both streams the same work each
  * time under this key. A device with graphs (CUDA graphs) captures the work when a key comes the second time and
  * replays it from then on. The caller's code still runs; in between it must not wait for the device or allocate its
  * memory. On other devices these calls have no effect. They do not nest. */
-void cs_device_graph_begin(cs_device *device, uint64_t key);
-void cs_device_graph_end(cs_device *device);
-bool cs_device_has_graphs(const cs_device *device);
+void ce_device_graph_begin(cs_device *device, uint64_t key);
+void ce_device_graph_end(cs_device *device);
+bool ce_device_has_graphs(const cs_device *device);
 
 #endif

@@ -14,13 +14,13 @@ enum { PAGE = 4096 };
 
 static size_t whole_pages(size_t bytes)
 {
-    return (size_t)cs_round_up((int64_t)bytes + 1, PAGE);
+    return (size_t)ce_round_up((int64_t)bytes + 1, PAGE);
 }
 
-static cs_status dry_open(cs_device *device, const cs_device_settings *settings)
+static cs_status dry_open(cs_device *device, const ce_device_settings *settings)
 {
-    if (!(device->own = calloc(1, sizeof(cs_product_list))))
-        return cs_fail(CS_NO_MEMORY, "no memory for the dry device");
+    if (!(device->own = calloc(1, sizeof(ce_product_list))))
+        return ce_fail(CS_NO_MEMORY, "no memory for the dry device");
     device->threads = settings->threads > 0 ? settings->threads : 1;
     snprintf(device->description, sizeof device->description, "dry: plans, computes nothing");
     return CS_OK;
@@ -31,14 +31,14 @@ static void dry_close(cs_device *device)
     free(device->own);
 }
 
-static const cs_product_list *dry_product_list(const cs_device *device)
+static const ce_product_list *dry_product_list(const cs_device *device)
 {
     return device->own;
 }
 
-static void dry_product(cs_device *device, const cs_product *product)
+static void dry_product(cs_device *device, const ce_product *product)
 {
-    cs_product_list_add(device->own, product);
+    ce_product_list_add(device->own, product);
 }
 
 static void *dry_alloc(cs_device *device, size_t bytes)
@@ -54,7 +54,7 @@ static void dry_free(cs_device *device, void *memory, size_t bytes)
     munmap(memory, whole_pages(bytes));
 }
 
-const cs_device_table cs_device_dry = {
+const ce_device_table ce_device_dry = {
     .kind = "dry",
     .open = dry_open,
     .close = dry_close,

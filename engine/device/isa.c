@@ -9,7 +9,7 @@
 
 typedef struct {
     const char *name;
-    const cs_device_table *kernels; /* NULL: a set of another architecture */
+    const ce_device_table *kernels; /* NULL: a set of another architecture */
     bool (*is_there)(void);         /* whether the CPU has what this set adds to the one before it */
 } isa_row;
 
@@ -46,13 +46,13 @@ static bool has_amx(void)
     return (low >> 17 & 3) == 3;
 }
 
-extern const cs_device_table cs_device_cpu_avx2, cs_device_cpu_avx512;
+extern const ce_device_table ce_device_cpu_avx2, ce_device_cpu_avx512;
 static const isa_row rows[CS_ISA_COUNT] = {
     [CS_ISA_NONE] = { "none", NULL, NULL },
-    [CS_ISA_AVX2] = { "avx2", &cs_device_cpu_avx2, has_avx2 },
-    [CS_ISA_AVX512] = { "avx512", &cs_device_cpu_avx512, has_avx512 },
-    [CS_ISA_AVX512_BF16] = { "avx512_bf16", &cs_device_cpu_avx512, has_avx512_bf16 },
-    [CS_ISA_AMX] = { "amx", &cs_device_cpu_avx512, has_amx },
+    [CS_ISA_AVX2] = { "avx2", &ce_device_cpu_avx2, has_avx2 },
+    [CS_ISA_AVX512] = { "avx512", &ce_device_cpu_avx512, has_avx512 },
+    [CS_ISA_AVX512_BF16] = { "avx512_bf16", &ce_device_cpu_avx512, has_avx512_bf16 },
+    [CS_ISA_AMX] = { "amx", &ce_device_cpu_avx512, has_amx },
     [CS_ISA_ASIMD] = { "asimd", NULL, NULL },
 };
 static const char lowest[] = "AVX2, FMA, BMI1 and BMI2";
@@ -62,23 +62,23 @@ static bool has_asimd(void)
     return true; /* every 64-bit ARM CPU that runs Linux has it */
 }
 
-extern const cs_device_table cs_device_cpu_asimd;
+extern const ce_device_table ce_device_cpu_asimd;
 static const isa_row rows[CS_ISA_COUNT] = {
     [CS_ISA_NONE] = { "none", NULL, NULL },     [CS_ISA_AVX2] = { "avx2", NULL, NULL },
     [CS_ISA_AVX512] = { "avx512", NULL, NULL }, [CS_ISA_AVX512_BF16] = { "avx512_bf16", NULL, NULL },
-    [CS_ISA_AMX] = { "amx", NULL, NULL },       [CS_ISA_ASIMD] = { "asimd", &cs_device_cpu_asimd, has_asimd },
+    [CS_ISA_AMX] = { "amx", NULL, NULL },       [CS_ISA_ASIMD] = { "asimd", &ce_device_cpu_asimd, has_asimd },
 };
 static const char lowest[] = "ASIMD";
 #else
 #error "cspeed has kernels for x86-64 and aarch64"
 #endif
 
-const char *cs_isa_name(cs_isa isa)
+const char *ce_isa_name(ce_isa isa)
 {
     return rows[isa].name;
 }
 
-unsigned cs_isa_available(void)
+unsigned ce_isa_available(void)
 {
     unsigned available = 0;
     for (int i = 0; i < CS_ISA_COUNT; i++) {
@@ -91,15 +91,15 @@ unsigned cs_isa_available(void)
     return available;
 }
 
-cs_isa cs_isa_highest(unsigned available)
+ce_isa ce_isa_highest(unsigned available)
 {
     int highest = CS_ISA_COUNT - 1;
     while (highest > CS_ISA_NONE && !(available >> highest & 1))
         highest--;
-    return (cs_isa)highest;
+    return (ce_isa)highest;
 }
 
-void cs_isa_list(unsigned available, char list[CS_ISA_LIST])
+void ce_isa_list(unsigned available, char list[CS_ISA_LIST])
 {
     size_t used = 0;
     list[0] = '\0';
@@ -116,13 +116,13 @@ static bool is_name(const char *word)
     return false;
 }
 
-cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted)
+cs_status ce_isa_choose(ce_isa *isa, unsigned available, const char *wanted)
 {
     char list[CS_ISA_LIST];
-    cs_isa_list(available, list);
-    *isa = cs_isa_highest(available);
+    ce_isa_list(available, list);
+    *isa = ce_isa_highest(available);
     if (*isa == CS_ISA_NONE)
-        return cs_fail(CS_UNSUPPORTED,
+        return ce_fail(CS_UNSUPPORTED,
                        "not supported: this CPU lacks one of %s, which the kernels of cspeed need; use a newer one "
                        "(in a virtual machine: one whose CPU is that of the host)",
                        lowest);
@@ -130,36 +130,36 @@ cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted)
         return CS_OK;
     for (int i = 0; i < CS_ISA_COUNT; i++) {
         if ((available >> i & 1) && strcmp(wanted, rows[i].name) == 0) {
-            *isa = (cs_isa)i;
+            *isa = (ce_isa)i;
             return CS_OK;
         }
     }
     if (is_name(wanted))
-        return cs_fail(CS_UNSUPPORTED, "not supported: CSPEED_CPU_ISA=%s, because this CPU has only: %s", wanted, list);
-    return cs_fail(CS_BAD_CONFIG, "CSPEED_CPU_ISA=%s: no set of CPU instructions has this name; this CPU has: %s",
+        return ce_fail(CS_UNSUPPORTED, "not supported: CSPEED_CPU_ISA=%s, because this CPU has only: %s", wanted, list);
+    return ce_fail(CS_BAD_CONFIG, "CSPEED_CPU_ISA=%s: no set of CPU instructions has this name; this CPU has: %s",
                    wanted, list);
 }
 
-const cs_device_table *cs_isa_kernels(cs_isa isa)
+const ce_device_table *ce_isa_kernels(ce_isa isa)
 {
     return rows[isa].kernels;
 }
 
-cs_isa cs_device_isa(const cs_device *device)
+ce_isa ce_device_isa(const cs_device *device)
 {
     return device->isa;
 }
 
-cs_status cs_device_lower_isa(cs_device *device, cs_isa isa)
+cs_status ce_device_lower_isa(cs_device *device, ce_isa isa)
 {
     char list[CS_ISA_LIST];
-    unsigned available = cs_isa_available();
+    unsigned available = ce_isa_available();
     if (isa == device->isa)
         return CS_OK;
-    cs_isa_list(available, list);
+    ce_isa_list(available, list);
     if (!device->table->lower || isa > device->isa || !(available >> isa & 1))
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s on this device; this CPU has: %s", cs_isa_name(isa), list);
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s on this device; this CPU has: %s", ce_isa_name(isa), list);
     CS_TRY(device->table->lower(device, isa));
-    device->table = cs_isa_kernels(isa);
+    device->table = ce_isa_kernels(isa);
     return CS_OK;
 }

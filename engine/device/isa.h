@@ -18,20 +18,20 @@ typedef enum {
     CS_ISA_AMX,
     CS_ISA_ASIMD, /* aarch64 */
     CS_ISA_COUNT
-} cs_isa;
+} ce_isa;
 
-const char *cs_isa_name(cs_isa isa); /* as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx", "asimd" */
+const char *ce_isa_name(ce_isa isa); /* as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx", "asimd" */
 
 /* The sets that this CPU and its operating system have: bit i is set if they have set i. */
-unsigned cs_isa_available(void);
-cs_isa cs_isa_highest(unsigned available);
+unsigned ce_isa_available(void);
+ce_isa ce_isa_highest(unsigned available);
 
 enum { CS_ISA_LIST = 64 };
-void cs_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" */
+void ce_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" */
 
 /* Chooses among the available sets: the highest one if `wanted` is NULL or empty, otherwise the one of that name. Fails
  * with CS_UNSUPPORTED if none is available or the wanted one is not, with CS_BAD_CONFIG if there is no such set. The
  * message lists the available ones. */
-cs_status cs_isa_choose(cs_isa *isa, unsigned available, const char *wanted);
+cs_status ce_isa_choose(ce_isa *isa, unsigned available, const char *wanted);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define NAME "libcspeed_cuda.so"
 
-bool cs_module_has_driver(void)
+bool ce_module_has_driver(void)
 {
     if (getenv("CSPEED_CUDA_MODULE"))
         return true;
@@ -42,21 +42,21 @@ static bool place(int n, char *path, size_t room)
     }
 }
 
-static cs_status check(void *library, const char *path, const cs_module **module)
+static cs_status check(void *library, const char *path, const ce_module **module)
 {
-    const cs_module *found = dlsym(library, "cs_module_cuda");
+    const ce_module *found = dlsym(library, "ce_module_cuda");
     if (!found)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", path, dlerror());
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", path, dlerror());
     if (found->edition != CS_MODULE_EDITION)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
                        path);
     *module = found;
     return CS_OK;
 }
 
-cs_status cs_module_open(const cs_module **module)
+cs_status ce_module_open(const ce_module **module)
 {
-    const cs_module *opened = NULL;
+    const ce_module *opened = NULL;
     char path[4096], why[4096] = "";
     for (int n = 0; !opened && place(n, path, sizeof path); n++) {
         bool exists = !strchr(path, '/') || access(path, F_OK) == 0;
@@ -70,7 +70,7 @@ cs_status cs_module_open(const cs_module **module)
     *module = opened;
     if (opened)
         return CS_OK;
-    return cs_fail(CS_NO_DEVICE,
+    return ce_fail(CS_NO_DEVICE,
                    "device \"cuda\": " NAME " cannot be opened: %s. Build with the CUDA toolkit (nvcc) "
                    "found by cmake, or use \"cpu\"",
                    why[0] ? why : "it is not there");

@@ -7,27 +7,27 @@
 
 #include "device/table.h"
 
-struct cs_transport; /* comm/transport.h */
+struct ce_transport; /* comm/transport.h */
 
-/* The type of the module's only symbol, `cs_module_cuda`. */
+/* The type of the module's only symbol, `ce_module_cuda`. */
 typedef struct {
     int edition;       /* CS_MODULE_EDITION of the headers that the module was built with */
     const char *built; /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
-    const cs_device_table *device;
-    const struct cs_transport *nccl; /* NULL: the module was built without NCCL */
+    const ce_device_table *device;
+    const struct ce_transport *nccl; /* NULL: the module was built without NCCL */
     /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in
      * each line: "name\tvalue\n". The caller frees the text. It never fails: where a fact is not available, the line
      * says why. */
     char *(*report)(void);
-} cs_module;
+} ce_module;
 
 /* Made from the sizes of structs that both sides share. A module of another build has another number and is refused. */
-#define CS_MODULE_EDITION ((int)(sizeof(cs_device_table) + 16 * sizeof(struct cs_device)))
+#define CS_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
 
-bool cs_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
+bool ce_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
 /* Opens the module, once for each process. Returns CS_NO_DEVICE with a message that says where it was searched and
  * why it cannot be opened. The environment variable CSPEED_CUDA_MODULE gives its path; otherwise it is searched
  * beside the program, in ../lib, and by the system's loader. */
-cs_status cs_module_open(const cs_module **module);
+cs_status ce_module_open(const ce_module **module);
 
 #endif

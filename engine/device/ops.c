@@ -43,7 +43,7 @@ static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
     return x.data && x.dtype == dtype && cs_count(x) == count;
 }
 
-static void count_product(cs_stream *stream, const cs_product *product)
+static void count_product(cs_stream *stream, const ce_product *product)
 {
     int64_t inner = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
@@ -55,20 +55,20 @@ static void note_gradient(cs_stream *stream, double before)
     stream->device->gradient_flops += stream->device->flops - before;
 }
 
-static void run_product(cs_stream *stream, const cs_product *product)
+static void run_product(cs_stream *stream, const ce_product *product)
 {
     count_product(stream, product);
     RUN(stream, product, product);
 }
 
-static void run_gradient(cs_stream *stream, const cs_product *product)
+static void run_gradient(cs_stream *stream, const ce_product *product)
 {
     double before = stream->device->flops;
     run_product(stream, product);
     note_gradient(stream, before);
 }
 
-static cs_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
+static ce_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
     CS_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
     CS_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
@@ -76,19 +76,19 @@ static cs_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tens
     CS_ASSERT(cs_rows(y) == cs_rows(x));
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
     CS_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
-    return (cs_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN };
+    return (ce_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN };
 }
 
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
-    cs_product product = forward_product(y, x, w, bias, layout);
+    ce_product product = forward_product(y, x, w, bias, layout);
     run_product(stream, &product);
 }
 
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout)
 {
-    cs_product product = forward_product(pre, x, w, bias, layout);
+    ce_product product = forward_product(pre, x, w, bias, layout);
     CS_ASSERT(is_like(pre, y));
     if (stream->device->table->product_gelu) {
         count_product(stream, &product);
@@ -99,19 +99,19 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
     }
 }
 
-static cs_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
+static ce_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
     CS_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
     CS_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
     int64_t inner = cs_columns(dx), outer = cs_columns(dy);
     CS_ASSERT(cs_rows(dx) == cs_rows(dy));
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
-    return (cs_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT };
+    return (ce_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT };
 }
 
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
-    cs_product product = input_product(dx, dy, w, layout);
+    ce_product product = input_product(dx, dy, w, layout);
     run_gradient(stream, &product);
 }
 
@@ -119,7 +119,7 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
                                   cs_layout layout)
 {
     double before = stream->device->flops;
-    cs_product product = input_product(dpre, dy, w, layout);
+    ce_product product = input_product(dpre, dy, w, layout);
     CS_ASSERT(is_like(dpre, pre));
     if (stream->device->table->product_gelu_grad) {
         count_product(stream, &product);
@@ -141,7 +141,7 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
     double before = stream->device->flops;
-    cs_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };
+    ce_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };
     if (dbias.data && stream->device->table->product_sums) {
         count_product(stream, &product);
         note_gradient(stream, before);
@@ -340,7 +340,7 @@ static bool is_starts(cs_tensor starts, cs_tensor like)
     return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
 }
 
-static void check_attention(cs_stream *stream, const cs_attention_args *attention, int products)
+static void check_attention(cs_stream *stream, const ce_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
     int64_t rows = cs_rows(attention->y), columns = cs_columns(attention->y);
@@ -361,7 +361,7 @@ static void check_attention(cs_stream *stream, const cs_attention_args *attentio
 
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout)
 {
-    cs_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
+    ce_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
     check_attention(stream, &attention, 2);
     RUN(stream, attention, &attention);
 }
@@ -369,7 +369,7 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout)
 {
-    cs_attention_args attention = {
+    ce_attention_args attention = {
         .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads, .dropout = dropout
     };
     double before = stream->device->flops;
@@ -379,7 +379,7 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
     RUN(stream, attention_grad, &attention);
 }
 
-static void rotate(cs_stream *stream, const cs_turn *turn)
+static void rotate(cs_stream *stream, const ce_turn *turn)
 {
     CS_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
     CS_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
@@ -389,12 +389,12 @@ static void rotate(cs_stream *stream, const cs_turn *turn)
 
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows)
 {
-    rotate(stream, &(cs_turn){ x, rope, rows, 1 });
+    rotate(stream, &(ce_turn){ x, rope, rows, 1 });
 }
 
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows)
 {
-    rotate(stream, &(cs_turn){ dx, rope, rows, -1 });
+    rotate(stream, &(ce_turn){ dx, rope, rows, -1 });
 }
 
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
@@ -410,7 +410,7 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
     CS_ASSERT(is_matrix(values, cs_rows(keys), shared));
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;
-    RUN(stream, extend, &(cs_extension){ y, qkv, keys, values, heads, start });
+    RUN(stream, extend, &(ce_extension){ y, qkv, keys, values, heads, start });
 }
 
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,

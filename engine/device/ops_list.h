@@ -18,13 +18,13 @@
 
 /* clang-format off */
 /* c (+)= op(a) op(b) + bias. */
-OPERATION(product, (cs_device *device, const cs_product *product))
+OPERATION(product, (cs_device *device, const ce_product *product))
 /* product->c = the product, y = gelu(product->c). */
-FUSED(product_gelu, (cs_device *device, cs_tensor y, const cs_product *product))
+FUSED(product_gelu, (cs_device *device, cs_tensor y, const ce_product *product))
 /* product->c = the product * gelu'(pre). */
-FUSED(product_gelu_grad, (cs_device *device, const cs_product *product, cs_tensor pre))
+FUSED(product_gelu_grad, (cs_device *device, const ce_product *product, cs_tensor pre))
 /* The product, and sums (fp32) += the sum of each column of product->a (of_a) or product->b; a is transposed. */
-FUSED(product_sums, (cs_device *device, const cs_product *product, cs_tensor sums, bool of_a))
+FUSED(product_sums, (cs_device *device, const ce_product *product, cs_tensor sums, bool of_a))
 /* sums (fp32) += the sum of each column of x. */
 OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
 OPERATION(norm, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
@@ -42,7 +42,7 @@ FUSED(norm_grad_add, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_ten
                       cs_tensor stats, cs_tensor weight, cs_tensor beside))
 FUSED(rms_grad_add, (cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                      cs_tensor weight, cs_tensor beside))
-OPERATION(rope, (cs_device *device, const cs_turn *turn))
+OPERATION(rope, (cs_device *device, const ce_turn *turn))
 OPERATION(gelu, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(gelu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x))
 OPERATION(swiglu, (cs_device *device, cs_tensor y, cs_tensor x))
@@ -50,9 +50,9 @@ OPERATION(swiglu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* If a is absent, it counts as 0. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
-OPERATION(attention, (cs_device *device, const cs_attention_args *attention))
-OPERATION(attention_grad, (cs_device *device, const cs_attention_args *attention))
-OPERATION(extend, (cs_device *device, const cs_extension *extension))
+OPERATION(attention, (cs_device *device, const ce_attention_args *attention))
+OPERATION(attention_grad, (cs_device *device, const ce_attention_args *attention))
+OPERATION(extend, (cs_device *device, const ce_extension *extension))
 OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts))
 OPERATION(embed_grad, (cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
@@ -65,12 +65,12 @@ OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss,
 OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(fill, (cs_device *device, cs_tensor y, float value))
 
-OPERATION(sum_squares, (cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale))
-OPERATION(sum, (cs_stream *stream, cs_exact *sum, const float *values, int64_t count))
-OPERATION(judge, (cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms))
+OPERATION(sum_squares, (cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale))
+OPERATION(sum, (cs_stream *stream, ce_exact *sum, const float *values, int64_t count))
+OPERATION(judge, (cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms))
 OPERATION(seed, (cs_stream *stream, cs_tensor dy, const double *scale, double divisor))
 OPERATION(convert, (cs_stream *stream, cs_tensor to, cs_tensor from, float factor))
-OPERATION(update, (cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows))
+OPERATION(update, (cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows))
 OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count))
 /* clang-format on */
 

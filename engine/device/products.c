@@ -14,42 +14,42 @@ static const char *const method_names[] = {
 };
 static const char *const type_names[] = { [CS_F32] = "fp32", [CS_BF16] = "bf16", [CS_F16] = "fp16" };
 
-const char *cs_method_name(cs_method method)
+const char *ce_method_name(ce_method method)
 {
     return method_names[method];
 }
 
-static bool same(const cs_product_class *a, const cs_product_class *b)
+static bool same(const ce_product_class *a, const ce_product_class *b)
 {
     return a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->rows == b->rows &&
            a->columns == b->columns;
 }
 
-cs_product_class cs_product_class_of(const cs_product *product)
+ce_product_class ce_product_class_of(const ce_product *product)
 {
     int64_t depth = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
-    return (cs_product_class){ product->transpose_a, product->transpose_b,
+    return (ce_product_class){ product->transpose_a, product->transpose_b,
                                product->transpose_a ? cs_rows(product->c) : depth, cs_columns(product->c) };
 }
 
-cs_product_size cs_product_size_of(const cs_product_class *of, int64_t tokens)
+ce_product_size ce_product_size_of(const ce_product_class *of, int64_t tokens)
 {
-    return of->transpose_a ? (cs_product_size){ of->rows, of->columns, tokens }
-                           : (cs_product_size){ tokens, of->columns, of->rows };
+    return of->transpose_a ? (ce_product_size){ of->rows, of->columns, tokens }
+                           : (ce_product_size){ tokens, of->columns, of->rows };
 }
 
-void cs_product_list_add(cs_product_list *list, const cs_product *product)
+void ce_product_list_add(ce_product_list *list, const ce_product *product)
 {
-    cs_product_class of = cs_product_class_of(product);
+    ce_product_class of = ce_product_class_of(product);
     int64_t tokens = of.transpose_a ? cs_rows(product->a) : cs_rows(product->c);
-    cs_product_use *use = list->use;
+    ce_product_use *use = list->use;
     while (use < list->use + list->count && !(same(&use->of, &of) && use->dtype == product->a.dtype))
         use++;
     if (use == list->use + CS_PRODUCTS)
         return;
     double before = use < list->use + list->count ? use->flops : 0;
     int64_t most = before > 0 ? use->tokens : 0;
-    *use = (cs_product_use){ of,
+    *use = (ce_product_use){ of,
                              product->a.dtype,
                              product->c.dtype,
                              product->add,
@@ -61,7 +61,7 @@ void cs_product_list_add(cs_product_list *list, const cs_product *product)
 
 /* ---- the choice ---- */
 
-cs_method cs_products_method(const cs_product_choice *choice, const cs_product_class *of)
+ce_method ce_products_method(const ce_product_choice *choice, const ce_product_class *of)
 {
     for (int i = 0; i < choice->count; i++)
         if (same(&choice->entry[i].of, of))
@@ -69,7 +69,7 @@ cs_method cs_products_method(const cs_product_choice *choice, const cs_product_c
     return choice->others;
 }
 
-static void set(cs_product_choice *choice, const cs_product_class *of, cs_method method)
+static void set(ce_product_choice *choice, const ce_product_class *of, ce_method method)
 {
     int at = 0;
     while (at < choice->count && !same(&choice->entry[at].of, of))
@@ -81,7 +81,7 @@ static void set(cs_product_choice *choice, const cs_product_class *of, cs_method
     choice->count += at == choice->count;
 }
 
-unsigned cs_products_methods(const cs_product_choice *choice)
+unsigned ce_products_methods(const ce_product_choice *choice)
 {
     unsigned methods = 1u << choice->others;
     for (int i = 0; i < choice->count; i++)
@@ -91,11 +91,11 @@ unsigned cs_products_methods(const cs_product_choice *choice)
 
 /* ---- as text ---- */
 
-void cs_products_print(char text[CS_PRODUCTS_TEXT], const cs_product_choice *choice)
+void ce_products_print(char text[CS_PRODUCTS_TEXT], const ce_product_choice *choice)
 {
     int used = snprintf(text, CS_PRODUCTS_TEXT, "%s: ", type_names[choice->dtype]);
     for (int i = 0; i < choice->count; i++) {
-        const cs_product_class *of = &choice->entry[i].of;
+        const ce_product_class *of = &choice->entry[i].of;
         used += snprintf(text + used, (size_t)(CS_PRODUCTS_TEXT - used), "%c%c %lldx%lld %s, ",
                          of->transpose_a ? 't' : 'n', of->transpose_b ? 't' : 'n', (long long)of->rows,
                          (long long)of->columns, method_names[choice->entry[i].method]);
@@ -114,7 +114,7 @@ static int index_of(const char *const *names, int count, const char *name)
 }
 
 /* Parses one entry; returns its length, or 0 if it is none. */
-static int read_entry(cs_product_choice *choice, const char *text)
+static int read_entry(ce_product_choice *choice, const char *text)
 {
     char a, b, method[16];
     long long rows, columns;
@@ -124,15 +124,15 @@ static int read_entry(cs_product_choice *choice, const char *text)
     int found = index_of(method_names, CS_METHODS, method);
     if (!strchr("nt", a) || !strchr("nt", b) || rows < 1 || columns < 1 || found < 0 || choice->count == CS_PRODUCTS)
         return 0;
-    set(choice, &(cs_product_class){ a == 't', b == 't', rows, columns }, (cs_method)found);
+    set(choice, &(ce_product_class){ a == 't', b == 't', rows, columns }, (ce_method)found);
     return length;
 }
 
-bool cs_products_read(cs_product_choice *choice, const char *text)
+bool ce_products_read(ce_product_choice *choice, const char *text)
 {
     char word[16], again[CS_PRODUCTS_TEXT];
     int length = 0, step;
-    *choice = (cs_product_choice){ 0 };
+    *choice = (ce_product_choice){ 0 };
     if (sscanf(text, "%15[a-z0-9]: %n", word, &length) < 1 || length == 0)
         return false;
     int type = index_of(type_names, CS_F16 + 1, word);
@@ -142,29 +142,29 @@ bool cs_products_read(cs_product_choice *choice, const char *text)
     if (type < 0 || others < 0)
         return false;
     choice->dtype = (cs_dtype)type;
-    choice->others = (cs_method)others;
-    cs_products_print(again, choice);
+    choice->others = (ce_method)others;
+    ce_products_print(again, choice);
     return strcmp(again, text) == 0;
 }
 
 /* ---- from measured speeds ---- */
 
-static cs_method fastest(const cs_product_trial *trial, int index)
+static ce_method fastest(const ce_product_trial *trial, int index)
 {
     const double *speed = trial->speed[index];
-    cs_method best = trial->fixed[index];
+    ce_method best = trial->fixed[index];
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         if (speed[method] > speed[best])
-            best = (cs_method)method;
+            best = (ce_method)method;
     return speed[best] >= min_gain * speed[trial->fixed[index]] ? best : trial->fixed[index];
 }
 
 /* Returns the index of the measured class that decides for class `index`: itself, or the one with the same transposes
  * and the most work; -1: none was measured. */
-static int judge_of(const cs_product_trial *trial, int index)
+static int judge_of(const ce_product_trial *trial, int index)
 {
     int judge = -1;
-    const cs_product_use *use = trial->list->use;
+    const ce_product_use *use = trial->list->use;
     for (int i = 0; i < trial->list->count; i++) {
         bool measured = trial->speed[i][trial->fixed[i]] > 0;
         if (measured && i == index)
@@ -176,7 +176,7 @@ static int judge_of(const cs_product_trial *trial, int index)
     return judge;
 }
 
-double cs_products_pick(cs_product_choice *choice, const cs_product_trial *trial)
+double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial)
 {
     double flops = 0, seconds = 0;
     choice->count = 0;
@@ -185,7 +185,7 @@ double cs_products_pick(cs_product_choice *choice, const cs_product_trial *trial
         int judge = judge_of(trial, i);
         if (judge < 0)
             continue;
-        cs_method method = fastest(trial, judge);
+        ce_method method = fastest(trial, judge);
         set(choice, &trial->list->use[i].of, method == trial->fixed[judge] ? trial->fixed[i] : method);
         flops += trial->list->use[i].flops;
         seconds += trial->list->use[i].flops / trial->speed[judge][method];
@@ -195,33 +195,33 @@ double cs_products_pick(cs_product_choice *choice, const cs_product_trial *trial
 
 /* ---- the device ---- */
 
-const cs_product_list *cs_device_product_list(const cs_device *device)
+const ce_product_list *ce_device_product_list(const cs_device *device)
 {
     return device->table->product_list ? device->table->product_list(device) : NULL;
 }
 
-unsigned cs_device_methods(cs_device *device, cs_dtype dtype, bool slow)
+unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow)
 {
     return device->table->methods ? device->table->methods(device, dtype, slow) : 0;
 }
 
-void cs_device_try_products(cs_device *device, cs_product_trial *trial)
+void ce_device_try_products(cs_device *device, ce_product_trial *trial)
 {
     device->table->try_products(device, trial);
 }
 
-void cs_device_use_products(cs_device *device, const cs_product_choice *choice)
+void ce_device_use_products(cs_device *device, const ce_product_choice *choice)
 {
     if (device->table->use_products)
         device->table->use_products(device, choice);
 }
 
-const cs_product_choice *cs_device_products(const cs_device *device)
+const ce_product_choice *ce_device_products(const cs_device *device)
 {
     return device->table->products ? device->table->products(device) : NULL;
 }
 
-const char *cs_device_products_on(cs_device *device)
+const char *ce_device_products_on(cs_device *device)
 {
     return device->table->products_on ? device->table->products_on(device) : "";
 }

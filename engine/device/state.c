@@ -2,41 +2,41 @@
 #include "device/table.h"
 #include "base/must.h"
 
-void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
+void ce_state_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     CS_ASSERT(g.dtype <= CS_F16 && lead >= 0 && lead < 64);
     if (stream->device->table->sum_squares)
         stream->device->table->sum_squares(stream, sum, g, lead, unscale);
 }
 
-void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
+void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)
 {
     CS_ASSERT(count >= 0);
     if (stream->device->table->sum)
         stream->device->table->sum(stream, sum, values, count);
 }
 
-void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)
+void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms)
 {
     if (stream->device->table->judge)
         stream->device->table->judge(stream, verdict, words, terms);
 }
 
-void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor)
+void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor)
 {
     CS_ASSERT(dy.dtype <= CS_F16 && divisor > 0);
     if (stream->device->table->seed)
         stream->device->table->seed(stream, dy, scale, divisor);
 }
 
-void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
+void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 {
     CS_ASSERT(into.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(into) == cs_count(from));
     if (stream->device->table->add)
         stream->device->table->add(stream, into, into, from);
 }
 
-void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
+void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     CS_ASSERT(to.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(to) == cs_count(from));
     CS_ASSERT(to.data != from.data || cs_dtype_bytes(to.dtype) == cs_dtype_bytes(from.dtype));
@@ -44,14 +44,14 @@ void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
         stream->device->table->convert(stream, to, from, factor);
 }
 
-int64_t cs_state_tiles(cs_range elements)
+int64_t ce_state_tiles(ce_range elements)
 {
-    if (cs_range_length(elements) == 0)
+    if (ce_range_length(elements) == 0)
         return 0;
     return (elements.to + CS_STATE_TILE - 1) / CS_STATE_TILE - elements.from / CS_STATE_TILE;
 }
 
-void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows)
+void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows)
 {
     CS_ASSERT(cs_count(rows->master) == cs_count(rows->gradient) && rows->ranges.count >= 0);
     CS_ASSERT(rows->ranges.tiles >= 0 && rows->ranges.tiles <= INT32_MAX);
@@ -61,7 +61,7 @@ void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper 
         stream->device->table->update(stream, optimizer, hyper, rows);
 }
 
-void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
     CS_ASSERT(count >= 0 && from >= 0);
     if (stream->device->table->init)

@@ -15,24 +15,24 @@
  * added in double in a fixed order, and these partial sums are added exactly (base/exact.h). g begins `lead` elements
  * after the first element of a group of 64. A buffer may be cut only between two groups; so the bits of the sum do not
  * depend on the cuts. Elements that are not finite are counted in sum->nonfinite. */
-void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
+void ce_state_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale);
 
 /* Adds values[0..count) to *sum exactly. */
-void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
+void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count);
 
 /* Computes the verdict of a step from the sums of all ranks; *verdict holds the previous step's verdict before the
  * call. */
-void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
+void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms);
 
 /* Sets each element to *scale / divisor: the seed of backward. Works in the compute stream. */
-void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
+void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
 /* into[i] += from[i], computed in fp32 and rounded once; any float types. */
-void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
+void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 
 /* to[i] = from[i] * factor, computed in fp32 and rounded once; any float types. The two may be the same memory
  * if their types have the same size. */
-void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
+void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
 /* One range of an update: elements of one parameter. The table of ranges is in device memory, so that one kernel
  * launch processes many ranges. Range k has the tiles ranges[k].tile to ranges[k + 1].tile - 1. Tile t of it
@@ -44,15 +44,15 @@ typedef struct {
     int64_t slots[CS_OPTIM_SLOTS]; /* the index of element `from` in each slot */
     int64_t tile;                  /* number of the range's first tile */
     int64_t decays;                /* 0: weight decay does not apply, hyper.decay counts as 0 */
-} cs_state_range;
+} ce_state_range;
 
 typedef struct {
-    const cs_state_range *table;
+    const ce_state_range *table;
     int64_t count, tile, tiles; /* number of ranges; first tile of the first range; number of tiles of all */
-} cs_state_ranges;
+} ce_state_ranges;
 
 /* The number of tiles of such a range. */
-int64_t cs_state_tiles(cs_range elements);
+int64_t ce_state_tiles(ce_range elements);
 
 /* Applies the optimizer's rule to the ranges. master, gradient (multiplied by hyper.grad_scale and the gate's
  * factor) and slots may have any float type: they are converted to fp32, updated, and rounded to nearest even. If
@@ -62,13 +62,13 @@ int64_t cs_state_tiles(cs_range elements);
 typedef struct {
     cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* slots that the optimizer does not have are absent */
     cs_tensor publish;
-    cs_state_ranges ranges;
-    const cs_gate *gate; /* NULL: always open, with factor 1 */
-} cs_state_rows;
-void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
+    ce_state_ranges ranges;
+    const ce_gate *gate; /* NULL: always open, with factor 1 */
+} ce_state_rows;
+void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows);
 
 /* Computes initial values: out[i] (fp32) is element from + i of the parameter with this key: 0, 1, std * normal, or
  * uniform. It depends only on key and element. */
-void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+void ce_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif

@@ -19,17 +19,17 @@ typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
     bool add; /* add to the values of c, which is then fp32 */
-} cs_product;
+} ce_product;
 /* products.c */
-cs_product_class cs_product_class_of(const cs_product *product);
-void cs_product_list_add(cs_product_list *list, const cs_product *product);
+ce_product_class ce_product_class_of(const ce_product *product);
+void ce_product_list_add(ce_product_list *list, const ce_product *product);
 
 /* The arguments of an attention; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
     cs_heads heads;
     cs_dropout dropout;
-} cs_attention_args;
+} ce_attention_args;
 
 /* Rotary positions: the pairs of x are rotated forward, or back for the gradient. */
 typedef struct {
@@ -37,18 +37,18 @@ typedef struct {
     const cs_rope *rope;
     cs_rope_rows rows;
     float sign; /* 1, or -1: back */
-} cs_turn;
+} ce_turn;
 
 /* Attention of new positions of one sequence with a key-value cache; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, qkv, keys, values;
     cs_heads heads;
     int64_t start;
-} cs_extension;
+} ce_extension;
 
 typedef struct {
     const char *kind;
-    cs_status (*open)(cs_device *device, const cs_device_settings *settings);
+    cs_status (*open)(cs_device *device, const ce_device_settings *settings);
     void (*close)(cs_device *device);
     void *(*alloc)(cs_device *device, size_t bytes); /* NULL when there is none left */
     void (*free)(cs_device *device, void *memory, size_t bytes);
@@ -59,12 +59,12 @@ typedef struct {
     size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
     double (*roof)(cs_device *device, cs_dtype dtype);
     /* Limits the libraries to the instructions of a lower set, and notes it in device->isa; NULL: not a CPU. */
-    cs_status (*lower)(cs_device *device, cs_isa isa);
-    const cs_product_list *(*product_list)(const cs_device *device);   /* only the dry device has one */
+    cs_status (*lower)(cs_device *device, ce_isa isa);
+    const ce_product_list *(*product_list)(const cs_device *device);   /* only the dry device has one */
     unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow); /* NULL, all five: there is no choice */
-    void (*try_products)(cs_device *device, cs_product_trial *trial);
-    void (*use_products)(cs_device *device, const cs_product_choice *choice);
-    const cs_product_choice *(*products)(const cs_device *device);
+    void (*try_products)(cs_device *device, ce_product_trial *trial);
+    void (*use_products)(cs_device *device, const ce_product_choice *choice);
+    const ce_product_choice *(*products)(const cs_device *device);
     const char *(*products_on)(cs_device *device);
 
     void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
@@ -72,7 +72,7 @@ typedef struct {
 
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
-    void (*wait)(cs_stream *stream, cs_event event);      /* stream NULL: the caller waits */
+    void (*wait)(cs_stream *stream, ce_event event);      /* stream NULL: the caller waits */
     void (*sync)(cs_stream *stream);                      /* NULL: wait() for a new event is used instead */
     void (*graph_begin)(cs_device *device, uint64_t key); /* NULL, both: it has no graphs */
     void (*graph_end)(cs_device *device);
@@ -80,15 +80,15 @@ typedef struct {
 /* The operations. A FUSED one is NULL if the device does not implement it. */
 #define OPERATION(name, parameters) void(*name) parameters;
 #include "device/ops_list.h"
-} cs_device_table;
+} ce_device_table;
 
-/* cs_device_cpu has another name for each set of instructions; CMakeLists.txt defines it. */
-extern const cs_device_table cs_device_cpu, cs_device_dry;
-const cs_device_table *cs_isa_kernels(cs_isa isa); /* isa.c: the table of the CPU for this set */
+/* ce_device_cpu has another name for each set of instructions; CMakeLists.txt defines it. */
+extern const ce_device_table ce_device_cpu, ce_device_dry;
+const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: the table of the CPU for this set */
 
 struct cs_stream {
     cs_device *device;
-    cs_stream_role role;
+    ce_stream_role role;
     void *own; /* the device's */
 };
 
@@ -96,20 +96,20 @@ typedef struct {
     void *memory;
     size_t bytes;
     bool pinned;
-} cs_device_block;
+} ce_device_block;
 
 struct cs_device {
-    const cs_device_table *table;
+    const ce_device_table *table;
     cs_stream streams[CS_STREAM_ROLES]; /* by role */
     void *own;                          /* the device's */
     int threads;
-    cs_isa isa;
+    ce_isa isa;
     char description[160];
     double flops, gradient_flops; /* the second is a part of the first */
     double roofs[CS_F16 + 1];
 
     pthread_mutex_t lock; /* protects the fields below: the ranks' comm threads allocate too */
-    cs_device_block *blocks;
+    ce_device_block *blocks;
     size_t block_count, block_room;
     size_t allocated, workspace, pinned;
 };

@@ -98,7 +98,7 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
     candidate *all = malloc((size_t)count * sizeof *all);
     if (!all)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the candidates of the next token");
+        ce_fatal(CS_NO_MEMORY, "out of memory for the candidates of the next token");
     candidate best = { (double)cs_element(logits, from), 0 };
     for (int64_t i = 0; i < count; i++) {
         all[i] = (candidate){ (double)cs_element(logits, from + i), (int32_t)i };
@@ -108,9 +108,9 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
     if (how->temperature > 0) {
         for (int64_t i = 0; i < count; i++)
             all[i].weight = exp((all[i].weight - best.weight) / how->temperature);
-        uint64_t key = cs_rng_mix(cs_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
+        uint64_t key = cs_rng_mix(ce_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
         bool cuts = how->top_k > 0 || how->top_p < 1;
-        token = draw(all, cuts ? cut(all, count, how) : count, cs_rng_uniform(key, (uint64_t)place));
+        token = draw(all, cuts ? cut(all, count, how) : count, ce_rng_uniform(key, (uint64_t)place));
     }
     free(all);
     return token;

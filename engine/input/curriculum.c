@@ -7,29 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cs_curriculum {
+struct ce_curriculum {
     int32_t *inputs, *targets, *starts; /* (B, length of this step) */
 };
 
-cs_status cs_curriculum_open(cs_engine *engine)
+cs_status ce_curriculum_open(cs_engine *engine)
 {
     if (engine->settings->curriculum.kind == CS_DIFFICULTY_NONE)
         return CS_OK;
     if (engine->model->inputs)
-        return cs_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
+        return ce_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
     size_t count = (size_t)(engine->settings->micro_batch * engine->length);
     engine->curriculum = calloc(1, sizeof *engine->curriculum);
     if (!engine->curriculum)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a curriculum");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a curriculum");
     engine->curriculum->inputs = calloc(count, sizeof(int32_t));
     engine->curriculum->targets = calloc(count, sizeof(int32_t));
     engine->curriculum->starts = calloc(count, sizeof(int32_t));
     if (!engine->curriculum->inputs || !engine->curriculum->targets || !engine->curriculum->starts)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     return CS_OK;
 }
 
-void cs_curriculum_close(cs_engine *engine)
+void ce_curriculum_close(cs_engine *engine)
 {
     if (!engine->curriculum)
         return;
@@ -39,10 +39,10 @@ void cs_curriculum_close(cs_engine *engine)
     free(engine->curriculum);
 }
 
-bool cs_curriculum_may_be(const cs_engine *engine, int64_t length)
+bool ce_curriculum_may_be(const cs_engine *engine, int64_t length)
 {
     return engine->settings->curriculum.kind != CS_DIFFICULTY_NONE &&
-           cs_difficulty_may_be(&engine->settings->curriculum, length);
+           ce_difficulty_may_be(&engine->settings->curriculum, length);
 }
 
 static cs_tensor prefix(cs_tensor whole, int32_t *into, int64_t length)
@@ -55,11 +55,11 @@ static cs_tensor prefix(cs_tensor whole, int32_t *into, int64_t length)
     return cs_matrix(into, CS_I32, whole.shape[0], length);
 }
 
-cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
+cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
 {
     if (!engine->curriculum)
         return *batch;
-    int64_t length = cs_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
+    int64_t length = ce_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
     return (cs_batch){ .inputs = prefix(batch->inputs, engine->curriculum->inputs, length),
                        .targets = prefix(batch->targets, engine->curriculum->targets, length),
                        .samples = batch->samples,

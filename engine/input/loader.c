@@ -6,19 +6,19 @@
 #include <string.h>
 
 /* Interleaved distribution: micro-batch m of rank r takes lane m * world size + r of the step's lanes. */
-int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
+int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
 {
     int64_t lane = engine->micro * engine->world.size + engine->world.rank;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
 }
 
 /* Derives the number of steps from "epochs", now that the size of the data is known. */
-static void count_steps(cs_engine *engine, const cs_windows *data)
+static void count_steps(cs_engine *engine, const ce_windows *data)
 {
-    cs_settings *settings = &engine->config->settings;
-    int64_t windows = cs_windows_count(data);
+    ce_settings *settings = &engine->config->settings;
+    int64_t windows = ce_windows_count(data);
     engine->windows = windows;
-    engine->mark = cs_windows_mark(data);
+    engine->mark = ce_windows_mark(data);
     if (settings->epochs == 0)
         return;
     settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
@@ -30,18 +30,18 @@ static cs_status check(const cs_engine *engine, const char *split)
 {
     bool train = strcmp(split, "train") == 0;
     if (!train && strcmp(split, "valid") != 0)
-        return cs_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
+        return ce_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
     if (engine->model->inputs)
-        return cs_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
+        return ce_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
     if ((train ? engine->settings->train_count : engine->settings->valid_count) == 0)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give texts, or token shards made by pack", split);
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give texts, or token shards made by pack", split);
     return CS_OK;
 }
 
 static cs_status build(cs_data *data, bool train)
 {
-    const cs_settings *settings = data->engine->settings;
-    cs_data_settings wanted = {
+    const ce_settings *settings = data->engine->settings;
+    ce_data_settings wanted = {
         .patterns = data->cache.names,
         .pattern_count = data->cache.count,
         .seq_len = data->engine->length,
@@ -51,7 +51,7 @@ static cs_status build(cs_data *data, bool train)
         .weights = train && settings->weighted ? settings->weights : NULL,
         .documents = settings->packing == CS_PACK_DOCUMENTS,
     };
-    CS_TRY(cs_windows_open(&data->windows, &wanted));
+    CS_TRY(ce_windows_open(&data->windows, &wanted));
     size_t rows = (size_t)(settings->micro_batch * data->engine->length);
     data->inputs = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
@@ -59,7 +59,7 @@ static cs_status build(cs_data *data, bool train)
     if (wanted.documents)
         data->starts = calloc(rows, sizeof *data->starts);
     if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts))
-        return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     if (train)
         count_steps(data->engine, data->windows);
     return CS_OK;
@@ -70,15 +70,15 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
 {
     cs_comm *comm = data->engine->comm;
     int count = cs_comm_size(comm), other = 1;
-    int64_t mine = (int64_t)cs_windows_mark(data->windows);
-    int64_t *marks = cs_collective_memory((size_t)count * sizeof *marks);
+    int64_t mine = (int64_t)ce_windows_mark(data->windows);
+    int64_t *marks = ce_collective_memory((size_t)count * sizeof *marks);
     cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
     while (other < count && marks[other] == marks[0])
         other++;
     free(marks);
     if (other >= count)
         return CS_OK;
-    return cs_fail(CS_DISAGREE,
+    return ce_fail(CS_DISAGREE,
                    "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
                    "rank 0's; bring the same texts, tokenizer and shards to every host, or name files that all of them "
                    "see",
@@ -87,19 +87,19 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
-    const cs_settings *settings = engine->settings;
-    cs_token_cache cache = { 0 };
+    const ce_settings *settings = engine->settings;
+    ce_token_cache cache = { 0 };
     *data = NULL;
     CS_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
-    cs_walk_settle(engine);
-    CS_TRY(cs_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
+    ce_walk_settle(engine);
+    CS_TRY(ce_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
                                train ? settings->train_count : settings->valid_count));
-    *data = cs_collective_memory(sizeof **data);
+    *data = ce_collective_memory(sizeof **data);
     (*data)->engine = engine;
     (*data)->cache = cache;
     cs_status status =
-        cs_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
+        ce_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status != CS_OK) {
@@ -113,8 +113,8 @@ void cs_data_close(cs_data *data)
 {
     if (!data)
         return;
-    cs_windows_close(data->windows);
-    cs_token_cache_close(&data->cache);
+    ce_windows_close(data->windows);
+    ce_token_cache_close(&data->cache);
     free(data->inputs);
     free(data->targets);
     free(data->starts);
@@ -124,7 +124,7 @@ void cs_data_close(cs_data *data)
 
 int64_t cs_data_windows(const cs_data *data)
 {
-    return cs_windows_count(data->windows);
+    return ce_windows_count(data->windows);
 }
 
 static cs_batch batch_of(cs_data *data)
@@ -137,29 +137,29 @@ static cs_batch batch_of(cs_data *data)
 }
 
 /* Sample b of the batch. */
-static cs_window window_of(const cs_data *data, int64_t b)
+static ce_window window_of(const cs_data *data, int64_t b)
 {
     int64_t at = b * data->engine->length;
-    return (cs_window){ data->inputs + at, data->targets + at, data->starts ? data->starts + at : NULL };
+    return (ce_window){ data->inputs + at, data->targets + at, data->starts ? data->starts + at : NULL };
 }
 
 cs_batch cs_data_next(cs_data *data)
 {
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
-        data->samples[b] = cs_loader_sample(data->engine, b);
-        cs_windows_read(data->windows, data->samples[b], window_of(data, b));
+        data->samples[b] = ce_loader_sample(data->engine, b);
+        ce_windows_read(data->windows, data->samples[b], window_of(data, b));
     }
     return batch_of(data);
 }
 
-cs_batch cs_loader_lane(cs_data *data, int64_t lane)
+cs_batch ce_loader_lane(cs_data *data, int64_t lane)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
     for (int64_t b = 0; b < batch; b++) {
         int64_t index = lane * batch + b;
-        bool real = lane >= 0 && index < cs_windows_count(data->windows);
-        cs_window window = window_of(data, b);
-        cs_windows_read_plain(data->windows, real ? index : 0, window);
+        bool real = lane >= 0 && index < ce_windows_count(data->windows);
+        ce_window window = window_of(data, b);
+        ce_windows_read_plain(data->windows, real ? index : 0, window);
         for (int64_t t = 0; t < length && !real; t++)
             window.targets[t] = -1;
         data->samples[b] = index;

@@ -16,24 +16,24 @@ typedef struct {
     const char **names; /* (count) patterns of token shards; a name that is not a text is kept as given */
     int *held;          /* (count) locked descriptors that protect a text's shards from deletion; -1: not a text */
     int count;
-} cs_token_cache;
+} ce_token_cache;
 
 /* The first rank of each host tokenizes the texts that are not in the cache; the other ranks wait. Collective. Keep
  * *cache open while the shards are read. */
-cs_status cs_token_cache_open(cs_token_cache *cache, cs_engine *engine, const char *const *given, int count);
-void cs_token_cache_close(cs_token_cache *cache);
+cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const char *const *given, int count);
+void ce_token_cache_close(ce_token_cache *cache);
 
 /* ---- loader.c ---- */
 
 struct cs_data {
     cs_engine *engine;
-    cs_windows *windows;
+    ce_windows *windows;
     int32_t *inputs, *targets, *starts; /* (B, T); starts is NULL unless documents are packed */
     int64_t *samples;
-    cs_token_cache cache; /* keeps the token shards alive that the windows map */
+    ce_token_cache cache; /* keeps the token shards alive that the windows map */
 };
 
 /* Micro-batch number `lane` of the windows in file order. Rows past the end have no target; lane -1 has none at all. */
-cs_batch cs_loader_lane(cs_data *data, int64_t lane);
+cs_batch ce_loader_lane(cs_data *data, int64_t lane);
 
 #endif

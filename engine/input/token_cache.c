@@ -25,17 +25,17 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 
 /* ---- tokenizing ---- */
 
-static void report(const cs_token_cache_key *self, const cs_packing_counts *counts)
+static void report(const ce_token_cache_key *self, const ce_packing_counts *counts)
 {
-    cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
+    ce_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
            self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
            counts->seconds);
-    cs_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
+    ce_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)
-        cs_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
+        ce_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
                counts->skipped, self->settings->skip_bad);
     if (counts->repaired > 0)
-        cs_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
+        ce_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
                counts->repaired);
 }
 
@@ -50,26 +50,26 @@ static int hold(const char *folder, int lock)
     return held;
 }
 
-static void drop(const cs_token_cache_key *self, const char *folder)
+static void drop(const ce_token_cache_key *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
     if (held < 0) /* a run reads it; the next run that tokenizes this text tries again */
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
-    if (cs_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
-        cs_log(CS_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
+    if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
+        ce_log(CS_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
     close(held);
 }
 
 /* Deletes shards of earlier states of the same texts: no run can need them again. */
-static void drop_older(const cs_token_cache_key *self)
+static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
-        char *folder = cs_files_join(self->settings->cache, entry->d_name);
+        char *folder = ce_files_join(self->settings->cache, entry->d_name);
         bool digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
-        if (digits && cs_token_cache_key_is_older(self, folder))
+        if (digits && ce_token_cache_key_is_older(self, folder))
             drop(self, folder);
         free(folder);
     }
@@ -77,11 +77,11 @@ static void drop_older(const cs_token_cache_key *self)
         closedir(listing);
 }
 
-static cs_status fill(const cs_token_cache_key *self, const char *part)
+static cs_status fill(const ce_token_cache_key *self, const char *part)
 {
-    const cs_settings *settings = self->settings;
-    cs_packing_counts counts;
-    cs_packing_settings how = { .paths = self->paths.gl_pathv,
+    const ce_settings *settings = self->settings;
+    ce_packing_counts counts;
+    ce_packing_settings how = { .paths = self->paths.gl_pathv,
                                 .path_count = (int)self->paths.gl_pathc,
                                 .output = part,
                                 .tokenizer = self->tokenizer,
@@ -90,16 +90,16 @@ static cs_status fill(const cs_token_cache_key *self, const char *part)
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
-    cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
+    ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
-    CS_TRY(cs_packing_run(&how, &counts));
-    CS_TRY(cs_token_cache_key_sign(self, part));
-    CS_TRY(cs_files_sync_directory(part));
-    CS_TRY(cs_files_remove_tree(self->folder)); /* leftovers of another program, or damaged shards */
-    CS_TRY(cs_files_rename(part, self->folder));
+    CS_TRY(ce_packing_run(&how, &counts));
+    CS_TRY(ce_token_cache_key_sign(self, part));
+    CS_TRY(ce_files_sync_directory(part));
+    CS_TRY(ce_files_remove_tree(self->folder)); /* leftovers of another program, or damaged shards */
+    CS_TRY(ce_files_rename(part, self->folder));
     report(self, &counts);
     drop_older(self);
-    return cs_files_sync_directory(settings->cache);
+    return ce_files_sync_directory(settings->cache);
 }
 
 /* The kernel releases the lock when its owner ends. While waiting, tells the launcher's watchdog that this rank
@@ -109,49 +109,49 @@ static cs_status wait_for_lock(int lock, const char *path)
     static const struct timespec pause = { 0, 100000000 };
     for (int64_t waits = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waits++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; cspeed.data.cache names another folder",
+            return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; cspeed.data.cache names another folder",
                                  path);
-        cs_beat_touch();
+        ce_beat_touch();
         if (waits % 100 == 0)
-            cs_log(CS_LOG_INFO, "%s: another run makes these tokens; waiting for it", path);
+            ce_log(CS_LOG_INFO, "%s: another run makes these tokens; waiting for it", path);
         nanosleep(&pause, NULL);
     }
     return CS_OK;
 }
 
-static cs_status make_locked(const cs_token_cache_key *self, int lock, const char *path)
+static cs_status make_locked(const ce_token_cache_key *self, int lock, const char *path)
 {
     CS_TRY(wait_for_lock(lock, path));
-    if (cs_token_cache_key_is_done(self))
+    if (ce_token_cache_key_is_done(self))
         return CS_OK;
     char *part;
     if (asprintf(&part, "%s.part", self->folder) < 0)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a name");
-    cs_status status = cs_files_remove_tree(part); /* left by a run that died */
+        return ce_fail(CS_NO_MEMORY, "out of memory for a name");
+    cs_status status = ce_files_remove_tree(part); /* left by a run that died */
     if (status == CS_OK)
         status = fill(self, part);
     if (status != CS_OK) { /* frees the disk space, and keeps the message of the first failure */
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
-        cs_files_remove_tree(part);
-        cs_fail(status, "%s", why);
+        ce_files_remove_tree(part);
+        ce_fail(status, "%s", why);
     }
     free(part);
     return status;
 }
 
-static cs_status make(const cs_token_cache_key *self)
+static cs_status make(const ce_token_cache_key *self)
 {
     char *path;
-    if (cs_files_make_directories(self->settings->cache) != CS_OK)
-        return cs_fail(CS_IO_ERROR, "%s; tokens of %s are to be kept there, cspeed.data.cache names another folder",
+    if (ce_files_make_directories(self->settings->cache) != CS_OK)
+        return ce_fail(CS_IO_ERROR, "%s; tokens of %s are to be kept there, cspeed.data.cache names another folder",
                        cs_error(), self->name);
     if (asprintf(&path, "%s.lock", self->folder) < 0)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a name");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a name");
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     cs_status status = CS_OK;
     if (lock < 0)
-        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
                                path);
     else
         status = make_locked(self, lock, path);
@@ -165,48 +165,48 @@ static cs_status make(const cs_token_cache_key *self)
 
 static cs_status make_one(const cs_engine *engine, const char *name)
 {
-    cs_token_cache_key self;
-    cs_status status = cs_token_cache_key_open(&self, engine, name);
-    if (status == CS_OK && cs_token_cache_key_is_done(&self))
-        cs_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
+    ce_token_cache_key self;
+    cs_status status = ce_token_cache_key_open(&self, engine, name);
+    if (status == CS_OK && ce_token_cache_key_is_done(&self))
+        ce_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
         status = make(&self);
-    cs_token_cache_key_close(&self);
+    ce_token_cache_key_close(&self);
     return status;
 }
 
 static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)
 {
-    cs_token_cache_key self;
-    cs_status status = cs_token_cache_key_open(&self, engine, name);
+    ce_token_cache_key self;
+    cs_status status = ce_token_cache_key_open(&self, engine, name);
     if (status == CS_OK)
         *held = hold(self.folder, LOCK_SH);
-    if (status == CS_OK && !cs_token_cache_key_is_done(&self))
-        status = cs_fail(CS_NOT_FOUND,
+    if (status == CS_OK && !ce_token_cache_key_is_done(&self))
+        status = ce_fail(CS_NOT_FOUND,
                          "%s: the tokens that another rank of this host made are not there; "
                          "cspeed.data.cache is to name a folder that both see",
                          self.folder);
     if (status == CS_OK) {
         char quoted[8192];
-        cs_token_cache_key_quote(quoted, sizeof quoted, self.folder);
-        *found = cs_files_join(quoted, "train-*.bin");
+        ce_token_cache_key_quote(quoted, sizeof quoted, self.folder);
+        *found = ce_files_join(quoted, "train-*.bin");
     } else if (*held >= 0) {
         close(*held);
     }
-    cs_token_cache_key_close(&self);
+    ce_token_cache_key_close(&self);
     return status;
 }
 
-static cs_status find_all(cs_token_cache *cache, const cs_engine *engine, const char *const *given, int count)
+static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const char *const *given, int count)
 {
     cache->names = calloc((size_t)count, sizeof *cache->names);
     cache->held = calloc((size_t)count, sizeof *cache->held);
     if (!cache->names || !cache->held)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
+        return ce_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
         cache->held[cache->count] = -1;
-        if (cs_token_cache_key_is_text(name))
+        if (ce_token_cache_key_is_text(name))
             CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
             cache->names[cache->count] = strdup(name);
@@ -214,21 +214,21 @@ static cs_status find_all(cs_token_cache *cache, const cs_engine *engine, const 
     return CS_OK;
 }
 
-cs_status cs_token_cache_open(cs_token_cache *cache, cs_engine *engine, const char *const *given, int count)
+cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const char *const *given, int count)
 {
     cs_status status = CS_OK;
-    *cache = (cs_token_cache){ 0 };
+    *cache = (ce_token_cache){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
-        if (cs_token_cache_key_is_text(given[i]))
+        if (ce_token_cache_key_is_text(given[i]))
             status = make_one(engine, given[i]);
-    CS_TRY(cs_collective_status(engine->comm, status));
-    status = cs_collective_status(engine->comm, find_all(cache, engine, given, count));
+    CS_TRY(ce_collective_status(engine->comm, status));
+    status = ce_collective_status(engine->comm, find_all(cache, engine, given, count));
     if (status != CS_OK)
-        cs_token_cache_close(cache);
+        ce_token_cache_close(cache);
     return status;
 }
 
-void cs_token_cache_close(cs_token_cache *cache)
+void ce_token_cache_close(ce_token_cache *cache)
 {
     for (int i = 0; i < cache->count; i++) {
         free((void *)(uintptr_t)cache->names[i]);
@@ -237,5 +237,5 @@ void cs_token_cache_close(cs_token_cache *cache)
     }
     free(cache->names);
     free(cache->held);
-    *cache = (cs_token_cache){ 0 };
+    *cache = (ce_token_cache){ 0 };
 }

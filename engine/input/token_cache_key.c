@@ -26,7 +26,7 @@ static bool is_folder(const char *name)
     return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-bool cs_token_cache_key_is_text(const char *name)
+bool ce_token_cache_key_is_text(const char *name)
 {
     size_t length = strlen(name);
     for (int i = 0; i < ENDINGS; i++)
@@ -35,15 +35,15 @@ bool cs_token_cache_key_is_text(const char *name)
     return is_folder(name);
 }
 
-static cs_status look(cs_token_cache_key *self, const char *pattern, bool more)
+static cs_status look(ce_token_cache_key *self, const char *pattern, bool more)
 {
     int outcome = glob(pattern, more ? GLOB_APPEND : 0, NULL, &self->paths);
     if (outcome == 0 || outcome == GLOB_NOMATCH)
         return CS_OK;
-    return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+    return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
 }
 
-void cs_token_cache_key_quote(char *pattern, size_t room, const char *name)
+void ce_token_cache_key_quote(char *pattern, size_t room, const char *name)
 {
     size_t at = 0;
     for (; *name && at + 2 < room; name++) {
@@ -55,11 +55,11 @@ void cs_token_cache_key_quote(char *pattern, size_t room, const char *name)
 }
 
 /* Lists the files of the text. A name of an existing file is taken literally, even if it contains *, ? or [. */
-static cs_status list_paths(cs_token_cache_key *self)
+static cs_status list_paths(ce_token_cache_key *self)
 {
     char pattern[8192], quoted[8000];
     bool folder = is_folder(self->name);
-    cs_token_cache_key_quote(quoted, sizeof quoted, self->name);
+    ce_token_cache_key_quote(quoted, sizeof quoted, self->name);
     for (int i = 0; i < (folder ? ENDINGS : 1); i++) {
         snprintf(pattern, sizeof pattern, folder ? "%s/*%s" : "%s",
                  folder || access(self->name, F_OK) == 0 ? quoted : self->name, endings[i]);
@@ -68,8 +68,8 @@ static cs_status list_paths(cs_token_cache_key *self)
     if (self->paths.gl_pathc > 0)
         return CS_OK;
     if (!folder)
-        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
-    return cs_fail(CS_NOT_FOUND,
+        return ce_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
+    return ce_fail(CS_NOT_FOUND,
                    "%s: no text, .jsonl or .txt, in this folder; of token shards name the files, "
                    "%s/train-*.bin",
                    self->name, self->name);
@@ -81,7 +81,7 @@ static cs_status record_file(FILE *out, const char *what, const char *path)
 {
     struct stat facts;
     if (stat(path, &facts) != 0)
-        return errno == ENOENT ? CS_NOT_FOUND : cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+        return errno == ENOENT ? CS_NOT_FOUND : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
     fprintf(out, "%s %s, %lld bytes of %lld.%09ld\n", what, path, (long long)facts.st_size,
             (long long)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
     return CS_OK;
@@ -98,14 +98,14 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     if (!is_folder(path))
         status = record_file(out, "tokenizer", path);
     for (size_t i = 0; is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
-        char *file = cs_files_join(path, names[i]);
+        char *file = ce_files_join(path, names[i]);
         status = record_file(out, "tokenizer", file);
         free(file);
     }
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-static cs_status write_record(FILE *out, const cs_token_cache_key *self)
+static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 {
     CS_TRY(record_tokenizer(out, self->tokenizer));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
@@ -114,9 +114,9 @@ static cs_status write_record(FILE *out, const cs_token_cache_key *self)
 }
 
 /* Writes the source's absolute name and the settings used. */
-static void write_head(FILE *out, const cs_token_cache_key *self)
+static void write_head(FILE *out, const ce_token_cache_key *self)
 {
-    const cs_settings *settings = self->settings;
+    const ce_settings *settings = self->settings;
     char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
     fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
@@ -126,29 +126,29 @@ static void write_head(FILE *out, const cs_token_cache_key *self)
     free(above);
 }
 
-static cs_status make_record(cs_token_cache_key *self)
+static cs_status make_record(ce_token_cache_key *self)
 {
     size_t length;
     FILE *out = open_memstream(&self->record, &length);
     if (!out)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
+        return ce_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
     write_head(out, self);
     fflush(out); /* sets length */
     self->head = length;
     cs_status status = write_record(out, self);
     fclose(out);
-    return status == CS_NOT_FOUND ? cs_fail(status, "%s: went away while it was read", self->name) : status;
+    return status == CS_NOT_FOUND ? ce_fail(status, "%s: went away while it was read", self->name) : status;
 }
 
-static void name_folder(cs_token_cache_key *self)
+static void name_folder(ce_token_cache_key *self)
 {
     static const unsigned char key[CS_MAC_BYTES];
     unsigned char tag[CS_MAC_BYTES];
     char digits[17];
-    cs_mac_once(tag, key, &(struct iovec){ self->record, strlen(self->record) }, 1);
+    ce_mac_once(tag, key, &(struct iovec){ self->record, strlen(self->record) }, 1);
     for (int i = 0; i < 8; i++)
         snprintf(digits + 2 * i, 3, "%02x", tag[i]);
-    self->folder = cs_files_join(self->settings->cache, digits);
+    self->folder = ce_files_join(self->settings->cache, digits);
 }
 
 /* cspeed.data.tokenizer, else the model's folder; NULL (bytes) if that has 256 tokens and no tokenizer files, as the
@@ -158,14 +158,14 @@ static const char *find_tokenizer(const cs_engine *engine)
     const char *folder = engine->settings->model_path;
     if (engine->settings->tokenizer)
         return engine->settings->tokenizer;
-    bool bytes = folder && engine->facts.vocabulary == 256 && !cs_files_holds(folder, "tokenizer.json") &&
-                 !cs_files_holds(folder, "vocab.json");
+    bool bytes = folder && engine->facts.vocabulary == 256 && !ce_files_holds(folder, "tokenizer.json") &&
+                 !ce_files_holds(folder, "vocab.json");
     return bytes ? NULL : folder;
 }
 
-cs_status cs_token_cache_key_open(cs_token_cache_key *self, const cs_engine *engine, const char *name)
+cs_status ce_token_cache_key_open(ce_token_cache_key *self, const cs_engine *engine, const char *name)
 {
-    *self = (cs_token_cache_key){
+    *self = (ce_token_cache_key){
         .engine = engine, .settings = engine->settings, .name = name, .tokenizer = find_tokenizer(engine)
     };
     CS_TRY(list_paths(self));
@@ -174,7 +174,7 @@ cs_status cs_token_cache_key_open(cs_token_cache_key *self, const cs_engine *eng
     return CS_OK;
 }
 
-void cs_token_cache_key_close(cs_token_cache_key *self)
+void ce_token_cache_key_close(ce_token_cache_key *self)
 {
     globfree(&self->paths);
     free(self->record);
@@ -184,14 +184,14 @@ void cs_token_cache_key_close(cs_token_cache_key *self)
 /* The record in a folder of shards, malloc'ed; NULL: there are no complete shards. */
 static char *record_in(const char *folder)
 {
-    char *path = cs_files_join(folder, RECORD), *found;
+    char *path = ce_files_join(folder, RECORD), *found;
     size_t length;
-    cs_files_read(&found, &length, path, RECORD_LIMIT);
+    ce_files_read(&found, &length, path, RECORD_LIMIT);
     free(path);
     return found;
 }
 
-bool cs_token_cache_key_is_done(const cs_token_cache_key *self)
+bool ce_token_cache_key_is_done(const ce_token_cache_key *self)
 {
     char *found = record_in(self->folder);
     bool there = found && strcmp(found, self->record) == 0;
@@ -199,7 +199,7 @@ bool cs_token_cache_key_is_done(const cs_token_cache_key *self)
     return there;
 }
 
-bool cs_token_cache_key_is_older(const cs_token_cache_key *self, const char *folder)
+bool ce_token_cache_key_is_older(const ce_token_cache_key *self, const char *folder)
 {
     char *found = record_in(folder);
     bool older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
@@ -207,17 +207,17 @@ bool cs_token_cache_key_is_older(const cs_token_cache_key *self, const char *fol
     return older;
 }
 
-cs_status cs_token_cache_key_sign(const cs_token_cache_key *self, const char *folder)
+cs_status ce_token_cache_key_sign(const ce_token_cache_key *self, const char *folder)
 {
-    cs_token_cache_key now;
-    cs_status status = cs_token_cache_key_open(&now, self->engine, self->name);
+    ce_token_cache_key now;
+    cs_status status = ce_token_cache_key_open(&now, self->engine, self->name);
     if (status == CS_OK && strcmp(now.record, self->record) != 0)
         status =
-            cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete", self->name);
-    char *path = cs_files_join(folder, RECORD);
+            ce_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete", self->name);
+    char *path = ce_files_join(folder, RECORD);
     if (status == CS_OK)
-        status = cs_files_write(path, self->record, strlen(self->record));
+        status = ce_files_write(path, self->record, strlen(self->record));
     free(path);
-    cs_token_cache_key_close(&now);
+    ce_token_cache_key_close(&now);
     return status;
 }

@@ -9,32 +9,32 @@
 /* The key of one name in cspeed.data. */
 typedef struct {
     const cs_engine *engine;
-    const cs_settings *settings;
+    const ce_settings *settings;
     const char *name;      /* as given */
     const char *tokenizer; /* NULL: every byte is a token */
     glob_t paths;
     char *record; /* text form of the key: shards are reused if it is equal */
     size_t head;  /* length of the part of `record` that names the source; sizes and times follow */
     char *folder; /* folder of the shards, whether it exists or not */
-} cs_token_cache_key;
+} ce_token_cache_key;
 
-bool cs_token_cache_key_is_text(const char *name);
+bool ce_token_cache_key_is_text(const char *name);
 
-cs_status cs_token_cache_key_open(cs_token_cache_key *key, const cs_engine *engine,
+cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engine,
                                   const char *name); /* close it also after a failure */
-void cs_token_cache_key_close(cs_token_cache_key *key);
+void ce_token_cache_key_close(ce_token_cache_key *key);
 
 /* True if the cache folder holds complete shards made from exactly this key. Anything else there is ignored. */
-bool cs_token_cache_key_is_done(const cs_token_cache_key *key);
+bool ce_token_cache_key_is_done(const ce_token_cache_key *key);
 
 /* True if `folder` holds complete shards of an earlier state of the same source. */
-bool cs_token_cache_key_is_older(const cs_token_cache_key *key, const char *folder);
+bool ce_token_cache_key_is_older(const ce_token_cache_key *key, const char *folder);
 
 /* Writes the record into `folder`, which holds the new shards. Fails if the source has changed since
- * cs_token_cache_key_open. */
-cs_status cs_token_cache_key_sign(const cs_token_cache_key *key, const char *folder);
+ * ce_token_cache_key_open. */
+cs_status ce_token_cache_key_sign(const ce_token_cache_key *key, const char *folder);
 
 /* Writes a glob pattern that matches only `name`. */
-void cs_token_cache_key_quote(char *pattern, size_t room, const char *name);
+void ce_token_cache_key_quote(char *pattern, size_t room, const char *name);
 
 #endif

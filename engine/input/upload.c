@@ -12,10 +12,10 @@
 
 enum { SLOTS = 2, ALIGNMENT = 64, TENSORS = 4 };
 
-struct cs_upload {
+struct ce_upload {
     cs_device *device;
     char *host[SLOTS], *device_memory;
-    cs_event free_after[SLOTS];
+    ce_event free_after[SLOTS];
     size_t bytes;
     int turn;     /* index of the host buffer used last */
     void *output; /* the last prediction, on the host */
@@ -24,41 +24,41 @@ struct cs_upload {
 
 static size_t padded_bytes(cs_tensor tensor)
 {
-    return (size_t)cs_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGNMENT);
+    return (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGNMENT);
 }
 
-cs_status cs_upload_open(cs_engine *engine)
+cs_status ce_upload_open(cs_engine *engine)
 {
     const cs_model *model = engine->model;
     int64_t inputs = model->inputs ? model->inputs : engine->length;
     int64_t widest = model->targets > inputs ? model->targets : inputs;
-    size_t each = (size_t)cs_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
-    if (!cs_device_has_own_memory(engine->device))
+    size_t each = (size_t)ce_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
+    if (!ce_device_has_own_memory(engine->device))
         return CS_OK;
-    cs_upload *upload = engine->upload = calloc(1, sizeof *upload);
+    ce_upload *upload = engine->upload = calloc(1, sizeof *upload);
     if (!upload)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the upload of batches to the device");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the upload of batches to the device");
     upload->device = engine->device;
     upload->bytes = TENSORS * each;
-    upload->device_memory = cs_device_alloc(engine->device, upload->bytes);
+    upload->device_memory = ce_device_alloc(engine->device, upload->bytes);
     for (int i = 0; i < SLOTS; i++)
-        upload->host[i] = cs_device_alloc_pinned(engine->device, upload->bytes);
+        upload->host[i] = ce_device_alloc_pinned(engine->device, upload->bytes);
     return CS_OK;
 }
 
-void cs_upload_close(cs_upload *upload)
+void ce_upload_close(ce_upload *upload)
 {
     if (!upload)
         return;
     for (int i = 0; i < SLOTS; i++)
-        cs_device_free(upload->device, upload->host[i]);
-    cs_device_free(upload->device, upload->device_memory);
+        ce_device_free(upload->device, upload->host[i]);
+    ce_device_free(upload->device, upload->device_memory);
     free(upload->output);
     free(upload);
 }
 
 /* Copies the tensor to offset *at of the host buffer and points it to the device's copy. */
-static void put(cs_upload *upload, cs_tensor *tensor, size_t *at)
+static void put(ce_upload *upload, cs_tensor *tensor, size_t *at)
 {
     if (!tensor->data)
         return;
@@ -68,11 +68,11 @@ static void put(cs_upload *upload, cs_tensor *tensor, size_t *at)
     *at += padded_bytes(*tensor);
 }
 
-cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *input)
+ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *input)
 {
-    cs_upload *upload = engine->upload;
-    cs_forward_input on_device = *input;
-    cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
+    ce_upload *upload = engine->upload;
+    ce_forward_input on_device = *input;
+    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
     /* there is a key for each sample of a micro-batch; more samples are texts that are continued, without dropout */
     int64_t samples = input->inputs.shape[0], micro = engine->settings->micro_batch;
     cs_tensor keys = cs_vector(engine->keys, CS_I64, samples < micro ? samples : micro);
@@ -81,32 +81,32 @@ cs_forward_input cs_upload_batch(cs_engine *engine, const cs_forward_input *inpu
     if (!upload)
         return on_device;
     upload->turn = (upload->turn + 1) % SLOTS;
-    cs_event_wait(upload->free_after[upload->turn]);
+    ce_event_wait(upload->free_after[upload->turn]);
     put(upload, &on_device.inputs, &at);
     put(upload, &on_device.targets, &at);
     put(upload, &on_device.starts, &at);
     put(upload, &keys, &at);
     on_device.keys = keys.data;
-    cs_stream_copy(stream, upload->device_memory, upload->host[upload->turn], at);
-    upload->free_after[upload->turn] = cs_stream_record(stream);
+    ce_stream_copy(stream, upload->device_memory, upload->host[upload->turn], at);
+    upload->free_after[upload->turn] = ce_stream_record(stream);
     return on_device;
 }
 
-cs_status cs_upload_fetch_output(cs_engine *engine, cs_tensor *output)
+cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output)
 {
-    cs_upload *upload = engine->upload;
-    cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
+    ce_upload *upload = engine->upload;
+    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
     if (upload && padded_bytes(*output) > upload->output_bytes) {
         free(upload->output);
         upload->output_bytes = padded_bytes(*output);
         upload->output = malloc(upload->output_bytes);
         if (!upload->output)
-            return cs_fail(CS_NO_MEMORY, "out of memory for an output of %zu bytes", padded_bytes(*output));
+            return ce_fail(CS_NO_MEMORY, "out of memory for an output of %zu bytes", padded_bytes(*output));
     }
     if (upload) {
-        cs_stream_copy(stream, upload->output, output->data, (size_t)cs_count(*output) * cs_dtype_bytes(output->dtype));
+        ce_stream_copy(stream, upload->output, output->data, (size_t)cs_count(*output) * cs_dtype_bytes(output->dtype));
         output->data = upload->output;
     }
-    cs_stream_sync(stream);
+    ce_stream_sync(stream);
     return CS_OK;
 }

@@ -35,12 +35,12 @@ typedef struct {
 
 /* ---- reading names and shapes ---- */
 
-cs_status cs_huggingface_detect(bool *found, const char *folder)
+cs_status ce_huggingface_detect(bool *found, const char *folder)
 {
     char foreign[CS_OTHER_FORMATS_BYTES];
-    *found = cs_files_holds(folder, SINGLE) || cs_files_holds(folder, INDEX);
-    if (!*found && cs_other_formats_recognise(foreign, folder))
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
+    *found = ce_files_holds(folder, SINGLE) || ce_files_holds(folder, INDEX);
+    if (!*found && ce_other_formats_recognise(foreign, folder))
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     return CS_OK;
 }
 
@@ -63,61 +63,61 @@ static void *grown(void *list, int64_t count, size_t item)
 {
     void *longer = realloc(list, (size_t)count * item);
     if (!longer)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the list of a model's tensors");
+        ce_fatal(CS_NO_MEMORY, "out of memory for the list of a model's tensors");
     return longer;
 }
 
-static cs_status add_tensor(cs_source *source, int64_t file, const cs_safetensors_entry *entry, int64_t data)
+static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensors_entry *entry, int64_t data)
 {
     folder_source *own = source->own;
     int64_t at = source->count;
     cs_dtype dtype;
     if (is_buffer(entry->key))
         return CS_OK;
-    if (!cs_safetensors_dtype(&dtype, entry->dtype) || dtype > CS_F16)
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s is %s; weights are read as F32, BF16 or F16",
+    if (!ce_safetensors_dtype(&dtype, entry->dtype) || dtype > CS_F16)
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s is %s; weights are read as F32, BF16 or F16",
                        own->files[file].path, entry->key, entry->dtype);
     if (entry->dims > CS_MAX_DIMS)
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
                        own->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
     source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
     own->places = grown(own->places, at + 1, sizeof *own->places);
     own->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
-    source->tensors[at] = (cs_source_tensor){ own->places[at].name, dtype, entry->dims, { 0 } };
+    source->tensors[at] = (ce_source_tensor){ own->places[at].name, dtype, entry->dims, { 0 } };
     for (int i = 0; i < entry->dims; i++)
         source->tensors[at].shape[i] = entry->shape[i];
     source->count++;
     return CS_OK;
 }
 
-static cs_status add_header(cs_source *source, int64_t file, const char *block, size_t block_bytes, int64_t file_bytes)
+static cs_status add_header(ce_source *source, int64_t file, const char *block, size_t block_bytes, int64_t file_bytes)
 {
     folder_source *own = source->own;
-    cs_safetensors header = { 0 };
-    cs_status status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes,
+    ce_safetensors header = { 0 };
+    cs_status status = ce_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes,
                                             own->files[file].path);
     if (status == CS_OK && json_object_get(header.metadata, "DCP_SHARDING_INFO"))
-        status = cs_fail(CS_UNSUPPORTED,
+        status = ce_fail(CS_UNSUPPORTED,
                          "not supported: %s, because it holds pieces of tensors (PyTorch's sharded checkpoint), not "
                          "whole ones; load a checkpoint of cspeed as such, or merge the pieces first",
                          own->files[file].path);
     for (int64_t i = 0; i < header.count && status == CS_OK; i++)
         status = add_tensor(source, file, &header.entries[i], (int64_t)block_bytes);
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
     return status;
 }
 
-static cs_status add_file(cs_source *source, const char *folder, const char *name)
+static cs_status add_file(ce_source *source, const char *folder, const char *name)
 {
     folder_source *own = source->own;
     int64_t at = own->file_count, bytes;
     char *block = NULL;
     size_t block_bytes;
     own->files = grown(own->files, at + 1, sizeof *own->files);
-    own->files[at] = (weight_file){ cs_files_join(folder, name), -1 };
+    own->files[at] = (weight_file){ ce_files_join(folder, name), -1 };
     own->file_count++;
-    CS_TRY(cs_files_open(&own->files[at].descriptor, own->files[at].path));
-    cs_status status = cs_safetensors_load(&block, &block_bytes, &bytes, own->files[at].path);
+    CS_TRY(ce_files_open(&own->files[at].descriptor, own->files[at].path));
+    cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, own->files[at].path);
     if (status == CS_OK)
         status = add_header(source, at, block, block_bytes, bytes);
     free(block);
@@ -126,7 +126,7 @@ static cs_status add_file(cs_source *source, const char *folder, const char *nam
 
 static bool is_listed(const folder_source *own, const char *folder, const char *name)
 {
-    char *path = cs_files_join(folder, name);
+    char *path = ce_files_join(folder, name);
     bool found = false;
     for (int64_t i = 0; i < own->file_count && !found; i++)
         found = strcmp(own->files[i].path, path) == 0;
@@ -135,35 +135,35 @@ static bool is_listed(const folder_source *own, const char *folder, const char *
 }
 
 /* Adds the tensors of the shards that the index lists. A shard must be in the folder itself. */
-static cs_status add_indexed(cs_source *source, const char *folder, json_t *map, const char *path)
+static cs_status add_indexed(ce_source *source, const char *folder, json_t *map, const char *path)
 {
     const char *key;
     json_t *value;
     if (!json_is_object(map))
-        return cs_fail(CS_BAD_FILE, "%s: \"weight_map\" is missing or no object", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"weight_map\" is missing or no object", path);
     json_object_foreach (map, key, value) {
         const char *name = json_string_value(value);
         if (!name || strchr(name, '/') || !ends_with(name, ".safetensors"))
-            return cs_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
+            return ce_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
                            path, key);
         if (!is_listed(source->own, folder, name))
             CS_TRY(add_file(source, folder, name));
     }
     json_object_foreach (map, key, value) {
-        if (!is_buffer(key) && cs_source_find(source, key) < 0)
-            return cs_fail(CS_BAD_FILE, "%s: tensor %s is not in %s", path, key, json_string_value(value));
+        if (!is_buffer(key) && ce_source_find(source, key) < 0)
+            return ce_fail(CS_BAD_FILE, "%s: tensor %s is not in %s", path, key, json_string_value(value));
     }
     return CS_OK;
 }
 
-static cs_status add_index(cs_source *source, const char *folder)
+static cs_status add_index(ce_source *source, const char *folder)
 {
-    char *path = cs_files_join(folder, INDEX), *text = NULL;
+    char *path = ce_files_join(folder, INDEX), *text = NULL;
     size_t length;
-    cs_status status = cs_files_read(&text, &length, path, INDEX_LIMIT);
-    json_t *root = status == CS_OK ? cs_json_strict(text, length) : NULL;
+    cs_status status = ce_files_read(&text, &length, path, INDEX_LIMIT);
+    json_t *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
     if (status == CS_OK && !root)
-        status = cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+        status = ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
     if (status == CS_OK)
         status = add_indexed(source, folder, json_object_get(root, "weight_map"), path);
     json_decref(root);
@@ -174,7 +174,7 @@ static cs_status add_index(cs_source *source, const char *folder)
 
 /* ---- the model's names ---- */
 
-static void rename_tensor(cs_source *source, int64_t tensor, char *name)
+static void rename_tensor(ce_source *source, int64_t tensor, char *name)
 {
     folder_source *own = source->own;
     free(own->places[tensor].name);
@@ -183,28 +183,28 @@ static void rename_tensor(cs_source *source, int64_t tensor, char *name)
 
 /* Adds the class's prefix, which is the first word of every name in the model's body, if the first parameter is there
  * without it. The names that the head has in the model, and its alias, have no prefix. */
-static cs_status add_prefix(cs_source *source, const cs_model *model, const cs_model_facts *facts)
+static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = model->units[0]->entries[0]->full_name, *rest = strchr(first, '.');
-    if (!rest || cs_source_find(source, first) >= 0 || cs_source_find(source, rest + 1) < 0)
+    if (!rest || ce_source_find(source, first) >= 0 || ce_source_find(source, rest + 1) < 0)
         return CS_OK;
     for (int64_t i = 0; i < source->count; i++) {
         const char *name = source->tensors[i].name;
         char *full = NULL;
-        if (cs_model_find(model, name) || (facts->alias && strcmp(name, facts->alias) == 0))
+        if (ce_model_find(model, name) || (facts->alias && strcmp(name, facts->alias) == 0))
             continue;
         if (asprintf(&full, "%.*s%s", (int)(rest + 1 - first), first, name) < 0)
-            return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         rename_tensor(source, i, full);
     }
     return CS_OK;
 }
 
-static void remove_alias(cs_source *source, const cs_model_facts *facts)
+static void remove_alias(ce_source *source, const ce_model_facts *facts)
 {
     folder_source *own = source->own;
-    int64_t head = facts->alias ? cs_source_find(source, facts->alias) : -1;
-    char *table = head >= 0 && cs_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
+    int64_t head = facts->alias ? ce_source_find(source, facts->alias) : -1;
+    char *table = head >= 0 && ce_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
     if (head < 0)
         return;
     rename_tensor(source, head, table);
@@ -215,7 +215,7 @@ static void remove_alias(cs_source *source, const cs_model_facts *facts)
     memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
 }
 
-cs_status cs_huggingface_rename(cs_source *source, const cs_model *model, const cs_model_facts *facts)
+cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     CS_TRY(add_prefix(source, model, facts));
     remove_alias(source, facts);
@@ -224,27 +224,27 @@ cs_status cs_huggingface_rename(cs_source *source, const cs_model *model, const 
 
 /* ---- reading ---- */
 
-static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
+static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
     folder_source *own = source->own;
-    const cs_source_tensor *from = &source->tensors[tensor];
+    const ce_source_tensor *from = &source->tensors[tensor];
     const weight_file *file = &own->files[own->places[tensor].file];
     size_t size = cs_dtype_bytes(from->dtype);
     int64_t start = own->places[tensor].offset + range.from * (int64_t)size, count;
-    for (int64_t done = 0; done < cs_range_length(range); done += count) {
-        int64_t rest = cs_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
+    for (int64_t done = 0; done < ce_range_length(range); done += count) {
+        int64_t rest = ce_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
         char *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
         count = rest < max ? rest : max;
         bool same = from->dtype == dtype;
-        CS_TRY(cs_files_read_at(file->descriptor, same ? goal : own->buffer, (size_t)count * size,
+        CS_TRY(ce_files_read_at(file->descriptor, same ? goal : own->buffer, (size_t)count * size,
                                 start + done * (int64_t)size, file->path));
         if (!same)
-            cs_convert_elements(goal, dtype, own->buffer, from->dtype, count);
+            ce_convert_elements(goal, dtype, own->buffer, from->dtype, count);
     }
     return CS_OK;
 }
 
-static void close_folder(cs_source *source)
+static void close_folder(ce_source *source)
 {
     folder_source *own = source->own;
     for (int64_t i = 0; i < own->file_count; i++) {
@@ -262,35 +262,35 @@ static void close_folder(cs_source *source)
 
 static cs_status refuse_folder(const char *folder)
 {
-    if (cs_files_holds(folder, "latest") || cs_files_holds(folder, "manifest.json"))
-        return cs_fail(CS_NOT_FOUND,
+    if (ce_files_holds(folder, "latest") || ce_files_holds(folder, "manifest.json"))
+        return ce_fail(CS_NOT_FOUND,
                        "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
                        "one of them",
                        folder, folder);
-    return cs_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
+    return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
-static cs_status build(cs_source *source, const char *folder)
+static cs_status build(ce_source *source, const char *folder)
 {
     folder_source *own = source->own;
     bool found;
     own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!own->buffer)
-        return cs_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    CS_TRY(cs_huggingface_detect(&found, folder));
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
+    CS_TRY(ce_huggingface_detect(&found, folder));
     if (!found)
         return refuse_folder(folder);
-    return cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder);
+    return ce_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder);
 }
 
-cs_status cs_huggingface_open(cs_source *source, const char *folder)
+cs_status ce_huggingface_open(ce_source *source, const char *folder)
 {
-    *source = (cs_source){ .read = read_range, .own = calloc(1, sizeof(folder_source)) };
+    *source = (ce_source){ .read = read_range, .own = calloc(1, sizeof(folder_source)) };
     if (!source->own)
-        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", folder);
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", folder);
     source->close = close_folder;
     cs_status status = build(source, folder);
     if (status != CS_OK)
-        cs_source_close(source);
+        ce_source_close(source);
     return status;
 }

@@ -11,37 +11,37 @@
 
 /* Sets *found if the folder holds weights. CS_UNSUPPORTED, with the command that converts them, if they are in another
  * program's format (other_formats.h). */
-cs_status cs_huggingface_detect(bool *found, const char *folder);
+cs_status ce_huggingface_detect(bool *found, const char *folder);
 
 /* Gives the tensors of a Hugging Face folder's source the names that the model has. The class's prefix is added to the
  * names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
  * is removed: the folder may hold the shared table under both names, or, as safetensors' save_model writes it, only
  * under the head's name. */
-cs_status cs_huggingface_rename(cs_source *source, const cs_model *model, const cs_model_facts *facts);
+cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
-/* Strict check, which begins with cs_huggingface_rename: every parameter of the model exists with its shape, and no other tensor
+/* Strict check, which begins with ce_huggingface_rename: every parameter of the model exists with its shape, and no other tensor
  * exists. CS_BAD_FILE lists all tensors that are missing, unexpected or of another shape; `folder` is used in the
  * message. */
-cs_status cs_huggingface_check(cs_source *source, const cs_model *model, const cs_model_facts *facts,
+cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
 typedef struct {
     const char *folder; /* must not exist */
     cs_dtype dtype;     /* data type of every tensor in the files */
     int64_t max_shard;  /* maximum bytes of one file */
-    json_t *config;     /* contents of config.json; cs_huggingface_write sets its dtype */
+    json_t *config;     /* contents of config.json; ce_huggingface_write sets its dtype */
     const char *beside; /* folder from which the tokenizer files are copied, or NULL */
-} cs_huggingface_output;
+} ce_huggingface_output;
 
 /* Writes all tensors of the source into a temporary folder next to output->folder, and renames it at the end. */
-cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source);
+cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source);
 
-/* Writes the weights of a checkpoint (dir and tag as in cs_source_checkpoint_open) in this way, with the config.json of
+/* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) in this way, with the config.json of
  * its model. Of `output`, `folder` and `max_shard` are used; `dtype` only if `typed` is true, otherwise the type in
  * which the training computed; `beside` if it is not NULL, otherwise the folder from which the training started. On
  * success the source stays open for the caller, who may report what was written and closes it; after a failure it is
  * closed. */
-cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *output, bool typed, const char *dir,
+cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, bool typed, const char *dir,
                                 const char *tag);
 
 #endif

@@ -39,15 +39,15 @@ static void show_shape(char *text, size_t room, const int64_t *shape, int dims)
         snprintf(text + used, room - used, "]");
 }
 
-static void check_one(const cs_source *source, const cs_param *wanted, fault_list *missing, fault_list *shapes)
+static void check_one(const ce_source *source, const cs_param *wanted, fault_list *missing, fault_list *shapes)
 {
-    int64_t at = cs_source_find(source, wanted->name);
+    int64_t at = ce_source_find(source, wanted->name);
     char has[128], wants[128];
     if (at < 0) {
         add_fault(missing, "%s", wanted->name);
         return;
     }
-    const cs_source_tensor *found = &source->tensors[at];
+    const ce_source_tensor *found = &source->tensors[at];
     const cs_tensor *value = &wanted->value;
     if (found->dims == value->dims &&
         memcmp(found->shape, value->shape, (size_t)found->dims * sizeof *found->shape) == 0)
@@ -57,20 +57,20 @@ static void check_one(const cs_source *source, const cs_param *wanted, fault_lis
     add_fault(shapes, "%s is %s and should be %s", wanted->name, has, wants);
 }
 
-cs_status cs_huggingface_check(cs_source *source, const cs_model *model, const cs_model_facts *facts,
+cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder)
 {
     fault_list missing = { "", 0 }, shapes = { "", 0 }, unexpected = { "", 0 };
-    CS_TRY(cs_huggingface_rename(source, model, facts));
+    CS_TRY(ce_huggingface_rename(source, model, facts));
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
             check_one(source, &model->units[i]->entries[at]->param, &missing, &shapes);
     for (int64_t i = 0; i < source->count; i++)
-        if (!cs_model_find(model, source->tensors[i].name))
+        if (!ce_model_find(model, source->tensors[i].name))
             add_fault(&unexpected, "%s", source->tensors[i].name);
     if (missing.count + shapes.count + unexpected.count == 0)
         return CS_OK;
-    return cs_fail(CS_BAD_FILE,
+    return ce_fail(CS_BAD_FILE,
                    "the weights in %s are not those of the model its config.json describes: %lld missing (%s), %lld "
                    "unexpected (%s), %lld of another shape (%s)",
                    folder, (long long)missing.count, missing.text, (long long)unexpected.count, unexpected.text,

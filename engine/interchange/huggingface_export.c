@@ -15,23 +15,23 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *output, bool typed, const char *dir,
+cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, bool typed, const char *dir,
                                 const char *tag)
 {
     json_t *provenance;
-    cs_huggingface_output all = *output;
-    CS_TRY(cs_source_checkpoint_open(source, &provenance, dir, tag));
+    ce_huggingface_output all = *output;
+    CS_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
     if (!typed)
         all.dtype = trained_dtype(provenance);
     if (!all.beside)
         all.beside = json_string_value(json_object_get(provenance, "model_folder"));
-    cs_status status = all.config ? cs_huggingface_write(&all, source)
-                                  : cs_fail(CS_UNSUPPORTED,
+    cs_status status = all.config ? ce_huggingface_write(&all, source)
+                                  : ce_fail(CS_UNSUPPORTED,
                                             "not supported: exporting %s, because its model is a "
                                             "program's own: only models that cspeed.model names have a config.json",
                                             dir);
     if (status != CS_OK)
-        cs_source_close(source);
+        ce_source_close(source);
     return status;
 }

@@ -19,8 +19,8 @@ typedef struct {
 } shard;
 
 typedef struct {
-    const cs_huggingface_output *given;
-    cs_source *source;
+    const ce_huggingface_output *given;
+    ce_source *source;
     char *folder; /* temporary folder, renamed at the end */
     shard *shards;
     int64_t count, total;
@@ -29,7 +29,7 @@ typedef struct {
 
 static int64_t bytes_of(const writing *w, int64_t tensor)
 {
-    const cs_source_tensor *t = &w->source->tensors[tensor];
+    const ce_source_tensor *t = &w->source->tensors[tensor];
     int64_t count = 1;
     for (int i = 0; i < t->dims; i++)
         count *= t->shape[i];
@@ -40,7 +40,7 @@ static cs_status deal(writing *w)
 {
     w->shards = calloc((size_t)w->source->count + 1, sizeof *w->shards);
     if (!w->shards)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the list of files to write");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the list of files to write");
     for (int64_t i = 0; i < w->source->count; i++) {
         shard *last = &w->shards[w->count - (w->count > 0)];
         int64_t bytes = bytes_of(w, i);
@@ -69,12 +69,12 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
     json_t *root = json_pack("{s{ss}}", "__metadata__", "format", "pt");
     int64_t begin = 0;
     for (int64_t i = s->from; i < s->to; i++) {
-        const cs_source_tensor *t = &w->source->tensors[i];
+        const ce_source_tensor *t = &w->source->tensors[i];
         json_t *shape = json_array();
         for (int d = 0; d < t->dims; d++)
             json_array_append_new(shape, json_integer(t->shape[d]));
         json_object_set_new(root, t->name,
-                            json_pack("{sssos[II]}", "dtype", cs_safetensors_name(w->given->dtype), "shape", shape,
+                            json_pack("{sssos[II]}", "dtype", ce_safetensors_name(w->given->dtype), "shape", shape,
                                       "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes_of(w, i))));
         begin += bytes_of(w, i);
     }
@@ -99,8 +99,8 @@ static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_
     int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CS_SOURCE_BUFFER / (int64_t)size;
     for (int64_t at = 0, next; at < whole; at = next) {
         next = at + max < whole ? at + max : whole;
-        CS_TRY(w->source->read(w->source, tensor, (cs_range){ at, next }, w->buffer, w->given->dtype));
-        CS_TRY(cs_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
+        CS_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
+        CS_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
     }
     return CS_OK;
 }
@@ -110,8 +110,8 @@ static cs_status write_data(writing *w, const shard *s, int descriptor, const ch
     size_t bytes;
     char *header = header_of(w, s, &bytes);
     if (!header)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the header of %s", path);
-    cs_status status = cs_files_write_at(descriptor, header, bytes, 0, path);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the header of %s", path);
+    cs_status status = ce_files_write_at(descriptor, header, bytes, 0, path);
     int64_t offset = (int64_t)bytes;
     free(header);
     for (int64_t i = s->from; i < s->to && status == CS_OK; i++) {
@@ -119,7 +119,7 @@ static cs_status write_data(writing *w, const shard *s, int descriptor, const ch
         offset += bytes_of(w, i);
     }
     if (status == CS_OK && fsync(descriptor) != 0)
-        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be brought onto the disk", path);
+        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be brought onto the disk", path);
     return status;
 }
 
@@ -127,10 +127,10 @@ static cs_status write_shard(writing *w, int64_t file)
 {
     char name[64];
     name_of(name, sizeof name, w, file);
-    char *path = cs_files_join(w->folder, name);
+    char *path = ce_files_join(w->folder, name);
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) {
-        cs_status status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be made", path);
+        cs_status status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be made", path);
         free(path);
         return status;
     }
@@ -142,10 +142,10 @@ static cs_status write_shard(writing *w, int64_t file)
 
 static cs_status write_json(const writing *w, const char *name, json_t *value)
 {
-    char *path = cs_files_join(w->folder, name);
+    char *path = ce_files_join(w->folder, name);
     char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    cs_status status = text ? cs_files_write(path, text, strlen(text))
-                            : cs_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
+    cs_status status = text ? ce_files_write(path, text, strlen(text))
+                            : ce_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
     free(text);
     free(path);
     return status;
@@ -195,12 +195,12 @@ static cs_status copy_beside(const writing *w)
                                          "chat_template.json",
                                          "generation_config.json" };
     for (size_t i = 0; w->given->beside && i < sizeof names / sizeof *names; i++) {
-        char *from = cs_files_join(w->given->beside, names[i]), *to = cs_files_join(w->folder, names[i]);
+        char *from = ce_files_join(w->given->beside, names[i]), *to = ce_files_join(w->folder, names[i]);
         char *text = NULL;
         size_t length;
-        cs_status status = cs_files_exists(from) ? cs_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
+        cs_status status = ce_files_exists(from) ? ce_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
         if (status == CS_OK)
-            status = cs_files_write(to, text, length);
+            status = ce_files_write(to, text, length);
         free(text);
         free(from);
         free(to);
@@ -211,12 +211,12 @@ static cs_status copy_beside(const writing *w)
 }
 
 /* If the folder has no tokenizer, says so and why. */
-static void report_tokenizer(const cs_huggingface_output *output)
+static void report_tokenizer(const ce_huggingface_output *output)
 {
     bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
-    if (!cs_files_holds(output->folder, "tokenizer.json") && !cs_files_holds(output->folder, "vocab.json") &&
-        !cs_files_holds(output->folder, "tokenizer.model"))
-        cs_log(CS_LOG_INFO, "%s has no tokenizer: %s", output->folder,
+    if (!ce_files_holds(output->folder, "tokenizer.json") && !ce_files_holds(output->folder, "vocab.json") &&
+        !ce_files_holds(output->folder, "tokenizer.model"))
+        ce_log(CS_LOG_INFO, "%s has no tokenizer: %s", output->folder,
                bytes ? "the tokens of this model are bytes, 0 to 255"
                      : "none is known of this model; copy its tokenizer's files there");
 }
@@ -225,15 +225,15 @@ static cs_status write_all(writing *w)
 {
     w->buffer = malloc(CS_SOURCE_BUFFER);
     if (!w->buffer)
-        return cs_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
+        return ce_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
     CS_TRY(deal(w));
     for (int64_t file = 0; file < w->count; file++)
         CS_TRY(write_shard(w, file));
     CS_TRY(write_index(w));
     CS_TRY(write_config(w));
     CS_TRY(copy_beside(w));
-    CS_TRY(cs_files_sync_directory(w->folder));
-    CS_TRY(cs_files_rename(w->folder, w->given->folder));
+    CS_TRY(ce_files_sync_directory(w->folder));
+    CS_TRY(ce_files_rename(w->folder, w->given->folder));
     report_tokenizer(w->given);
     return CS_OK;
 }
@@ -246,23 +246,23 @@ static cs_status name_folder(writing *w)
     while (length > 1 && w->given->folder[length - 1] == '/')
         length--;
     if (asprintf(&w->folder, "%.*s.cspeed-tmp-%d", (int)length, w->given->folder, (int)getpid()) < 0)
-        cs_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
-    CS_TRY(cs_files_remove_tree(w->folder));
-    return cs_files_make_directories(w->folder);
+        ce_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
+    CS_TRY(ce_files_remove_tree(w->folder));
+    return ce_files_make_directories(w->folder);
 }
 
-cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source)
+cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source)
 {
     writing w = { .given = output, .source = source };
-    if (cs_files_exists(output->folder))
-        return cs_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
+    if (ce_files_exists(output->folder))
+        return ce_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
     cs_status status = name_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);
     if (status != CS_OK) { /* the cleanup must not overwrite the message */
         char *why = strdup(cs_error());
-        if (cs_files_remove_tree(w.folder) != CS_OK || why)
-            cs_fail(status, "%s", why ? why : "out of memory");
+        if (ce_files_remove_tree(w.folder) != CS_OK || why)
+            ce_fail(status, "%s", why ? why : "out of memory");
         free(why);
     }
     free(w.shards);

@@ -58,10 +58,10 @@ static cs_status check_magic(cs_status reading, int32_t first, const char *path)
     char foreign[CS_OTHER_FORMATS_BYTES];
     if (reading == CS_OK && first == MAGIC)
         return CS_OK;
-    if (cs_other_formats_recognise(foreign, path))
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
+    if (ce_other_formats_recognise(foreign, path))
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     CS_TRY(reading);
-    return cs_fail(CS_BAD_FILE,
+    return ce_fail(CS_BAD_FILE,
                    "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder", path,
                    first, MAGIC);
 }
@@ -69,11 +69,11 @@ static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 static cs_status read_head(llmc_file *own, cs_dtype *dtype)
 {
     int32_t head[WORDS] = { 0 };
-    CS_TRY(cs_files_open(&own->descriptor, own->path));
-    cs_status reading = cs_files_read_at(own->descriptor, head, sizeof head, 0, own->path);
+    CS_TRY(ce_files_open(&own->descriptor, own->path));
+    cs_status reading = ce_files_read_at(own->descriptor, head, sizeof head, 0, own->path);
     CS_TRY(check_magic(reading, head[0], own->path));
     if (head[1] != 3 && head[1] != 5)
-        return cs_fail(CS_UNSUPPORTED,
+        return ce_fail(CS_UNSUPPORTED,
                        "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
                        "(bf16) are known",
                        own->path, head[1]);
@@ -86,14 +86,14 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
     own->padded = head[7];
     for (int i = 2; i < 8; i++)
         if (head[i] < 1 || head[i] > 1 << 24)
-            return cs_fail(CS_BAD_FILE, "%s: number %d of its head is %d", own->path, i, head[i]);
+            return ce_fail(CS_BAD_FILE, "%s: number %d of its head is %d", own->path, i, head[i]);
     if (own->padded < own->vocabulary || own->width % own->heads != 0 || own->layers > 1 << 14 || own->width > 1 << 17)
-        return cs_fail(CS_BAD_FILE, "%s: the sizes in its head fit no GPT-2", own->path);
+        return ce_fail(CS_BAD_FILE, "%s: the sizes in its head fit no GPT-2", own->path);
     return CS_OK;
 }
 
 /* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
-static int64_t list_parameter(cs_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
+static int64_t list_parameter(ce_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *own = source->own;
     int64_t rows = s->rows * own->width, columns = s->columns * own->width, stored;
@@ -110,13 +110,13 @@ static int64_t list_parameter(cs_source *source, const parameter *s, cs_dtype dt
                  hole ? hole + 4 : "");
         own->offsets[at] = offset;
         own->transposed[at] = s->transposed;
-        source->tensors[at] = (cs_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
+        source->tensors[at] = (ce_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
         offset += stored;
     }
     return offset;
 }
 
-static cs_status list_all(cs_source *source, cs_dtype dtype)
+static cs_status list_all(ce_source *source, cs_dtype dtype)
 {
     llmc_file *own = source->own;
     size_t max = (size_t)(PARAMETERS * own->layers);
@@ -127,12 +127,12 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
     own->names = calloc(max, sizeof *own->names);
     own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!source->tensors || !own->offsets || !own->transposed || !own->names || !own->buffer)
-        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
     for (int i = 0; i < PARAMETERS; i++)
         offset = list_parameter(source, &parameters[i], dtype, offset);
-    CS_TRY(cs_files_size(&bytes, own->path));
+    CS_TRY(ce_files_size(&bytes, own->path));
     if (bytes != offset)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
                        "another kind",
                        own->path, (long long)bytes, (long long)offset);
@@ -141,46 +141,46 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
 
 /* Reads a transposed matrix: row r of the result is column r of the file's matrix. Reads a band of the file's rows at a
  * time and copies the elements that are in `range`. */
-static cs_status read_transposed(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
+static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range range, char *to, cs_dtype dtype)
 {
     llmc_file *own = source->own;
-    const cs_source_tensor *t = &source->tensors[tensor];
+    const ce_source_tensor *t = &source->tensors[tensor];
     int64_t rows = t->shape[0], columns = t->shape[1]; /* the file's matrix is (columns, rows) */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
     int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
         int64_t last = first + max < columns ? first + max : columns;
-        CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
+        CS_TRY(ce_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
                                 own->offsets[tensor] + first * rows * (int64_t)size, own->path));
         for (int64_t row = range.from / columns; row * columns < range.to; row++)
             for (int64_t column = first; column < last; column++) {
                 int64_t place = row * columns + column;
                 if (place >= range.from && place < range.to)
-                    cs_convert_elements(to + (size_t)(place - range.from) * wide, dtype,
+                    ce_convert_elements(to + (size_t)(place - range.from) * wide, dtype,
                                         own->buffer + (size_t)((column - first) * rows + row) * size, t->dtype, 1);
             }
     }
     return CS_OK;
 }
 
-static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
+static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
     llmc_file *own = source->own;
-    const cs_source_tensor *t = &source->tensors[tensor];
+    const ce_source_tensor *t = &source->tensors[tensor];
     int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
     if (own->transposed[tensor])
         return read_transposed(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = at + max < range.to ? at + max : range.to;
-        CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
+        CS_TRY(ce_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
                                 own->offsets[tensor] + at * size, own->path));
-        cs_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, own->buffer,
+        ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, own->buffer,
                             t->dtype, next - at);
     }
     return CS_OK;
 }
 
-static void close_file(cs_source *source)
+static void close_file(ce_source *source)
 {
     llmc_file *own = source->own;
     if (own->descriptor >= 0)
@@ -193,7 +193,7 @@ static void close_file(cs_source *source)
     free(own);
 }
 
-static cs_status build(cs_source *source, json_t **config)
+static cs_status build(ce_source *source, json_t **config)
 {
     llmc_file *own = source->own;
     cs_dtype dtype;
@@ -203,20 +203,20 @@ static cs_status build(cs_source *source, json_t **config)
                         "vocab_size", (json_int_t)own->vocabulary, "n_positions", (json_int_t)own->positions, "n_embd",
                         (json_int_t)own->width, "n_layer", (json_int_t)own->layers, "n_head", (json_int_t)own->heads,
                         "tie_word_embeddings", 1);
-    return *config ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for a model's description");
+    return *config ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a model's description");
 }
 
-cs_status cs_llmc_open(cs_source *source, json_t **config, const char *path)
+cs_status ce_llmc_open(ce_source *source, json_t **config, const char *path)
 {
     llmc_file *own = calloc(1, sizeof *own);
     *config = NULL;
     if (!own)
-        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", path);
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", path);
     own->descriptor = -1;
     own->path = strdup(path);
-    *source = (cs_source){ .read = read_range, .close = close_file, .own = own };
+    *source = (ce_source){ .read = read_range, .close = close_file, .own = own };
     cs_status status = build(source, config);
     if (status != CS_OK)
-        cs_source_close(source);
+        ce_source_close(source);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t cs_source_find(const cs_source *source, const char *name)
+int64_t ce_source_find(const ce_source *source, const char *name)
 {
     for (int64_t i = 0; i < source->count; i++)
         if (strcmp(source->tensors[i].name, name) == 0)
@@ -12,10 +12,10 @@ int64_t cs_source_find(const cs_source *source, const char *name)
     return -1;
 }
 
-void cs_source_close(cs_source *source)
+void ce_source_close(ce_source *source)
 {
     if (source->close)
         source->close(source);
     free(source->tensors);
-    *source = (cs_source){ 0 };
+    *source = (ce_source){ 0 };
 }

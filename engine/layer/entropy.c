@@ -40,7 +40,7 @@ static void compute_chunk(const job *all, int64_t from, int64_t count)
                         rows_of(cs_pass_dloss(all->pass), from, count, 1));
     if (!dx.data)
         return;
-    cs_linear_grow(all->head, all->pass, x, logits);
+    ce_linear_grow(all->head, all->pass, x, logits);
     cs_op_matmul_grad_input(stream, dx, logits, all->weight, all->head->layout);
 }
 
@@ -49,9 +49,9 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
     cs_dtype dtype = cs_pass_products(pass);
     int64_t rows = cs_rows(x), chunk = cs_pass_chunk(pass, dtype, rows, head->outputs);
     job all = { .head = head, .pass = pass, .loss = loss, .classes = classes };
-    all.x = cs_linear_factor(pass, x);
-    all.weight = cs_linear_weight(head, pass);
-    all.bias = cs_linear_bias(head, pass);
+    all.x = ce_linear_factor(pass, x);
+    all.weight = ce_linear_weight(head, pass);
+    all.bias = ce_linear_bias(head, pass);
     if (cs_pass_training(pass)) {
         all.dx = cs_pass_like(pass, all.x);
         cs_pass_keep(pass, all.dx);

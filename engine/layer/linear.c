@@ -56,7 +56,7 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
-cs_tensor cs_linear_factor(cs_pass *pass, cs_tensor x)
+cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x)
 {
     cs_tensor copy = x;
     copy.dtype = cs_pass_products(pass);
@@ -67,21 +67,21 @@ cs_tensor cs_linear_factor(cs_pass *pass, cs_tensor x)
     return copy;
 }
 
-cs_tensor cs_linear_weight(const cs_linear *linear, cs_pass *pass)
+cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass)
 {
-    return cs_linear_factor(pass, whole_weight(linear, linear->weight->value));
+    return ce_linear_factor(pass, whole_weight(linear, linear->weight->value));
 }
 
-cs_tensor cs_linear_bias(const cs_linear *linear, cs_pass *pass)
+cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass)
 {
-    return linear->bias ? cs_linear_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
+    return linear->bias ? ce_linear_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
 }
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = cs_linear_factor(pass, x);
+    x = ce_linear_factor(pass, x);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, x, cs_linear_weight(linear, pass), cs_linear_bias(linear, pass),
+    cs_op_matmul(cs_pass_stream(pass), y, x, ce_linear_weight(linear, pass), ce_linear_bias(linear, pass),
                  linear->layout);
     cs_pass_keep(pass, x);
     return y;
@@ -89,16 +89,16 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x = cs_linear_factor(pass, x);
+    x = ce_linear_factor(pass, x);
     cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_tensor weight = cs_linear_weight(linear, pass), bias = cs_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
+    cs_tensor weight = ce_linear_weight(linear, pass), bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
     cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
     cs_pass_keep(pass, x);
     cs_pass_keep(pass, pre);
     return y;
 }
 
-void cs_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
+void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
 {
     cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, cs_param_grow(linear->weight)),
                              linear->bias ? whole_bias(linear, cs_param_grow(linear->bias)) : (cs_tensor){ 0 }, x, dy,
@@ -109,9 +109,9 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
 {
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    dy = cs_linear_factor(pass, dy);
-    cs_linear_grow(linear, pass, x, dy);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, cs_linear_weight(linear, pass), linear->layout);
+    dy = ce_linear_factor(pass, dy);
+    ce_linear_grow(linear, pass, x, dy);
+    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
     return dx;
 }
 
@@ -120,13 +120,13 @@ cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_ten
     cs_tensor x = cs_pass_take(pass);
     cs_tensor pre = cs_pass_take(pass);
     cs_tensor dpre = cs_pass_like(pass, x);
-    dy = cs_linear_factor(pass, dy);
-    cs_linear_grow(linear, pass, x, dy);
-    cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, cs_linear_weight(linear, pass), pre, linear->layout);
+    dy = ce_linear_factor(pass, dy);
+    ce_linear_grow(linear, pass, x, dy);
+    cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, ce_linear_weight(linear, pass), pre, linear->layout);
     return dpre;
 }
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_linear_grow(linear, pass, cs_pass_take(pass), cs_linear_factor(pass, dy));
+    ce_linear_grow(linear, pass, cs_pass_take(pass), ce_linear_factor(pass, dy));
 }

@@ -6,10 +6,10 @@
 
 /* Each returns a tensor in the type that matrix products take: the tensor itself or a rounded copy, which is valid until
  * the unit's forward or backward returns. The bias is absent if the layer has none. */
-cs_tensor cs_linear_factor(cs_pass *pass, cs_tensor x);
-cs_tensor cs_linear_weight(const cs_linear *linear, cs_pass *pass);
-cs_tensor cs_linear_bias(const cs_linear *linear, cs_pass *pass);
+cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
+cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
+cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
 /* Adds to the gradients of weight and bias; x and dy are of the type of products. */
-void cs_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy);
+void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy);
 
 #endif

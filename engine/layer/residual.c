@@ -10,7 +10,7 @@ cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
 
 uint64_t cs_residual_place(cs_unit *unit, const char *name)
 {
-    return cs_rng_key(cs_rng_key(0, unit->name), name);
+    return ce_rng_key(ce_rng_key(0, unit->name), name);
 }
 
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate)

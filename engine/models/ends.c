@@ -5,7 +5,7 @@
 
 static void embed_declare(cs_unit *unit, const void *sizes)
 {
-    const cs_ends_first *given = sizes;
+    const ce_ends_first *given = sizes;
     cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, given->tokens, given->positions, &given->wide);
 }
 
@@ -30,7 +30,7 @@ typedef struct {
 
 static void head_declare(cs_unit *unit, const void *sizes)
 {
-    const cs_ends_last *s = sizes;
+    const ce_ends_last *s = sizes;
     head *h = cs_unit_self(unit, sizeof *h);
     if (s->kind == CS_ENDS_RMS_NORM)
         cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
@@ -80,5 +80,5 @@ static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor 
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }
 
-const cs_kind cs_ends_embedding = { "embedding", embed_declare, embed_forward, embed_backward, NULL };
-const cs_kind cs_ends_head = { "head", head_declare, head_forward, head_backward, head_predict };
+const cs_kind ce_ends_embedding = { "embedding", embed_declare, embed_forward, embed_backward, NULL };
+const cs_kind ce_ends_head = { "head", head_declare, head_forward, head_backward, head_predict };

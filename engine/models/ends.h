@@ -9,8 +9,8 @@
 typedef struct {
     const char *tokens, *positions; /* names of the tables; positions NULL: there is no table of positions */
     cs_embed_sizes wide;
-} cs_ends_first;
-extern const cs_kind cs_ends_embedding;
+} ce_ends_first;
+extern const cs_kind ce_ends_embedding;
 
 /* The settings of the head unit: norm, linear head, cross-entropy. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
     cs_init init;
     cs_unit *lender; /* owner of a tied head's table, which it calls `table`; NULL: the head has its own, lm_head */
     const char *table;
-} cs_ends_last;
-extern const cs_kind cs_ends_head;
+} ce_ends_last;
+extern const cs_kind ce_ends_head;
 
 #endif

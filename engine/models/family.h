@@ -9,21 +9,21 @@
 typedef struct {
     const void *settings; /* the family's settings, filled from its key table  */
     json_t *config;       /* the object of config.json                         */
-    cs_json *doc;         /* faults are added to it, with `path` in front      */
+    ce_json *doc;         /* faults are added to it, with `path` in front      */
     const char *path;
-} cs_family_input;
+} ce_family_input;
 
 typedef struct {
     const char *type;         /* config.json's model_type                                       */
     const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"   */
-    const cs_key *keys;
+    const ce_key *keys;
     int key_count;
     size_t settings_bytes;
-    /* Checks what a key table cannot check (faults are added with cs_json_fault) and builds the model. */
-    cs_status (*build)(cs_model **model, cs_model_facts *facts, const cs_family_input *input);
-} cs_family;
+    /* Checks what a key table cannot check (faults are added with ce_json_fault) and builds the model. */
+    cs_status (*build)(cs_model **model, ce_model_facts *facts, const ce_family_input *input);
+} ce_family;
 
-/* The list of families. FAMILY(name): config.json's model_type is "name", and the family is cs_family_<name>. To add a
+/* The list of families. FAMILY(name): config.json's model_type is "name", and the family is ce_family_<name>. To add a
  * family, write its file and add its name here. */
 #define CS_FAMILIES(FAMILY)                                                                                            \
     FAMILY(gpt2)                                                                                                       \
@@ -32,7 +32,7 @@ typedef struct {
     FAMILY(qwen2)                                                                                                      \
     FAMILY(qwen3)
 
-#define CS_FAMILY_DECLARE(name) extern const cs_family cs_family_##name;
+#define CS_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
 CS_FAMILIES(CS_FAMILY_DECLARE)
 #undef CS_FAMILY_DECLARE
 

@@ -15,7 +15,7 @@ typedef struct {
 } gpt2_sizes;
 
 #define AT(field) offsetof(gpt2_sizes, field)
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "model_type", CS_KEY_INERT, 0, "\"gpt2\"", 0, 0, NULL, "chose this family" },
     { "vocab_size", CS_KEY_INT, AT(vocabulary), "50257", 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },
     { "n_positions", CS_KEY_INT, AT(positions), "1024", 1, 1 << 20, NULL, "longest sequence" },
@@ -93,29 +93,29 @@ static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
 
 static const cs_kind block_kind = { "gpt2 block", block_declare, block_forward, block_backward, NULL };
 
-static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
+static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
 {
     const gpt2_sizes *s = input->settings;
     if (s->width % s->heads != 0) {
-        cs_json_fault(input->doc, input->path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width,
+        ce_json_fault(input->doc, input->path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width,
                       (long long)s->heads);
-        return cs_json_verdict(input->doc);
+        return ce_json_verdict(input->doc);
     }
     cs_status status = cs_model_new(model, s->width);
     if (status != CS_OK)
         return status;
     cs_init init = { CS_NORMAL, (float)s->init_std };
-    cs_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init } };
-    cs_unit *embed = cs_model_add(*model, &cs_ends_embedding, "transformer", &first);
+    ce_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init } };
+    cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "transformer", &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "transformer.h.%lld", (long long)i);
         cs_model_add(*model, &block_kind, name, s);
     }
-    cs_ends_last last = { "transformer.ln_f",     CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
+    ce_ends_last last = { "transformer.ln_f",     CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
                           s->tied ? embed : NULL, "wte.weight" };
-    cs_model_add(*model, &cs_ends_head, "", &last);
-    *facts = (cs_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
+    cs_model_add(*model, &ce_ends_head, "", &last);
+    *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
     if (s->tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "transformer.wte.weight";
@@ -123,4 +123,4 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
     return CS_OK;
 }
 
-const cs_family cs_family_gpt2 = { "gpt2", "GPT2LMHeadModel", CS_KEYS(keys), sizeof(gpt2_sizes), build };
+const ce_family ce_family_gpt2 = { "gpt2", "GPT2LMHeadModel", CS_KEYS(keys), sizeof(gpt2_sizes), build };

@@ -76,7 +76,7 @@ static const traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window =
         "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers before have no window"       \
     }
 
-static const cs_key llama_keys[] = {
+static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
     ATTENTION_BIAS,
     { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
@@ -84,16 +84,16 @@ static const cs_key llama_keys[] = {
     { "rope_interleaved", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the order of rotary pairs is Hugging Face's" },
     INERT("is_llama_config", "a note"),
 };
-static const cs_key mistral_keys[] = {
+static const ce_key mistral_keys[] = {
     COMMON("mistral", "32000", "14336", "131072"),
     { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; missing: 4096; null: all" },
 };
-static const cs_key qwen2_keys[] = {
+static const ce_key qwen2_keys[] = {
     COMMON("qwen2", "151936", "22016", "32768"),
     SLIDING,
     INERT("attention_bias", "q, k and v have biases always, and o never"),
 };
-static const cs_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, ATTENTION_BIAS };
+static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, ATTENTION_BIAS };
 
 /* ---- the block ---- */
 
@@ -161,7 +161,7 @@ static const cs_kind block_kind = { "llama block", block_declare, block_forward,
 /* ---- sizes ---- */
 
 /* Fills in what config.json leaves out or gives as null. */
-static void fill_sizes(llama_sizes *s, const traits *model_traits, const cs_family_input *input)
+static void fill_sizes(llama_sizes *s, const traits *model_traits, const ce_family_input *input)
 {
     bool keys_said = json_object_get(input->config, "num_key_value_heads") != NULL;
     if (s->keys == 0)
@@ -173,66 +173,66 @@ static void fill_sizes(llama_sizes *s, const traits *model_traits, const cs_fami
     if (model_traits->window == WINDOW_IF_ASKED && json_is_null(json_object_get(input->config, "sliding_window")))
         s->window = 0;
     if (s->heads % s->keys != 0)
-        cs_json_fault(input->doc, input->path, "num_attention_heads %lld is not a multiple of num_key_value_heads %lld",
+        ce_json_fault(input->doc, input->path, "num_attention_heads %lld is not a multiple of num_key_value_heads %lld",
                       (long long)s->heads, (long long)s->keys);
     if (s->head % 2 != 0 || s->head == 0 || s->head > CS_ROPE_WIDTH)
-        cs_json_fault(input->doc, input->path, "heads are %lld wide (head_dim): it must be even, and at most %d",
+        ce_json_fault(input->doc, input->path, "heads are %lld wide (head_dim): it must be even, and at most %d",
                       (long long)s->head, CS_ROPE_WIDTH);
     if (s->layer_types && (int64_t)json_array_size(s->layer_types) != s->layers)
-        cs_json_fault(input->doc, input->path, "layer_types must be a list of num_hidden_layers %lld words",
+        ce_json_fault(input->doc, input->path, "layer_types must be a list of num_hidden_layers %lld words",
                       (long long)s->layers);
 }
 
 /* Returns the type that layer_types gives for layer i, or NULL if it does not. */
-static const char *type_of(const llama_sizes *s, int64_t i, const cs_family_input *input)
+static const char *type_of(const llama_sizes *s, int64_t i, const ce_family_input *input)
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
     if (s->layer_types && (!type || (strcmp(type, "full_attention") != 0 && strcmp(type, "sliding_attention") != 0)))
-        cs_json_fault(input->doc, input->path, "layer_types[%lld] is neither full_attention nor sliding_attention",
+        ce_json_fault(input->doc, input->path, "layer_types[%lld] is neither full_attention nor sliding_attention",
                       (long long)i);
     return type;
 }
 
 /* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
  * layer_types may only repeat that type. */
-static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64_t i, const cs_family_input *input)
+static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64_t i, const ce_family_input *input)
 {
     const char *type = type_of(s, i, input);
     bool wanted = type ? strcmp(type, "sliding_attention") == 0 : i >= s->window_from;
     if (model_traits->window == WINDOW_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
-        cs_json_fault(input->doc, input->path,
+        ce_json_fault(input->doc, input->path,
                       "not supported: layer_types[%lld] \"%s\", because all layers of this model_type %s", (long long)i,
                       type, s->window > 0 ? "see sliding_window rows" : "see all rows before them");
     return s->window;
 }
 
-static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input,
+static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
                        const traits *model_traits)
 {
     llama_sizes s = *(const llama_sizes *)input->settings;
     block_sizes sizes = { .sizes = &s, .model_traits = model_traits };
     fill_sizes(&s, model_traits, input);
-    cs_rotary_read(&sizes.rope, &(cs_rotary_input){ s.head, s.positions, s.theta, s.scaling, s.rotary }, input->doc,
+    ce_rotary_read(&sizes.rope, &(ce_rotary_input){ s.head, s.positions, s.theta, s.scaling, s.rotary }, input->doc,
                    input->path);
     for (int64_t i = 0; i < s.layers; i++)
         window_of(&s, model_traits, i, input);
-    CS_TRY(cs_json_verdict(input->doc));
+    CS_TRY(ce_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s.width));
     cs_init init = { CS_NORMAL, (float)s.init_std };
-    cs_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init } };
-    cs_unit *embed = cs_model_add(*model, &cs_ends_embedding, "model", &first);
+    ce_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init } };
+    cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
     for (int64_t i = 0; i < s.layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
         sizes.window = window_of(&s, model_traits, i, input);
         cs_model_add(*model, &block_kind, name, &sizes);
     }
-    cs_ends_last last = { "model.norm",          CS_ENDS_RMS_NORM,     s.width, s.vocabulary, (float)s.epsilon, init,
+    ce_ends_last last = { "model.norm",          CS_ENDS_RMS_NORM,     s.width, s.vocabulary, (float)s.epsilon, init,
                           s.tied ? embed : NULL, "embed_tokens.weight" };
-    cs_model_add(*model, &cs_ends_head, "", &last);
-    *facts = (cs_model_facts){ .positions = s.positions, .vocabulary = s.vocabulary };
+    cs_model_add(*model, &ce_ends_head, "", &last);
+    *facts = (ce_model_facts){ .positions = s.positions, .vocabulary = s.vocabulary };
     if (s.tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "model.embed_tokens.weight";
@@ -240,22 +240,22 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
     return CS_OK;
 }
 
-static cs_status build_llama(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
+static cs_status build_llama(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
 {
     return build(model, facts, input, &llama);
 }
 
-static cs_status build_mistral(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
+static cs_status build_mistral(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
 {
     return build(model, facts, input, &mistral);
 }
 
-static cs_status build_qwen2(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
+static cs_status build_qwen2(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
 {
     return build(model, facts, input, &qwen2);
 }
 
-static cs_status build_qwen3(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
+static cs_status build_qwen3(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
 {
     return build(model, facts, input, &qwen3);
 }
@@ -264,7 +264,7 @@ static cs_status build_qwen3(cs_model **model, cs_model_facts *facts, const cs_f
     {                                                                                                                  \
 #name, class, CS_KEYS(name##_keys), sizeof(llama_sizes), build_##name                                          \
     }
-const cs_family cs_family_llama = FAMILY(llama, "LlamaForCausalLM");
-const cs_family cs_family_mistral = FAMILY(mistral, "MistralForCausalLM");
-const cs_family cs_family_qwen2 = FAMILY(qwen2, "Qwen2ForCausalLM");
-const cs_family cs_family_qwen3 = FAMILY(qwen3, "Qwen3ForCausalLM");
+const ce_family ce_family_llama = FAMILY(llama, "LlamaForCausalLM");
+const ce_family ce_family_mistral = FAMILY(mistral, "MistralForCausalLM");
+const ce_family ce_family_qwen2 = FAMILY(qwen2, "Qwen2ForCausalLM");
+const ce_family ce_family_qwen3 = FAMILY(qwen3, "Qwen3ForCausalLM");

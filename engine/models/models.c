@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS(name) &cs_family_##name,
-static const cs_family *const families[] = { CS_FAMILIES(ADDRESS) };
+#define ADDRESS(name) &ce_family_##name,
+static const ce_family *const families[] = { CS_FAMILIES(ADDRESS) };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 #define NAME(name) #name ", "
@@ -18,25 +18,25 @@ enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
 /* Keys that have no effect on any of these models, or that are refused except for one value. A row of the family's key
  * table for the same key takes precedence. */
-static const cs_key neutral[] = {
+static const ce_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
 /* Returns the family's key table, followed by the neutral keys that it does not have. The caller frees it. */
-static cs_key *all_keys(const cs_family *family, int *count)
+static ce_key *all_keys(const ce_family *family, int *count)
 {
-    cs_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
+    ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
     CS_ASSERT(keys);
     memcpy(keys, family->keys, (size_t)family->key_count * sizeof *keys);
     *count = family->key_count;
     for (int i = 0; i < NEUTRAL; i++)
-        if (!cs_keys_find(family->keys, family->key_count, neutral[i].name))
+        if (!ce_keys_find(family->keys, family->key_count, neutral[i].name))
             keys[(*count)++] = neutral[i];
     return keys;
 }
 
-static const cs_family *find(const char *type)
+static const ce_family *find(const char *type)
 {
     for (int i = 0; i < FAMILIES; i++)
         if (strcmp(families[i]->type, type) == 0)
@@ -44,60 +44,60 @@ static const cs_family *find(const char *type)
     return NULL;
 }
 
-cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path)
+cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path)
 {
     *model = NULL;
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const cs_family *family = type ? find(type) : NULL;
+    const ce_family *family = type ? find(type) : NULL;
     if (!family) {
         if (type)
-            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there are: %.*s", type, NAMES_LENGTH, names);
+            ce_json_fault(doc, path, "model_type \"%s\" is not built in; there are: %.*s", type, NAMES_LENGTH, names);
         else
-            cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
-        return cs_json_verdict(doc);
+            ce_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
+        return ce_json_verdict(doc);
     }
     int key_count;
-    cs_key *keys = all_keys(family, &key_count);
+    ce_key *keys = all_keys(family, &key_count);
     void *settings = calloc(1, family->settings_bytes);
     CS_ASSERT(settings);
-    cs_keys_fill(doc, config, path, settings, keys, key_count);
-    cs_status status = cs_json_verdict(doc);
+    ce_keys_fill(doc, config, path, settings, keys, key_count);
+    cs_status status = ce_json_verdict(doc);
     if (status == CS_OK)
-        status = family->build(model, facts, &(cs_family_input){ settings, config, doc, path });
+        status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path });
     facts->architecture = family->architecture;
     free(settings);
     free(keys);
     return status;
 }
 
-void cs_models_help(void)
+void ce_models_help(void)
 {
     for (int i = 0; i < FAMILIES; i++) {
         char heading[256];
         snprintf(heading, sizeof heading, "cspeed.model, model_type \"%s\" (the keys of Hugging Face's config.json)",
                  families[i]->type);
-        cs_keys_help(heading, families[i]->keys, families[i]->key_count);
+        ce_keys_help(heading, families[i]->keys, families[i]->key_count);
     }
-    cs_keys_help("cspeed.model, every model_type: keys without effect, and keys that accept only one value", neutral,
+    ce_keys_help("cspeed.model, every model_type: keys without effect, and keys that accept only one value", neutral,
                  NEUTRAL);
 }
 
 /* ---- comparison of two descriptions ---- */
 
 /* Returns the value that the object has for this key, or the key's default. The caller owns the reference. */
-static json_t *value_of(const json_t *config, const cs_key *key)
+static json_t *value_of(const json_t *config, const ce_key *key)
 {
     json_t *value = json_object_get(config, key->name);
     return value && !json_is_null(value) ? json_incref(value) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 }
 
 /* A size of 0 means that the size follows from other keys. */
-static bool is_derived(const cs_key *key, const json_t *value)
+static bool is_derived(const ce_key *key, const json_t *value)
 {
     return key->type == CS_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;
 }
 
-static bool differ(const cs_key *key, const json_t *one, const json_t *other)
+static bool differ(const ce_key *key, const json_t *one, const json_t *other)
 {
     if (is_derived(key, one) || is_derived(key, other))
         return false;
@@ -106,7 +106,7 @@ static bool differ(const cs_key *key, const json_t *one, const json_t *other)
     return !json_equal(one, other);
 }
 
-static bool is_compared(const cs_key *key)
+static bool is_compared(const ce_key *key)
 {
     return key->type != CS_KEY_INERT && key->type != CS_KEY_REFUSED && strcmp(key->name, "initializer_range") != 0;
 }
@@ -122,18 +122,18 @@ static void add_difference(char text[CS_MODELS_DIFFERENCES], const char *name, c
     free(other);
 }
 
-void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
+void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
 {
     json_t *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
     const char *type = json_string_value(types[1]);
-    const cs_family *family = type ? find(type) : NULL;
+    const ce_family *family = type ? find(type) : NULL;
     text[0] = 0;
     if (!json_equal(types[0], types[1])) {
         add_difference(text, "model_type", types[0], types[1]);
         return;
     }
     for (int i = 0; family && i < family->key_count; i++) {
-        const cs_key *key = &family->keys[i];
+        const ce_key *key = &family->keys[i];
         json_t *one = is_compared(key) ? value_of(there, key) : NULL, *other = one ? value_of(here, key) : NULL;
         if (one && differ(key, one, other))
             add_difference(text, key->name, one, other);

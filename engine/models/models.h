@@ -11,18 +11,18 @@ typedef struct {
     const char *alias;  /* second name of the parameter alias_of (a tied head); NULL: there is none */
     const char *alias_of;
     const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"           */
-} cs_model_facts;
+} ce_model_facts;
 
 /* Builds the model that a Hugging Face config.json describes. `path` is the path of the object in doc, for messages:
  * "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG if there
  * are any. */
-cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path);
+cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
 /* Prints the key tables of all families. */
-void cs_models_help(void);
+void ce_models_help(void);
 
 enum { CS_MODELS_DIFFERENCES = 512 };
 /* Writes, in one line, the keys in which two objects of config.json describe different models, with both values; "" if
  * there are none. Keys that only affect the initial weights are left out. */
-void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
+void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
 
 #endif

@@ -15,7 +15,7 @@ enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, UNSAID };
 
 #define TYPES "default|linear|llama3|yarn|dynamic|none"
 #define AT(field) offsetof(rope_keys, field)
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "rope_type", CS_KEY_CHOICE, AT(type), "\"none\"", 0, 0, TYPES, "how positions are scaled" },
     { "type", CS_KEY_CHOICE, AT(old_type), "\"none\"", 0, 0, TYPES, "rope_type's older name" },
     { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL, "base of the rotary frequencies" },
@@ -32,13 +32,13 @@ static const cs_key keys[] = {
     { "mscale_all_dim", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
 };
 
-static void need(cs_json *doc, const char *path, const char *type, const char *key, double value)
+static void need(ce_json *doc, const char *path, const char *type, const char *key, double value)
 {
     if (value == 0)
-        cs_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
+        ce_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
 }
 
-static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input *input, cs_json *doc, const char *path)
+static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc, const char *path)
 {
     int type = k->type != UNSAID ? k->type : k->old_type;
     sizes->theta = k->theta > 0 ? k->theta : sizes->theta;
@@ -55,7 +55,7 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input
         need(doc, path, "llama3", "low_freq_factor", k->low);
         need(doc, path, "llama3", "high_freq_factor", k->high);
         if (k->low > 0 && k->high > 0 && k->high <= k->low)
-            cs_json_fault(doc, path, "high_freq_factor must be greater than low_freq_factor");
+            ce_json_fault(doc, path, "high_freq_factor must be greater than low_freq_factor");
     } else if (type == YARN) {
         sizes->kind = CS_ROPE_YARN;
         sizes->low = k->slow;
@@ -66,7 +66,7 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input
     } /* "dynamic" scales only beyond max_position_embeddings, and no sequence here is that long */
 }
 
-void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path)
+void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path)
 {
     json_t *object = input->parameters ? input->parameters : input->scaling;
     char full[256];
@@ -75,9 +75,9 @@ void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json 
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "",
              input->parameters ? "rope_parameters" : "rope_scaling");
     if (object && !json_is_object(object))
-        cs_json_fault(doc, full, "must be an object, or null");
+        ce_json_fault(doc, full, "must be an object, or null");
     if (!json_is_object(object))
         return;
-    cs_keys_fill(doc, object, full, &k, CS_KEYS(keys));
+    ce_keys_fill(doc, object, full, &k, CS_KEYS(keys));
     take(sizes, &k, input, doc, full);
 }

@@ -12,9 +12,9 @@ typedef struct {
     double theta;       /* rope_theta, of the old spelling */
     json_t *scaling;    /* rope_scaling, or NULL                              */
     json_t *parameters; /* rope_parameters, or NULL; takes precedence, as in transformers */
-} cs_rotary_input;
+} ce_rotary_input;
 
 /* Faults are added to doc, with `path` in front. */
-void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path);
+void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path);
 
 #endif

@@ -129,7 +129,7 @@ static FILE *file_of(csv *own, const char *tag, int64_t at)
 static bool write_csv(void *writer, const char *tag, double value, int64_t at)
 {
     FILE *file = file_of(writer, tag, at);
-    return file && fprintf(file, "%" PRId64 ",%s\n", at, cs_say_number(value).text) > 0;
+    return file && fprintf(file, "%" PRId64 ",%s\n", at, ce_say_number(value).text) > 0;
 }
 
 static bool flush_csv(void *writer)
@@ -153,4 +153,4 @@ static void close_csv(void *writer)
     free(own);
 }
 
-const cs_writer cs_writer_csv = { "csv_monitor", open_csv, write_csv, flush_csv, close_csv };
+const ce_writer ce_writer_csv = { "csv_monitor", open_csv, write_csv, flush_csv, close_csv };

@@ -14,7 +14,7 @@ static double wall_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static bool put(FILE *file, cs_record record)
+static bool put(FILE *file, ce_record record)
 {
     return fwrite(record.bytes, 1, record.count, file) == record.count;
 }
@@ -28,7 +28,7 @@ static void *open_events(const char *folder, int64_t at)
         return NULL;
     FILE *file = fopen(path, "ab");
     free(path);
-    if (file && put(file, cs_record_version(time)) && put(file, cs_record_start(time, at)))
+    if (file && put(file, ce_record_version(time)) && put(file, ce_record_start(time, at)))
         return file;
     if (file)
         fclose(file);
@@ -37,7 +37,7 @@ static void *open_events(const char *folder, int64_t at)
 
 static bool write_events(void *file, const char *tag, double value, int64_t at)
 {
-    return put(file, cs_record_scalar(wall_clock(), at, tag, (float)value));
+    return put(file, ce_record_scalar(wall_clock(), at, tag, (float)value));
 }
 
 static bool flush_events(void *file)
@@ -50,4 +50,4 @@ static void close_events(void *file)
     fclose(file);
 }
 
-const cs_writer cs_writer_events = { "tensorboard", open_events, write_events, flush_events, close_events };
+const ce_writer ce_writer_events = { "tensorboard", open_events, write_events, flush_events, close_events };

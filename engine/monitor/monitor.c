@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const cs_writer *const writers[] = { &cs_writer_csv, &cs_writer_events };
+static const ce_writer *const writers[] = { &ce_writer_csv, &ce_writer_events };
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
@@ -17,7 +17,7 @@ typedef struct {
     void *own;    /* state of the writer; NULL: not opened yet */
 } sink;
 
-struct cs_monitor {
+struct ce_monitor {
     sink sinks[WRITERS];
 };
 
@@ -31,9 +31,9 @@ static bool make_folders(char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-static void give_up(sink *s, const cs_writer *writer)
+static void give_up(sink *s, const ce_writer *writer)
 {
-    cs_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the training goes on without it", writer->name, s->folder,
+    ce_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the training goes on without it", writer->name, s->folder,
            strerror(errno));
     if (s->own)
         writer->close(s->own);
@@ -41,7 +41,7 @@ static void give_up(sink *s, const cs_writer *writer)
     *s = (sink){ 0 };
 }
 
-static cs_status prepare(sink *s, const cs_monitor_settings *settings)
+static cs_status prepare(sink *s, const ce_monitor_settings *settings)
 {
     const char *path = settings->output_path ? settings->output_path : "", *job = settings->job_name;
     if (!settings->enabled)
@@ -50,22 +50,22 @@ static cs_status prepare(sink *s, const cs_monitor_settings *settings)
                  job ? job : "DeepSpeedJobName") >= 0)
         return CS_OK;
     s->folder = NULL;
-    return cs_fail(CS_NO_MEMORY, "out of memory for the name of a folder");
+    return ce_fail(CS_NO_MEMORY, "out of memory for the name of a folder");
 }
 
-cs_status cs_monitor_open(cs_monitor **monitor, const cs_monitor_settings *csv, const cs_monitor_settings *tensorboard)
+cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard)
 {
     *monitor = NULL;
     if (!csv->enabled && !tensorboard->enabled)
         return CS_OK;
     *monitor = calloc(1, sizeof **monitor);
     if (!*monitor)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a monitor");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a monitor");
     CS_TRY(prepare(&(*monitor)->sinks[0], csv));
     return prepare(&(*monitor)->sinks[1], tensorboard);
 }
 
-void cs_monitor_write(cs_monitor *monitor, const char *tag, double value, int64_t at)
+void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_t at)
 {
     for (int i = 0; monitor && i < WRITERS; i++) {
         sink *s = &monitor->sinks[i];
@@ -76,18 +76,18 @@ void cs_monitor_write(cs_monitor *monitor, const char *tag, double value, int64_
     }
 }
 
-void cs_monitor_flush(cs_monitor *monitor)
+void ce_monitor_flush(ce_monitor *monitor)
 {
     for (int i = 0; monitor && i < WRITERS; i++)
         if (monitor->sinks[i].own && !writers[i]->flush(monitor->sinks[i].own))
             give_up(&monitor->sinks[i], writers[i]);
 }
 
-void cs_monitor_close(cs_monitor *monitor)
+void ce_monitor_close(ce_monitor *monitor)
 {
     if (!monitor)
         return;
-    cs_monitor_flush(monitor);
+    ce_monitor_flush(monitor);
     for (int i = 0; i < WRITERS; i++) {
         if (monitor->sinks[i].own)
             writers[i]->close(monitor->sinks[i].own);

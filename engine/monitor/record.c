@@ -11,32 +11,32 @@ enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVE
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2, SESSION_STATUS = 1, STATUS_START = 1 };
 enum { HEAD = 12, TAIL = 4 };
 
-static void put(cs_record *record, const void *bytes, size_t count)
+static void put(ce_record *record, const void *bytes, size_t count)
 {
     CS_ASSERT(record->count + count <= CS_RECORD_BYTES);
     memcpy(record->bytes + record->count, bytes, count);
     record->count += count;
 }
 
-static void put_little(cs_record *record, uint64_t value, int bytes)
+static void put_little(ce_record *record, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         put(record, &(unsigned char){ (unsigned char)(value >> 8 * i) }, 1);
 }
 
-static void put_varint(cs_record *record, uint64_t value)
+static void put_varint(ce_record *record, uint64_t value)
 {
     for (; value >= 128; value >>= 7)
         put_little(record, (value & 127) | 128, 1);
     put_little(record, value, 1);
 }
 
-static void put_key(cs_record *record, int field, int wire)
+static void put_key(ce_record *record, int field, int wire)
 {
     put_varint(record, (uint64_t)(field << 3 | wire));
 }
 
-static void put_text(cs_record *record, int field, const char *text)
+static void put_text(ce_record *record, int field, const char *text)
 {
     put_key(record, field, BYTES);
     put_varint(record, strlen(text));
@@ -45,13 +45,13 @@ static void put_text(cs_record *record, int field, const char *text)
 
 static uint32_t masked(const void *bytes, size_t count)
 {
-    uint32_t crc = cs_crc32c(0, bytes, count);
+    uint32_t crc = ce_crc32c(0, bytes, count);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static cs_record begin(double time, int64_t step)
+static ce_record begin(double time, int64_t step)
 {
-    cs_record record = { .count = HEAD };
+    ce_record record = { .count = HEAD };
     uint64_t bits;
     memcpy(&bits, &time, sizeof bits);
     put_key(&record, EVENT_TIME, FIXED64);
@@ -63,7 +63,7 @@ static cs_record begin(double time, int64_t step)
     return record;
 }
 
-static void end(cs_record *record)
+static void end(ce_record *record)
 {
     size_t message = record->count - HEAD, whole = record->count;
     record->count = 0;
@@ -73,17 +73,17 @@ static void end(cs_record *record)
     put_little(record, masked(record->bytes + HEAD, message), TAIL);
 }
 
-cs_record cs_record_version(double time)
+ce_record ce_record_version(double time)
 {
-    cs_record record = begin(time, 0);
+    ce_record record = begin(time, 0);
     put_text(&record, EVENT_VERSION, "brain.Event:2");
     end(&record);
     return record;
 }
 
-cs_record cs_record_start(double time, int64_t step)
+ce_record ce_record_start(double time, int64_t step)
 {
-    cs_record record = begin(time, step);
+    ce_record record = begin(time, step);
     put_key(&record, EVENT_SESSION, BYTES);
     put_varint(&record, 2);
     put_key(&record, SESSION_STATUS, VARINT);
@@ -100,9 +100,9 @@ static size_t varint_bytes(uint64_t value)
     return bytes;
 }
 
-cs_record cs_record_scalar(double time, int64_t step, const char *tag, float value)
+ce_record ce_record_scalar(double time, int64_t step, const char *tag, float value)
 {
-    cs_record record = begin(time, step);
+    ce_record record = begin(time, step);
     uint32_t bits;
     size_t length = strlen(tag), inner = 1 + varint_bytes(length) + length + 1 + sizeof value;
     memcpy(&bits, &value, sizeof bits);

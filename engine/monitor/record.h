@@ -11,12 +11,12 @@ enum { CS_RECORD_BYTES = 512 };
 typedef struct {
     unsigned char bytes[CS_RECORD_BYTES];
     size_t count;
-} cs_record;
+} ce_record;
 
-cs_record cs_record_version(double time); /* "brain.Event:2", the first record of a file */
-cs_record cs_record_start(double time,
+ce_record ce_record_version(double time); /* "brain.Event:2", the first record of a file */
+ce_record ce_record_start(double time,
                           /* Marks the start of this run: entries of earlier files from `step` on are ignored. */
                           int64_t step);
-cs_record cs_record_scalar(double time, int64_t step, const char *tag, float value); /* `tag` has at most 256 bytes */
+ce_record ce_record_scalar(double time, int64_t step, const char *tag, float value); /* `tag` has at most 256 bytes */
 
 #endif

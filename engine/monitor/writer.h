@@ -12,8 +12,8 @@ typedef struct {
     bool (*write)(void *own, const char *tag, double value, int64_t at);
     bool (*flush)(void *own);
     void (*close)(void *own);
-} cs_writer;
+} ce_writer;
 
-extern const cs_writer cs_writer_csv, cs_writer_events;
+extern const ce_writer ce_writer_csv, ce_writer_events;
 
 #endif

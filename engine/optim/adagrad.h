@@ -4,7 +4,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float adagrad(float p, float g, float *sum, float *unused, cs_hyper h)
+CS_RULE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
 {
     (void)unused;
     g += h.decay * p;

@@ -4,7 +4,7 @@
 
 #include "optim/adamw.h"
 
-CS_RULE float adam(float p, float g, float *m, float *v, cs_hyper h)
+CS_RULE float adam(float p, float g, float *m, float *v, ce_hyper h)
 {
     g += h.decay * p;
     *m = h.beta1 * *m + h.rest1 * g;
@@ -12,7 +12,7 @@ CS_RULE float adam(float p, float g, float *m, float *v, cs_hyper h)
     return p - h.rate * ((*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon));
 }
 
-/* "Adam" and "AdamW" have the same keys; cs_optim_read looks at adam_w_mode. */
+/* "Adam" and "AdamW" have the same keys; ce_optim_read looks at adam_w_mode. */
 #define ADAM_KEYS ADAMW_KEYS
 
 #endif

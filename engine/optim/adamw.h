@@ -4,7 +4,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float adamw(float p, float g, float *m, float *v, cs_hyper h)
+CS_RULE float adamw(float p, float g, float *m, float *v, ce_hyper h)
 {
     *m = h.beta1 * *m + h.rest1 * g;
     *v = h.beta2 * *v + h.rest2 * g * g;

@@ -27,15 +27,15 @@ static bool are_globs(const json_t *value)
     return json_array_size(value) > 0;
 }
 
-static void add(cs_groups *groups, cs_group group, double base)
+static void add(ce_groups *groups, ce_group group, double base)
 {
-    group.optimizer = cs_optim_find(&group.settings);
+    group.optimizer = ce_optim_find(&group.settings);
     group.ratio = base > 0 ? group.settings.rate / base : 1;
     groups->group[groups->count++] = group;
 }
 
 /* Adds a group, or for Muon two: its matrices and its other parameters. */
-static void add_sides(cs_groups *groups, cs_group group, double base)
+static void add_sides(ce_groups *groups, ce_group group, double base)
 {
     bool muon = group.settings.kind == CS_OPTIM_MUON;
     group.matrices = true;
@@ -43,47 +43,47 @@ static void add_sides(cs_groups *groups, cs_group group, double base)
     add(groups, group, base);
     if (!muon)
         return;
-    group.settings = cs_optim_beside_muon(&group.settings);
+    group.settings = ce_optim_beside_muon(&group.settings);
     group.matrices = false;
     group.others = true;
     add(groups, group, base);
 }
 
-static void read_group(cs_json *doc, json_t *object, int number, const cs_optim_settings *settings, cs_groups *groups)
+static void read_group(ce_json *doc, json_t *object, int number, const ce_optim_settings *settings, ce_groups *groups)
 {
     char path[64];
     const json_t *decay = json_object_get(object, "weight_decay");
-    cs_group group = { .params = json_object_get(object, "params"),
+    ce_group group = { .params = json_object_get(object, "params"),
                        .settings = *settings,
                        .decays = decay && !json_is_null(decay),
                        .written = number };
     snprintf(path, sizeof path, LIST "[%d]", number);
     if (!json_is_object(object) || !are_globs(group.params)) {
-        cs_json_fault(doc, LIST,
+        ce_json_fault(doc, LIST,
                       "group %d: an object is needed whose \"params\" is a pattern of parameter names such as "
                       "\"*.wte.weight\", or a list of such",
                       number);
         return;
     }
-    cs_optim_override(doc, object, path, &group.settings);
+    ce_optim_override(doc, object, path, &group.settings);
     if (settings->rate == 0 && group.settings.rate != 0)
-        cs_json_fault(doc, path, "its lr follows the schedule in proportion to optimizer.params.lr, which is 0");
+        ce_json_fault(doc, path, "its lr follows the schedule in proportion to optimizer.params.lr, which is 0");
     add_sides(groups, group, settings->rate);
 }
 
-void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *settings, cs_groups *groups)
+void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *settings, ce_groups *groups)
 {
     size_t index;
     json_t *object;
     groups->count = 0;
     if (list && (!json_is_array(list) || json_array_size(list) > CS_GROUPS / 2 - 1)) {
-        cs_json_fault(doc, LIST, "a list of at most %d groups is needed", CS_GROUPS / 2 - 1);
+        ce_json_fault(doc, LIST, "a list of at most %d groups is needed", CS_GROUPS / 2 - 1);
         return;
     }
     json_array_foreach (list, index, object) {
         read_group(doc, object, (int)index, settings, groups);
     }
-    add_sides(groups, (cs_group){ .settings = *settings, .written = -1 }, settings->rate);
+    add_sides(groups, (ce_group){ .settings = *settings, .written = -1 }, settings->rate);
 }
 
 /* ---- the group of a parameter ---- */
@@ -98,23 +98,23 @@ static bool is_matrix(const char *name, bool vector)
     return !vector;
 }
 
-bool cs_groups_match(const cs_group *group, size_t index, const char *name, const char **pattern)
+bool ce_groups_match(const ce_group *group, size_t index, const char *name, const char **pattern)
 {
     bool list = json_is_array(group->params);
     *pattern = json_string_value(list ? json_array_get(group->params, index) : index == 0 ? group->params : NULL);
     return *pattern && fnmatch(*pattern, name, 0) == 0;
 }
 
-static bool names(const cs_group *group, const char *name)
+static bool names(const ce_group *group, const char *name)
 {
     const char *pattern = "";
     for (size_t i = 0; group->params && pattern; i++)
-        if (cs_groups_match(group, i, name, &pattern))
+        if (ce_groups_match(group, i, name, &pattern))
             return true;
     return !group->params;
 }
 
-int cs_groups_find(const cs_groups *groups, const char *name, bool vector)
+int ce_groups_find(const ce_groups *groups, const char *name, bool vector)
 {
     bool matrix = is_matrix(name, vector);
     int index = 0;

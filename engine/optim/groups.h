@@ -12,25 +12,25 @@ enum { CS_GROUPS = 64 };
 
 typedef struct {
     const json_t *params; /* a glob or a list of globs; NULL: all parameters that no other group has */
-    cs_optim_settings settings;
-    cs_optimizer optimizer;
+    ce_optim_settings settings;
+    ce_optimizer optimizer;
     double ratio;          /* the group's rate divided by optimizer.params.lr, under every schedule */
     bool decays;           /* the group sets weight_decay itself, which then applies to vectors too */
     bool matrices, others; /* the group has the matrices; the other parameters; of those that it names */
     int written;           /* index in cspeed.param_groups; -1: the default group */
-} cs_group;
+} ce_group;
 
 typedef struct {
-    cs_group group[CS_GROUPS];
+    ce_group group[CS_GROUPS];
     int count;
-} cs_groups;
+} ce_groups;
 
 /* `list` is cspeed.param_groups, or NULL if there is none. `settings` holds the values of optimizer.params. */
-void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *settings, cs_groups *groups);
+void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *settings, ce_groups *groups);
 /* Returns the index of the group that has this parameter. */
-int cs_groups_find(const cs_groups *groups, const char *name, bool vector);
+int ce_groups_find(const ce_groups *groups, const char *name, bool vector);
 /* Returns whether pattern number `index` of the group matches the name. After the last pattern, returns false and
  * sets *pattern to NULL. */
-bool cs_groups_match(const cs_group *group, size_t index, const char *name, const char **pattern);
+bool ce_groups_match(const ce_group *group, size_t index, const char *name, const char **pattern);
 
 #endif

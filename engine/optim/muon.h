@@ -5,7 +5,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float muon(float p, float g, float *buffer, float *unused, cs_hyper h)
+CS_RULE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)p, (void)unused;
     *buffer += h.rest1 * (g - *buffer);

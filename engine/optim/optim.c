@@ -8,16 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-cs_optimizer cs_optim_find(const cs_optim_settings *settings)
+ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 {
-    static const cs_optimizer list[] = {
+    static const ce_optimizer list[] = {
 #define ENTRY(constant, name, slots, first, second, directs)                                                           \
     [CS_OPTIM_##constant] = { CS_OPTIM_##constant, name, slots, { first, second }, 0, directs },
 #define RULE(function, constant, ...) ENTRY(constant, __VA_ARGS__, false)
 #define DIRECTION(function, constant, ...) ENTRY(constant, __VA_ARGS__, true)
 #include "optim/rules.h"
     };
-    cs_optimizer found = list[settings->kind];
+    ce_optimizer found = list[settings->kind];
     if (found.kind == CS_OPTIM_ADAGRAD)
         found.first_value = (float)settings->first_sum;
     if (found.kind == CS_OPTIM_SGD && settings->momentum == 0) {
@@ -27,14 +27,14 @@ cs_optimizer cs_optim_find(const cs_optim_settings *settings)
     return found;
 }
 
-bool cs_optim_has_betas(const cs_optim_settings *settings)
+bool ce_optim_has_betas(const ce_optim_settings *settings)
 {
-    return cs_optim_find(settings).slots == 2 || settings->kind == CS_OPTIM_LION;
+    return ce_optim_find(settings).slots == 2 || settings->kind == CS_OPTIM_LION;
 }
 
-cs_optim_settings cs_optim_beside_muon(const cs_optim_settings *settings)
+ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
 {
-    cs_optim_settings other = *settings;
+    ce_optim_settings other = *settings;
     other.kind = CS_OPTIM_ADAMW;
     other.rate = settings->other_rate;
     other.bias_correction = true;
@@ -42,17 +42,17 @@ cs_optim_settings cs_optim_beside_muon(const cs_optim_settings *settings)
 }
 
 /* LAMB's two bias corrections become one factor on the step. Adagrad's lr_decay becomes part of the rate. */
-cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t t, double grad_scale)
+ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;
-    bool betas = cs_optim_has_betas(settings);
+    bool betas = ce_optim_has_betas(settings);
     bool fix = betas && kind != CS_OPTIM_LION && settings->bias_correction;
     double one = betas ? settings->betas[0] : settings->momentum;
     double two = betas ? settings->betas[1] : settings->dampening;
     double fix_one = fix ? 1 / (1 - pow(one, (double)t)) : 1, fix_two = fix ? 1 / (1 - pow(two, (double)t)) : 1;
     if (kind == CS_OPTIM_ADAGRAD)
         rate /= 1 + (double)(t - 1) * settings->lr_decay;
-    return (cs_hyper){
+    return (ce_hyper){
         .rate = (float)rate,
         .beta1 = (float)one,
         .beta2 = (float)two,
@@ -71,33 +71,33 @@ cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t 
 
 /* ---- reading ---- */
 
-static void check(cs_json *doc, const char *path, const cs_optim_settings *settings)
+static void check(ce_json *doc, const char *path, const ce_optim_settings *settings)
 {
     char at[128];
     int kind = settings->kind;
     snprintf(at, sizeof at, "%s.betas", path);
-    if ((kind == CS_OPTIM_MUON || cs_optim_has_betas(settings)) && (settings->betas[0] >= 1 || settings->betas[1] >= 1))
-        cs_json_fault(doc, at, "both must be below 1, not [%g, %g]", settings->betas[0], settings->betas[1]);
+    if ((kind == CS_OPTIM_MUON || ce_optim_has_betas(settings)) && (settings->betas[0] >= 1 || settings->betas[1] >= 1))
+        ce_json_fault(doc, at, "both must be below 1, not [%g, %g]", settings->betas[0], settings->betas[1]);
     snprintf(at, sizeof at, "%s.nesterov", path);
     if (kind == CS_OPTIM_SGD && settings->nesterov && (settings->momentum == 0 || settings->dampening != 0))
-        cs_json_fault(doc, at, "Nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
+        ce_json_fault(doc, at, "Nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
                       settings->momentum, settings->dampening);
     snprintf(at, sizeof at, "%s.min_coeff", path);
     if (kind == CS_OPTIM_LAMB && settings->min_ratio > settings->max_ratio)
-        cs_json_fault(doc, at, "%g is above max_coeff, %g", settings->min_ratio, settings->max_ratio);
+        ce_json_fault(doc, at, "%g is above max_coeff, %g", settings->min_ratio, settings->max_ratio);
     snprintf(at, sizeof at, "%s.momentum", path);
     if (kind == CS_OPTIM_MUON && settings->momentum >= 1)
-        cs_json_fault(doc, at, "it must be below 1, not %g", settings->momentum);
+        ce_json_fault(doc, at, "it must be below 1, not %g", settings->momentum);
 }
 
 static bool gives(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
-    return value && !json_is_null(value) && !cs_value_is_auto(value);
+    return value && !json_is_null(value) && !ce_value_is_auto(value);
 }
 
 /* Where the configuration gives lr and not muon_lr or adam_lr, those two take the value of lr. */
-static void settle_rates(const json_t *object, cs_optim_settings *settings)
+static void settle_rates(const json_t *object, ce_optim_settings *settings)
 {
     bool both = gives(object, "lr");
     if (!gives(object, "muon_lr") && (both || settings->matrix_rate < 0))
@@ -112,7 +112,7 @@ typedef struct {
     const char *type;
 } section_text;
 
-static const cs_key section_keys[] = {
+static const ce_key section_keys[] = {
     { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
 #define RULE(function, constant, name, ...) name ", "
 #include "optim/rules.h"
@@ -121,45 +121,45 @@ static const cs_key section_keys[] = {
     { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is only one implementation of the update" },
 };
 
-void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings)
+void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
 {
     section_text text;
-    const cs_type *type = cs_types_of(CS_OPTIM_ADAMW);
+    const ce_type *type = ce_types_of(CS_OPTIM_ADAMW);
     json_t *params = json_object_get(section, "params");
     memset(settings, 0, sizeof *settings);
-    cs_types_default(settings);
-    cs_keys_fill(doc, section, "optimizer", &text, CS_KEYS(section_keys));
+    ce_types_default(settings);
+    ce_keys_fill(doc, section, "optimizer", &text, CS_KEYS(section_keys));
     if (section && !text.type)
-        cs_types_missing(doc);
+        ce_types_missing(doc);
     else if (section)
-        type = cs_types_find(doc, text.type);
+        type = ce_types_find(doc, text.type);
     if (!type || (section && !text.type))
         return;
-    cs_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
+    ce_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
     settings->kind = (int)(type->kind == CS_OPTIM_ADAM && settings->adam_w_mode ? CS_OPTIM_ADAMW : type->kind);
     settle_rates(params, settings);
     check(doc, "optimizer.params", settings);
-    cs_keys_settle(doc, params, "optimizer.params", settings, type->keys, type->count);
+    ce_keys_settle(doc, params, "optimizer.params", settings, type->keys, type->count);
 }
 
-static void override(cs_json *doc, const char *path, const char *name, const json_t *value, cs_optim_settings *settings)
+static void override(ce_json *doc, const char *path, const char *name, const json_t *value, ce_optim_settings *settings)
 {
     char full[160];
     int count;
-    const cs_key *keys = cs_optim_keys(settings, &count), *key = cs_keys_find(keys, count, name);
-    const char *near = cs_keys_nearest(keys, count, name);
+    const ce_key *keys = ce_optim_keys(settings, &count), *key = ce_keys_find(keys, count, name);
+    const char *near = ce_keys_nearest(keys, count, name);
     snprintf(full, sizeof full, "%s.%.64s", path, name);
     if (!key)
-        cs_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", near ? near : "params");
+        ce_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", near ? near : "params");
     else if (key->type > CS_KEY_PAIR || key->type == CS_KEY_CHOICE || strcmp(name, "adam_w_mode") == 0)
-        cs_json_fault(doc, full, "a parameter group cannot set this key: set it in optimizer.params");
-    else if (cs_value_is_auto(value))
-        cs_json_fault(doc, full, "\"auto\" cannot be resolved here: give the value, or leave the key out");
+        ce_json_fault(doc, full, "a parameter group cannot set this key: set it in optimizer.params");
+    else if (ce_value_is_auto(value))
+        ce_json_fault(doc, full, "\"auto\" cannot be resolved here: give the value, or leave the key out");
     else if (!json_is_null(value))
-        cs_value_read(&(cs_value){ doc, key, full, value, (char *)settings + key->offset });
+        ce_value_read(&(ce_value){ doc, key, full, value, (char *)settings + key->offset });
 }
 
-void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_settings *settings)
+void ce_optim_override(ce_json *doc, json_t *object, const char *path, ce_optim_settings *settings)
 {
     const char *name;
     json_t *value;
@@ -171,21 +171,21 @@ void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_
     check(doc, path, settings);
 }
 
-const cs_key *cs_optim_keys(const cs_optim_settings *settings, int *count)
+const ce_key *ce_optim_keys(const ce_optim_settings *settings, int *count)
 {
-    const cs_type *type = cs_types_of(settings->kind);
+    const ce_type *type = ce_types_of(settings->kind);
     *count = type->count;
     return type->keys;
 }
 
-const cs_key *cs_optim_section(int *count)
+const ce_key *ce_optim_section(int *count)
 {
     *count = sizeof section_keys / sizeof *section_keys;
     return section_keys;
 }
 
-void cs_optim_help(void)
+void ce_optim_help(void)
 {
-    cs_keys_help("optimizer", CS_KEYS(section_keys));
-    cs_types_help();
+    ce_keys_help("optimizer", CS_KEYS(section_keys));
+    ce_types_help();
 }

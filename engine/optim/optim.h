@@ -2,7 +2,7 @@
  *
  * An optimizer is one function that updates one element and knows no device, rank or file:
  *
- *     float rule(float p, float g, float *s0, float *s1, cs_hyper h)
+ *     float rule(float p, float g, float *s0, float *s1, ce_hyper h)
  *
  * It returns the new value of the parameter p. The gradient g is already scaled. s0 and s1 point to the element's
  * optimizer state, or are NULL where the optimizer has no such slot. optim/rules.h lists the rules, and
@@ -21,20 +21,20 @@ typedef enum {
 #define RULE(function, constant, ...) CS_OPTIM_##constant,
 #include "optim/rules.h"
     CS_OPTIM_KINDS
-} cs_optim_kind;
+} ce_optim_kind;
 
 typedef struct {
-    cs_optim_kind kind;
+    ce_optim_kind kind;
     const char *name;                       /* "AdamW"                                                        */
     int slots;                              /* fp32 values of optimizer state for each element: 2, 1 or 0     */
     const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's: "exp_avg", "exp_avg_sq"; "momentum_buffer"; "sum"   */
     float first_value;                      /* of every slot before the first step                            */
     bool directs;                           /* the rule returns a direction                                   */
-} cs_optimizer;
+} ce_optimizer;
 
 /* The parameters of every optimizer; each one reads those that it has. */
 typedef struct {
-    int kind; /* cs_optim_kind */
+    int kind; /* ce_optim_kind */
     double rate, betas[2], epsilon, weight_decay;
     double momentum, dampening;
     bool nesterov, bias_correction;
@@ -44,29 +44,29 @@ typedef struct {
     double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; rate equals matrix_rate               */
     int ns_method;                  /* Muon's ns_method                                                  */
     bool adam_w_mode;               /* as the file gives it: "Adam" with it is AdamW                     */
-} cs_optim_settings;
+} ce_optim_settings;
 
 /* Returns the optimizer of these settings. SGD without momentum has no slot. For Muon it is the optimizer of the
  * matrices. */
-cs_optimizer cs_optim_find(const cs_optim_settings *settings);
+ce_optimizer ce_optim_find(const ce_optim_settings *settings);
 /* Returns the hyper-parameters of step t; t counts applied updates, from 1. The gradient is multiplied by grad_scale. */
-cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t t, double grad_scale);
+ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale);
 /* Whether the optimizer has betas; OneCycle's momentum cycle changes the first one. */
-bool cs_optim_has_betas(const cs_optim_settings *settings);
+bool ce_optim_has_betas(const ce_optim_settings *settings);
 /* Returns AdamW's settings for the parameters that Muon does not update: vectors, embeddings and the head. */
-cs_optim_settings cs_optim_beside_muon(const cs_optim_settings *settings);
+ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings);
 
 /* Reads the section "optimizer" {type, params}. A section that is NULL means AdamW with its defaults. Faults are added
  * to doc; values of "auto" are replaced in the section. */
-void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings);
+void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings);
 /* Reads the values of one parameter group: all keys of `object` except "params". `settings` holds the values of
  * optimizer.params before the call. */
-void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_settings *settings);
+void ce_optim_override(ce_json *doc, json_t *object, const char *path, ce_optim_settings *settings);
 /* The key table of "optimizer.params" for the optimizer of these settings. */
-const cs_key *cs_optim_keys(const cs_optim_settings *settings, int *count);
+const ce_key *ce_optim_keys(const ce_optim_settings *settings, int *count);
 /* The key table of "optimizer" itself. */
-const cs_key *cs_optim_section(int *count);
+const ce_key *ce_optim_section(int *count);
 /* Prints all key tables. */
-void cs_optim_help(void);
+void ce_optim_help(void);
 
 #endif

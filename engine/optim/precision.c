@@ -1,17 +1,17 @@
 /* precision.c - mixed precision: the table of operations and types. */
 #include "optim/precision.h"
 
-const char *cs_precision_name(cs_dtype dtype)
+const char *ce_precision_name(cs_dtype dtype)
 {
     static const char *const names[] = { [CS_F32] = "fp32", [CS_BF16] = "bf16", [CS_F16] = "fp16" };
     return names[dtype];
 }
 
-bool cs_precision_list(const cs_precision *precision, int index, cs_precision_row *row)
+bool ce_precision_list(const ce_precision *precision, int index, ce_precision_row *row)
 {
     const cs_dtype values = precision->values, products = precision->products;
     const cs_dtype norms = precision->wide_norms ? CS_F32 : values;
-    const cs_precision_row rows[] = {
+    const ce_precision_row rows[] = {
         { "embedding", values, values },
         { "norm", values, products },
         { "norm parameters", norms, norms },

@@ -16,15 +16,15 @@ typedef struct {
     cs_dtype wire;     /* gradients during communication between ranks */
     bool wide_norms;   /* norm layers of a 16-bit model have fp32 parameters */
     bool scaled;       /* loss scaling is on: a step whose gradients are not finite is skipped */
-} cs_precision;
+} ce_precision;
 
-const char *cs_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
+const char *ce_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
 
 /* Returns row `index` of the table that says which kind of operation uses which types; false after the last row. */
 typedef struct {
     const char *operation;
     cs_dtype takes, gives; /* it computes in fp32 */
-} cs_precision_row;
-bool cs_precision_list(const cs_precision *precision, int index, cs_precision_row *row);
+} ce_precision_row;
+bool ce_precision_list(const ce_precision *precision, int index, ce_precision_row *row);
 
 #endif

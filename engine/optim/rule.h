@@ -21,6 +21,6 @@ typedef struct {
     int nesterov;
     int first;       /* 1 in the optimizer's first step */
     int inside_root; /* epsilon is added under LAMB's square root */
-} cs_hyper;
+} ce_hyper;
 
 #endif

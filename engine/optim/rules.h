@@ -6,7 +6,7 @@
  *
  * RULE(function, CONSTANT, name, slots, slot names...): the function returns the new value of the parameter.
  * DIRECTION(...): the function returns the direction of the step, because the step needs a norm or a matrix of the
- * whole tensor. CS_OPTIM_<CONSTANT> is the value of cs_optim_kind, and the header defines <CONSTANT>_KEYS, the rows of
+ * whole tensor. CS_OPTIM_<CONSTANT> is the value of ce_optim_kind, and the header defines <CONSTANT>_KEYS, the rows of
  * optimizer.params. The first entry is the optimizer of a configuration that names none.
  *
  * To add an optimizer: write its header, and add its #include and its line here. */

@@ -14,7 +14,7 @@ typedef struct {
     bool consecutive_hysteresis;
     double min_loss_scale;
     double max_loss_scale; /* 0: the largest finite float */
-} cs_scaler_settings;
+} ce_scaler_settings;
 
 typedef struct {
     bool dynamic;
@@ -22,12 +22,12 @@ typedef struct {
     int64_t hysteresis;    /* overflows that are tolerated before the scale is lowered */
     int64_t iteration;     /* number of steps so far */
     int64_t last_overflow; /* iteration of the last overflow; -1: none   */
-} cs_scaler;
+} ce_scaler;
 
 /* Returns the scaler of the next step, after a step whose gradients overflowed or did not. The algorithm is
  * DeepSpeed's with three corrections: a hysteresis of 0 or less means 1 (DeepSpeed would never lower the scale), a
  * scale below the minimum does not rise when gradients overflow, and the scale stays a finite float. */
-CS_RULE cs_scaler cs_scaler_next(cs_scaler scaler, const cs_scaler_settings *settings, bool overflow)
+CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
 {
     bool stuck = scaler.dynamic && scaler.hysteresis <= 1 && scaler.scale <= settings->min_loss_scale;
     if (overflow && !stuck) {
@@ -49,10 +49,10 @@ CS_RULE cs_scaler cs_scaler_next(cs_scaler scaler, const cs_scaler_settings *set
 }
 
 /* If `enabled` is false (fp32, bf16), the scale is static and 1. */
-void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled);
+void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool enabled);
 /* Sets *scaler to the scaler of the next step. Returns CS_UNSUPPORTED with a message if gradients overflow at the
  * minimum scale, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about
  * the change or ""; the text is in a static buffer of the thread. */
-cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings, bool overflow, const char **said);
+cs_status ce_scaler_judge(ce_scaler *scaler, const ce_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

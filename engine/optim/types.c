@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#define AT(field) offsetof(cs_optim_settings, field)
+#define AT(field) offsetof(ce_optim_settings, field)
 #define MOST 1e30
 
 /* The words in which <CONSTANT>_KEYS of an optimizer's header is written. */
@@ -46,10 +46,10 @@
 #define FP32_STATES REFUSED("fp32_optimizer_states", "true", "1", "the moments are always kept in fp32")
 
 /* One key table for each optimizer: keys_ADAMW and so on. */
-#define RULE(function, constant, ...) static const cs_key keys_##constant[] = { constant##_KEYS };
+#define RULE(function, constant, ...) static const ce_key keys_##constant[] = { constant##_KEYS };
 #include "optim/rules.h"
 
-static const cs_type types[] = {
+static const ce_type types[] = {
 #define RULE(function, constant, name, ...)                                                                            \
     [CS_OPTIM_##constant] = { name, CS_OPTIM_##constant, CS_KEYS(keys_##constant) },
 #include "optim/rules.h"
@@ -91,47 +91,47 @@ enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
 #define SUPPORTED "the optimizers are %.*s"
 
-void cs_types_default(cs_optim_settings *settings)
+void ce_types_default(ce_optim_settings *settings)
 {
     for (int i = TYPES - 1; i >= 0; i--)
-        cs_keys_default(settings, types[i].keys, types[i].count);
+        ce_keys_default(settings, types[i].keys, types[i].count);
     settings->matrix_rate = settings->other_rate = -1;
 }
 
-const cs_type *cs_types_of(int kind)
+const ce_type *ce_types_of(int kind)
 {
     return &types[kind];
 }
 
-const cs_type *cs_types_find(cs_json *doc, const char *name)
+const ce_type *ce_types_find(ce_json *doc, const char *name)
 {
     for (int i = 0; i < TYPES; i++)
         if (strcasecmp(types[i].name, name) == 0)
             return &types[i];
     for (int i = 0; i < REFUSED_TYPES; i++)
         if (strcasecmp(refused[i].name, name) == 0) {
-            cs_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " SUPPORTED,
+            ce_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " SUPPORTED,
                           refused[i].name, refused[i].reason, NAMES_LENGTH, names);
             return NULL;
         }
-    cs_json_fault(doc, "optimizer.type", "no optimizer is named \"%.48s\"; " SUPPORTED, name, NAMES_LENGTH, names);
+    ce_json_fault(doc, "optimizer.type", "no optimizer is named \"%.48s\"; " SUPPORTED, name, NAMES_LENGTH, names);
     return NULL;
 }
 
-void cs_types_missing(cs_json *doc)
+void ce_types_missing(ce_json *doc)
 {
-    cs_json_fault(doc, "optimizer", "\"type\" is missing; " SUPPORTED, NAMES_LENGTH, names);
+    ce_json_fault(doc, "optimizer", "\"type\" is missing; " SUPPORTED, NAMES_LENGTH, names);
 }
 
-void cs_types_help(void)
+void ce_types_help(void)
 {
-    cs_keys_help("optimizer.params of Adam, AdamW", CS_KEYS(keys_ADAM));
+    ce_keys_help("optimizer.params of Adam, AdamW", CS_KEYS(keys_ADAM));
     for (int i = 0; i < TYPES; i++) {
         char heading[48];
         if (i == CS_OPTIM_ADAMW || i == CS_OPTIM_ADAM)
             continue;
         snprintf(heading, sizeof heading, "optimizer.params of %s", types[i].name);
-        cs_keys_help(heading, types[i].keys, types[i].count);
+        ce_keys_help(heading, types[i].keys, types[i].count);
     }
     printf("\noptimizers that are not supported\n");
     for (int i = 0; i < REFUSED_TYPES; i++)

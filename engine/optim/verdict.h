@@ -10,39 +10,39 @@
 /* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
  * bits. */
 typedef struct {
-    cs_exact squares; /* squares of the gradients, divided by the loss scale of this step */
-    cs_exact loss;    /* losses of the rows that have a target */
+    ce_exact squares; /* squares of the gradients, divided by the loss scale of this step */
+    ce_exact loss;    /* losses of the rows that have a target */
     int64_t rows;     /* number of rows that have a target */
     int64_t saved;    /* number of ranks that have written their part of the checkpoint in progress */
-} cs_step_sums;
+} ce_step_sums;
 
 /* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row, and
  * gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
     double step_rows;       /* rows of all micro-batches of one rank */
-    double prescale_factor; /* see above; cs_verdict_judge divides it out again */
+    double prescale_factor; /* see above; ce_verdict_judge divides it out again */
     double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
     double clipping;        /* maximum of the gradients' norm; 0: no clipping */
     bool checked;           /* a step whose gradients are not finite is skipped */
-    cs_scaler_settings scaler;
-} cs_step_terms;
+    ce_scaler_settings scaler;
+} ce_step_terms;
 
 /* The part of the verdict that an update reads. */
 typedef struct {
     float factor; /* factor on the gradients: unscaling, mean over the rows that have a target, and clipping */
     int open;     /* 0: parameters do not change */
-} cs_gate;
+} ce_gate;
 
 typedef struct {
-    cs_gate gate;
-    cs_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
+    ce_gate gate;
+    ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows; NaN if no row has a target */
     int64_t rows, saved;
-} cs_verdict;
+} ce_verdict;
 
 /* The clipping factor of DeepSpeed and PyTorch. The small constant avoids a division by zero. */
-CS_RULE double cs_verdict_clip(double norm, double max)
+CS_RULE double ce_verdict_clip(double norm, double max)
 {
     if (max <= 0 || !isfinite(norm))
         return 1;
@@ -50,19 +50,19 @@ CS_RULE double cs_verdict_clip(double norm, double max)
     return factor < 1 ? factor : 1;
 }
 
-CS_RULE cs_verdict cs_verdict_judge(const cs_step_sums *sum, const cs_step_terms *terms, cs_scaler scaler)
+CS_RULE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
 {
-    cs_verdict verdict;
+    ce_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;
     double given = scaler.scale * terms->prescale_factor;
     double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->sum_factor;
     verdict.norm = (double)INFINITY;
     if (!sum->squares.nonfinite)
-        verdict.norm = sqrt(cs_exact_value(&sum->squares)) * factor * scaler.scale;
-    verdict.gate.factor = (float)(factor * cs_verdict_clip(verdict.norm, terms->clipping));
+        verdict.norm = sqrt(ce_exact_value(&sum->squares)) * factor * scaler.scale;
+    verdict.gate.factor = (float)(factor * ce_verdict_clip(verdict.norm, terms->clipping));
     verdict.gate.open = sum->rows != 0 && !overflow;
-    verdict.scaler = sum->rows ? cs_scaler_next(scaler, &terms->scaler, overflow) : scaler;
-    verdict.loss = sum->rows ? cs_exact_value(&sum->loss) / (double)sum->rows : (double)NAN;
+    verdict.scaler = sum->rows ? ce_scaler_next(scaler, &terms->scaler, overflow) : scaler;
+    verdict.loss = sum->rows ? ce_exact_value(&sum->loss) / (double)sum->rows : (double)NAN;
     verdict.rows = sum->rows;
     verdict.saved = sum->saved;
     return verdict;

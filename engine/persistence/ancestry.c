@@ -26,7 +26,7 @@ static void key_of(char key[KEY_BYTES], const char *dir)
 }
 
 /* The list of `key`. A new list begins with the checkpoint that the state was last saved to or loaded from. */
-static json_t *line_at(cs_ancestry *ancestry, const char *key)
+static json_t *line_at(ce_ancestry *ancestry, const char *key)
 {
     json_t *line = json_object_get(ancestry->lines, key);
     if (line)
@@ -40,46 +40,46 @@ static json_t *line_at(cs_ancestry *ancestry, const char *key)
     return line;
 }
 
-static void take_parent(cs_ancestry *ancestry, json_t *line)
+static void take_parent(ce_ancestry *ancestry, json_t *line)
 {
     json_decref(ancestry->parent);
     ancestry->parent = json_incref(json_array_get(line, 0));
 }
 
-void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only)
+void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, bool module_only)
 {
-    cs_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->ancestry;
     char key[KEY_BYTES];
     key_of(key, dir);
     if (!ancestry->damaged)
         ancestry->damaged = json_object();
-    json_object_set_new(ancestry->damaged, key, json_deep_copy(cs_checkpoint_damaged(reader)));
+    json_object_set_new(ancestry->damaged, key, json_deep_copy(ce_checkpoint_damaged(reader)));
     if (module_only) /* only parameters were replaced; the training's history is unchanged */
         return;
-    json_t *line = cs_line_behind(&reader->manifest);
+    json_t *line = ce_line_behind(&reader->manifest);
     json_decref(ancestry->lines);
     ancestry->lines = json_object();
     json_object_set_new(ancestry->lines, key, line);
     take_parent(ancestry, line);
 }
 
-void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content)
+void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content)
 {
-    cs_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->ancestry;
     key_of(ancestry->saving, dir);
     content->line = line_at(ancestry, ancestry->saving);
     content->damaged = json_object_get(ancestry->damaged, ancestry->saving);
 }
 
-void cs_ancestry_saved(cs_engine *engine)
+void ce_ancestry_saved(cs_engine *engine)
 {
-    cs_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->ancestry;
     json_object_del(ancestry->damaged, ancestry->saving);
     take_parent(ancestry, json_object_get(ancestry->lines, ancestry->saving));
     json_object_del(ancestry->lines, "new");
 }
 
-void cs_ancestry_close(cs_engine *engine)
+void ce_ancestry_close(cs_engine *engine)
 {
     json_decref(engine->ancestry.lines);
     json_decref(engine->ancestry.damaged);
@@ -92,16 +92,16 @@ void cs_ancestry_close(cs_engine *engine)
  * none. */
 static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
 {
-    cs_catalog catalog;
+    ce_catalog catalog;
     size_t used = 0;
     int64_t more = 0;
     list[0] = 0;
-    CS_TRY(cs_catalog_open(&catalog, dir));
-    cs_line_follow(&catalog, dir, name);
+    CS_TRY(ce_catalog_open(&catalog, dir));
+    ce_line_follow(&catalog, dir, name);
     for (int64_t i = 0; i < catalog.count; i++) {
-        const cs_catalog_item *item = &catalog.items[i];
+        const ce_catalog_item *item = &catalog.items[i];
         bool later = item->generation == CS_NO_ANCESTOR && item->step > step;
-        if (!later && !cs_line_is_abandoned(item))
+        if (!later && !ce_line_is_abandoned(item))
             continue;
         if (used + TAG_MAX < LIST_BYTES)
             used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%.255s", used ? ", " : "", item->tag);
@@ -110,7 +110,7 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
     }
     if (more)
         snprintf(list + used, LIST_BYTES - used, " and %lld more", (long long)more);
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
     return CS_OK;
 }
 
@@ -118,14 +118,14 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];
-    cs_tag_unescape(tag, folder);
-    CS_TRY(cs_tag_escape(name, tag));
+    ce_tag_unescape(tag, folder);
+    CS_TRY(ce_tag_escape(name, tag));
     if (strcmp(name, folder) != 0)
-        return cs_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
+        return ce_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
     CS_TRY(list_abandoned(list, dir, name, step));
-    CS_TRY(cs_staging_name_latest(dir, tag));
+    CS_TRY(ce_staging_name_latest(dir, tag));
     if (list[0])
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "%s/latest names %s from now on, and these checkpoints are left aside: %s. They are not "
                "pruned, and a save under the same tag replaces one; remove them when they are no longer needed, or go "
                "back to one by its tag",
@@ -133,9 +133,9 @@ static cs_status go_back(const char *dir, const char *folder, int64_t step)
     return CS_OK;
 }
 
-cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader)
+cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader)
 {
     const char *folder = strrchr(reader->path, '/') + 1;
     cs_status status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
-    return cs_collective_status(engine->comm, status);
+    return ce_collective_status(engine->comm, status);
 }

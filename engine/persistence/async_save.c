@@ -7,28 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-cs_status cs_async_save_open(cs_engine *engine)
+cs_status ce_async_save_open(cs_engine *engine)
 {
     engine->metrics.saved_step = -1;
     if (engine->settings->io_buffer_size % 4096 != 0)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
+        return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
                        (long long)engine->settings->io_buffer_size);
     return CS_OK;
 }
 
-void cs_async_save_close(cs_engine *engine)
+void ce_async_save_close(cs_engine *engine)
 {
-    if (cs_background_busy(engine->saving.work))
-        cs_async_save_finish(engine); /* logs a failure */
-    cs_background_close(engine->saving.work);
+    if (ce_background_busy(engine->saving.work))
+        ce_async_save_finish(engine); /* logs a failure */
+    ce_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.resume_dir);
     free(engine->saving.in_progress);
     free(engine->saving.good);
-    cs_ancestry_close(engine);
+    ce_ancestry_close(engine);
 }
 
-static void name_good(cs_async_save *saving, char *place)
+static void name_good(ce_async_save *saving, char *place)
 {
     free(saving->good);
     saving->good = place;
@@ -41,17 +41,17 @@ static char *place_of(const char *dir, const char *tag)
     return asprintf(&place, "%s in %s", tag, dir) < 0 ? NULL : place;
 }
 
-void cs_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
+void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
 {
     name_good(&engine->saving, place_of(dir, tag));
 }
 
 /* The error of a failed save, which a verb returns. */
-static cs_status refuse(const cs_async_save *saving, cs_status status, const char *why)
+static cs_status refuse(const ce_async_save *saving, cs_status status, const char *why)
 {
     if (status != CS_NOT_FINITE)
-        return cs_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
-    return cs_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, why,
+        return ce_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
+    return ce_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, why,
                    saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
 }
 
@@ -59,50 +59,50 @@ static cs_status refuse(const cs_async_save *saving, cs_status status, const cha
  * ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
-    cs_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving;
     if (status == CS_OK) {
         if (saving->in_progress)
             name_good(saving, saving->in_progress);
         saving->in_progress = NULL;
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
-        cs_ancestry_saved(engine);
+        ce_ancestry_saved(engine);
         if (saving->resumes)
-            cs_beat_keep(saving->step);
+            ce_beat_keep(saving->step);
         return;
     }
     saving->status = status;
     saving->why = strdup(cs_error());
-    cs_log(CS_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
+    ce_log(CS_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
            (long long)saving->step, cs_error());
 }
 
-cs_status cs_async_save_start(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
+cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun)
 {
-    cs_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving;
     saving->step = content->step;
     free(saving->in_progress);
     saving->in_progress = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
     saving->resumes = saving->resume_dir && strcmp(saving->resume_dir, dir) == 0;
-    cs_status status = engine->settings->async_save ? cs_background_save(&saving->work, engine->comm, dir, content)
-                                                    : cs_checkpoint_save(engine->comm, dir, content);
-    saving->stall = cs_clock_seconds() - begun;
+    cs_status status = engine->settings->async_save ? ce_background_save(&saving->work, engine->comm, dir, content)
+                                                    : ce_checkpoint_save(engine->comm, dir, content);
+    saving->stall = ce_clock_seconds() - begun;
     if (status == CS_OK && !engine->settings->async_save)
         end(engine, CS_OK);
     return status == CS_NOT_FINITE ? refuse(saving, status, cs_error()) : status;
 }
 
-cs_status cs_async_save_finish(cs_engine *engine)
+cs_status ce_async_save_finish(cs_engine *engine)
 {
-    cs_async_save *saving = &engine->saving;
-    cs_step_settle(engine);
-    cs_finite_report(engine);
+    ce_async_save *saving = &engine->saving;
+    ce_step_settle(engine);
+    ce_finite_report(engine);
     engine->parts_saved = 0; /* they belong to no later save */
-    if (cs_background_busy(saving->work)) {
-        double begun = cs_clock_seconds();
-        cs_walk_settle(engine);
-        cs_status status = cs_background_finish(saving->work);
-        saving->stall += cs_clock_seconds() - begun;
+    if (ce_background_busy(saving->work)) {
+        double begun = ce_clock_seconds();
+        ce_walk_settle(engine);
+        cs_status status = ce_background_finish(saving->work);
+        saving->stall += ce_clock_seconds() - begun;
         end(engine, status);
     }
     if (!saving->why)
@@ -113,52 +113,52 @@ cs_status cs_async_save_finish(cs_engine *engine)
     return status;
 }
 
-void cs_async_save_hold(cs_engine *engine)
+void ce_async_save_hold(cs_engine *engine)
 {
-    double begun = cs_clock_seconds();
-    cs_background_hold(engine->saving.work);
-    engine->saving.stall += cs_clock_seconds() - begun;
+    double begun = ce_clock_seconds();
+    ce_background_hold(engine->saving.work);
+    engine->saving.stall += ce_clock_seconds() - begun;
 }
 
-int64_t cs_async_save_ready(const cs_engine *engine)
+int64_t ce_async_save_ready(const cs_engine *engine)
 {
-    return cs_background_ready(engine->saving.work);
+    return ce_background_ready(engine->saving.work);
 }
 
-void cs_async_save_continue(cs_engine *engine, int64_t ready)
+void ce_async_save_continue(cs_engine *engine, int64_t ready)
 {
-    cs_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving;
     if (ready < engine->world.size)
         return;
-    double begun = cs_clock_seconds();
-    cs_status status = cs_background_advance(saving->work);
-    saving->stall += cs_clock_seconds() - begun;
-    if (!cs_background_busy(saving->work))
+    double begun = ce_clock_seconds();
+    cs_status status = ce_background_advance(saving->work);
+    saving->stall += ce_clock_seconds() - begun;
+    if (!ce_background_busy(saving->work))
         end(engine, status);
 }
 
 cs_status cs_finish_checkpoint(cs_engine *engine)
 {
-    return cs_async_save_finish(engine);
+    return ce_async_save_finish(engine);
 }
 
 /* Bytes of the copy of one rank's part of a parameter; cs_save_checkpoint lists the same parts at every stage. */
-static size_t copy_bytes(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
+static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
-    cs_range range = cs_range_overlap(part, (cs_range){ entry->offset, entry->offset + entry->count });
-    size_t count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
-    return cs_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
-           slots * cs_background_room(count * cs_dtype_bytes(zero->precision.slots));
+    ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });
+    size_t count = (size_t)ce_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
+    return ce_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
+           slots * ce_background_room(count * cs_dtype_bytes(zero->precision.slots));
 }
 
-size_t cs_async_save_copy(const cs_engine *engine)
+size_t ce_async_save_copy(const cs_engine *engine)
 {
     size_t bytes = 0;
     for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
-        cs_range part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
+        ce_range part = ce_stage_part(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
             bytes += copy_bytes(&engine->zero, unit->entries[at], part);
     }
-    return engine->settings->async_save ? cs_background_bytes(bytes) : 0;
+    return engine->settings->async_save ? ce_background_bytes(bytes) : 0;
 }

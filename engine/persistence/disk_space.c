@@ -8,12 +8,12 @@
 /* Bytes of all tensors of one checkpoint, over all ranks; its texts and headers are small. */
 static int64_t bytes_of(const cs_engine *engine)
 {
-    const cs_zero *zero = &engine->zero;
+    const ce_zero *zero = &engine->zero;
     int64_t bytes = 0;
     for (int i = 0; i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
         for (int at = 0; at < unit->entry_count; at++) {
-            const cs_unit_entry *entry = unit->entries[at];
+            const ce_unit_entry *entry = unit->entries[at];
             int64_t slots = zero->groups->group[entry->group].optimizer.slots;
             bytes += entry->count * ((int64_t)cs_dtype_bytes(zero->precision.masters) +
                                      slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
@@ -26,14 +26,14 @@ static int64_t bytes_of(const cs_engine *engine)
 static int64_t count_prunable(const char *dir)
 {
     char latest[CS_TAG_BYTES];
-    cs_catalog catalog;
+    ce_catalog catalog;
     int64_t count = 0;
-    if (cs_catalog_latest(latest, dir) != CS_OK || cs_catalog_open(&catalog, dir) != CS_OK)
+    if (ce_catalog_latest(latest, dir) != CS_OK || ce_catalog_open(&catalog, dir) != CS_OK)
         return 0;
-    cs_line_follow(&catalog, dir, latest);
+    ce_line_follow(&catalog, dir, latest);
     for (int64_t i = 0; i < catalog.count; i++)
-        count += !cs_line_is_abandoned(&catalog.items[i]);
-    cs_catalog_close(&catalog);
+        count += !ce_line_is_abandoned(&catalog.items[i]);
+    ce_catalog_close(&catalog);
     return count;
 }
 
@@ -54,11 +54,11 @@ cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t s
     int64_t keep_last = engine->settings->keep_last, more = count_more(dir, saves, keep_last);
     double each = 1.05 * (double)bytes_of(engine);
     if (statvfs(dir, &about) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
     double room = (double)about.f_bavail * (double)about.f_frsize;
     if (about.f_blocks == 0 || room >= (double)more * each)
         return CS_OK;
-    return cs_fail(CS_IO_ERROR,
+    return ce_fail(CS_IO_ERROR,
                    "%s: %lld more checkpoints of %.1f MB will be there at a time (cspeed.keep_last is %lld; "
                    "the next is written before the oldest goes), and the file system has %.1f MB free, so that a save "
                    "will fail: free some space, keep fewer, or save elsewhere",

@@ -5,18 +5,18 @@
 
 enum { LARGEST_SHARD = 5 }; /* maximum GB of one file of weights, the default of transformers */
 
-static cs_status write_folder(const cs_settings *settings, const char *dir, const char *tag, const char *folder)
+static cs_status write_folder(const ce_settings *settings, const char *dir, const char *tag, const char *folder)
 {
     static const cs_dtype types[] = {
         [CS_EXPORT_FP32] = CS_F32, [CS_EXPORT_BF16] = CS_BF16, [CS_EXPORT_FP16] = CS_F16
     };
-    cs_source source;
-    cs_huggingface_output output = { .folder = folder,
+    ce_source source;
+    ce_huggingface_output output = { .folder = folder,
                                      .dtype = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
                                      .beside = settings->model_path ? settings->model_path : settings->tokenizer };
-    CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != CS_EXPORT_AUTO, dir, tag));
-    cs_source_close(&source);
+    CS_TRY(ce_huggingface_export(&source, &output, settings->export_dtype != CS_EXPORT_AUTO, dir, tag));
+    ce_source_close(&source);
     return CS_OK;
 }
 
@@ -25,5 +25,5 @@ cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const c
     cs_status status = cs_finish_checkpoint(engine);
     if (status == CS_OK && engine->world.rank == 0)
         status = write_folder(engine->settings, dir, tag, folder);
-    return cs_collective_status(engine->comm, status);
+    return ce_collective_status(engine->comm, status);
 }

@@ -26,14 +26,14 @@ static void drop(choice *chosen)
 /* `source` is itself the folder of a checkpoint, DIR/NAME. */
 static cs_status choose_itself(choice *chosen, const char *source)
 {
-    cs_manifest manifest;
+    ce_manifest manifest;
     char *path = realpath(source, NULL);
     char *slash = path ? strrchr(path, '/') : NULL;
-    cs_status status = slash ? cs_manifest_load(&manifest, path) : cs_fail(CS_NOT_FOUND, "there is no %s", source);
+    cs_status status = slash ? ce_manifest_load(&manifest, path) : ce_fail(CS_NOT_FOUND, "there is no %s", source);
     if (status == CS_OK) {
         *chosen = (choice){ strndup(path, slash == path ? 1 : (size_t)(slash - path)), strdup(slash + 1),
                             strdup(manifest.tag) };
-        cs_manifest_close(&manifest);
+        ce_manifest_close(&manifest);
     }
     free(path);
     return status;
@@ -42,12 +42,12 @@ static cs_status choose_itself(choice *chosen, const char *source)
 /* The same check that loading makes before it reads a checkpoint. */
 static cs_status check_whole(const char *dir, const char *name)
 {
-    cs_manifest manifest;
-    char *folder = cs_files_join(dir, name);
-    cs_status status = cs_manifest_load(&manifest, folder);
+    ce_manifest manifest;
+    char *folder = ce_files_join(dir, name);
+    cs_status status = ce_manifest_load(&manifest, folder);
     if (status == CS_OK)
-        status = cs_manifest_check_files(&manifest, folder);
-    cs_manifest_close(&manifest);
+        status = ce_manifest_check_files(&manifest, folder);
+    ce_manifest_close(&manifest);
     free(folder);
     return status;
 }
@@ -56,13 +56,13 @@ static cs_status check_whole(const char *dir, const char *name)
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
-    cs_catalog catalog;
-    if (!cs_files_exists(dir))
-        return cs_fail(CS_NOT_FOUND,
+    ce_catalog catalog;
+    if (!ce_files_exists(dir))
+        return ce_fail(CS_NOT_FOUND,
                        "%s: no such folder; name the output folder of a training, one checkpoint in it, "
                        "or a Hugging Face folder",
                        dir);
-    cs_status status = tag ? cs_catalog_find(name, dir, tag) : cs_catalog_latest(name, dir);
+    cs_status status = tag ? ce_catalog_find(name, dir, tag) : ce_catalog_latest(name, dir);
     bool named = status == CS_OK;
     if (named && !tag)
         status = check_whole(dir, name);
@@ -71,16 +71,16 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
         return CS_OK;
     }
-    CS_TRY(cs_catalog_open(&catalog, dir));
+    CS_TRY(ce_catalog_open(&catalog, dir));
     if (named)
-        cs_line_follow(&catalog, dir, name);
+        ce_line_follow(&catalog, dir, name);
     if (catalog.count > 0)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
     if (named && !chosen->dir)
         return check_whole(dir, name); /* returns its error */
     return chosen->dir ? CS_OK
-                       : cs_fail(CS_NOT_FOUND,
+                       : ce_fail(CS_NOT_FOUND,
                                  "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
                                  "Face folder: there is no latest, manifest.json or config.json in it",
                                  dir);
@@ -125,26 +125,26 @@ static json_t *reduced(json_t *full)
 /* Reads the saved configuration, with its checksum verified, because it determines what the numbers mean. */
 static cs_status read_config(json_t **full, const char *folder)
 {
-    cs_manifest manifest;
+    ce_manifest manifest;
     char *text = NULL;
     size_t length = 0;
-    cs_status status = cs_manifest_load(&manifest, folder);
+    cs_status status = ce_manifest_load(&manifest, folder);
     if (status == CS_OK)
-        status = cs_manifest_read_text(&text, &length, &manifest, folder, CS_CONFIG_FILE);
+        status = ce_manifest_read_text(&text, &length, &manifest, folder, CS_CONFIG_FILE);
     if (status == CS_OK && !text)
-        status = cs_fail(CS_NOT_FOUND, "%s: the checkpoint was saved without %s", folder, CS_CONFIG_FILE);
-    *full = status == CS_OK ? cs_json_strict(text, length) : NULL;
+        status = ce_fail(CS_NOT_FOUND, "%s: the checkpoint was saved without %s", folder, CS_CONFIG_FILE);
+    *full = status == CS_OK ? ce_json_strict(text, length) : NULL;
     if (status == CS_OK && !*full)
-        status = cs_fail(CS_BAD_FILE, "%s/%s: %s", folder, CS_CONFIG_FILE, cs_error());
+        status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, CS_CONFIG_FILE, cs_error());
     free(text);
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     return status;
 }
 
 static cs_status read_checkpoint(json_t **root, const choice *chosen)
 {
     json_t *full;
-    char *folder = cs_files_join(chosen->dir, chosen->name);
+    char *folder = ce_files_join(chosen->dir, chosen->name);
     cs_status status = read_config(&full, folder);
     free(folder);
     CS_TRY(status);
@@ -161,11 +161,11 @@ static cs_status read_checkpoint(json_t **root, const choice *chosen)
 static json_t *of_folder(const char *folder)
 {
     static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
-    char *path = cs_files_join(folder, "config.json"), *text;
+    char *path = ce_files_join(folder, "config.json"), *text;
     size_t length;
     json_int_t seq_len = USUAL_LENGTH, positions;
-    bool there = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
-    json_t *config = there ? cs_json_strict(text, length) : NULL;
+    bool there = ce_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
+    json_t *config = there ? ce_json_strict(text, length) : NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         positions = json_integer_value(json_object_get(config, names[i]));
         seq_len = positions > 0 && positions < seq_len ? positions : seq_len;
@@ -185,14 +185,14 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
         json_object_set_new(root, "train_micro_batch_size_per_gpu", json_integer(1));
     json_object_set_new(root, "optimizer", json_pack("{s:s}", "type", "SGD"));
     char *text = json_dumps(root, JSON_INDENT(2));
-    cs_json *doc = NULL;
-    cs_status status = cs_json_parse(&doc, text, strlen(text), name);
+    ce_json *doc = NULL;
+    cs_status status = ce_json_parse(&doc, text, strlen(text), name);
     free(text);
     CS_TRY(status);
     *config = calloc(1, sizeof **config);
     if (!*config) {
-        cs_json_close(doc);
-        return cs_fail(CS_NO_MEMORY, "out of memory for a configuration");
+        ce_json_close(doc);
+        return ce_fail(CS_NO_MEMORY, "out of memory for a configuration");
     }
     (*config)->doc = doc;
     (*config)->reads = true;
@@ -204,15 +204,15 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
     choice chosen = { 0 };
     json_t *root = NULL;
     *config = NULL;
-    bool folder = !cs_files_holds(source, "latest") && !cs_files_holds(source, CS_MANIFEST_FILE) &&
-                  cs_files_holds(source, "config.json");
+    bool folder = !ce_files_holds(source, "latest") && !ce_files_holds(source, CS_MANIFEST_FILE) &&
+                  ce_files_holds(source, "config.json");
     cs_status status = CS_OK;
     if (folder && tag)
-        return cs_fail(CS_BAD_CONFIG, "%s is a Hugging Face folder, which has no tag \"%s\"", source, tag);
+        return ce_fail(CS_BAD_CONFIG, "%s is a Hugging Face folder, which has no tag \"%s\"", source, tag);
     if (folder) {
         root = of_folder(source);
     } else {
-        status = !tag && cs_files_holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
+        status = !tag && ce_files_holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
                                                                   : choose_inside(&chosen, source, tag);
         if (status == CS_OK)
             status = read_checkpoint(&root, &chosen);

@@ -12,17 +12,17 @@
 /* ---- pieces ---- */
 
 typedef struct {
-    cs_piece *piece;
+    ce_piece *piece;
     int64_t count, capacity;
 } piece_list;
 
-static cs_status append(piece_list *list, cs_piece piece)
+static cs_status append(piece_list *list, ce_piece piece)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity ? 2 * list->capacity : 256;
-        cs_piece *longer = realloc(list->piece, (size_t)list->capacity * sizeof *longer);
+        ce_piece *longer = realloc(list->piece, (size_t)list->capacity * sizeof *longer);
         if (!longer)
-            return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
         list->piece = longer;
     }
     list->piece[list->count++] = piece;
@@ -38,11 +38,11 @@ static void drop(piece_list *list)
 }
 
 /* Lists one parameter's master and, if `states`, its optimizer slots under PyTorch's flattened names. */
-static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_shard_piece *from, bool states)
+static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
-    const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
+    const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
     const cs_param *param = &from->entry->param;
-    cs_piece piece = { .name = from->entry->full_name,
+    ce_piece piece = { .name = from->entry->full_name,
                        .folder = "weights",
                        .dtype = zero->precision.masters,
                        .dims = param->value.dims,
@@ -53,7 +53,7 @@ static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
         char *name = NULL;
         if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
-            return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         piece.name = name;
         piece.folder = "optim";
         piece.dtype = zero->precision.slots;
@@ -68,10 +68,10 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
     for (int i = 0; i < engine->model->count; i++) {
         int count = engine->model->units[i]->entry_count;
-        cs_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+        ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
         if (!pieces)
-            return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
-        count = cs_shard_pieces(engine->shards[i], pieces);
+            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        count = ce_shard_pieces(engine->shards[i], pieces);
         cs_status status = CS_OK;
         for (int at = 0; at < count && status == CS_OK; at++)
             status = list_parameter(list, &engine->zero, &pieces[at], states);
@@ -95,7 +95,7 @@ static json_t *engine_state(const cs_engine *engine)
 {
     char mark[MARK_DIGITS];
     const cs_metrics *metrics = &engine->metrics;
-    const cs_scaler *scaler = &engine->scaler;
+    const ce_scaler *scaler = &engine->scaler;
     format_mark(mark, engine->mark);
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:s, s:I}}",
@@ -125,7 +125,7 @@ static json_t *provenance(const cs_engine *engine)
     json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*}", "world_size", engine->world.size,
                             "zero_stage", engine->settings->stage, "train_dtype",
                             dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
-                            cs_products_record(engine), "model", engine->model_json, "model_folder", folder);
+                            ce_products_record(engine), "model", engine->model_json, "model_folder", folder);
     free(folder);
     return all;
 }
@@ -133,7 +133,7 @@ static json_t *provenance(const cs_engine *engine)
 /* checkpoint.tag_validation: the tag must be the same on every rank. */
 static cs_status validate_tag(cs_engine *engine, const char *tag)
 {
-    int64_t min = (int64_t)(cs_rng_key(0, tag) >> 1), max = min;
+    int64_t min = (int64_t)(ce_rng_key(0, tag) >> 1), max = min;
     if (engine->settings->tag_validation == CS_TAG_IGNORE)
         return CS_OK;
     cs_comm_all_reduce(engine->comm, &min, 1, CS_I64, CS_MIN);
@@ -141,11 +141,11 @@ static cs_status validate_tag(cs_engine *engine, const char *tag)
     if (min == max)
         return CS_OK;
     if (engine->settings->tag_validation == CS_TAG_FAIL)
-        return cs_fail(
+        return ce_fail(
             CS_BAD_CONFIG,
             "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)",
             tag);
-    cs_log(CS_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
+    ce_log(CS_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
     return CS_OK;
 }
 
@@ -153,17 +153,17 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
-    cs_phase_expect(engine, CS_FORWARD, "cs_save_checkpoint");
+    ce_phase_expect(engine, CS_FORWARD, "cs_save_checkpoint");
     if (engine->micro != 0)
-        return cs_fail(CS_UNSUPPORTED,
+        return ce_fail(CS_UNSUPPORTED,
                        "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
                        (long long)engine->micro);
-    cs_walk_settle(engine);
-    double started = cs_clock_seconds();
-    CS_TRY(cs_async_save_finish(engine));
+    ce_walk_settle(engine);
+    double started = ce_clock_seconds();
+    CS_TRY(ce_async_save_finish(engine));
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
     piece_list list = { 0 };
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = tag ? tag : automatic,
         .client_state = client_state,
         .config_text = engine->config->text,
@@ -182,17 +182,17 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     };
     cs_status status = list_pieces(engine, &list, true);
     if (status == CS_OK)
-        status = cs_transfer_begin(engine, &content.device_copy);
+        status = ce_transfer_begin(engine, &content.device_copy);
     content.pieces = list.piece;
     content.piece_count = list.count;
-    cs_ancestry_offer(engine, dir, &content);
+    ce_ancestry_offer(engine, dir, &content);
     if (status == CS_OK)
-        status = cs_async_save_start(engine, dir, &content, started);
+        status = ce_async_save_start(engine, dir, &content, started);
     drop(&list);
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
     json_decref((json_t *)(uintptr_t)content.provenance);
-    engine->started += cs_clock_seconds() - started; /* saving does not count for the step's time */
+    engine->started += ce_clock_seconds() - started; /* saving does not count for the step's time */
     return status;
 }
 
@@ -220,7 +220,7 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
         engine->scaler.hysteresis = hysteresis;
         engine->scaler.iteration = iteration;
         engine->scaler.last_overflow = last_overflow;
-        cs_step_judge_place(engine);
+        ce_step_judge_place(engine);
     }
 }
 
@@ -229,7 +229,7 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     const char *saved = "";
     json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
     if (strcmp(saved, engine->zero.optimizer.name) != 0)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
                        "use the same optimizer",
                        saved, engine->zero.optimizer.name);
@@ -245,18 +245,18 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
     format_mark(own, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
                (long long)seed, (long long)engine->settings->seed);
     if (windows == 0 || engine->windows == 0)
         return;
     if (windows != engine->windows)
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
                "epoch is another, and what was learnt from may come again before the rest has come",
                (long long)windows, (long long)engine->windows);
     else if (strcmp(mark, own) != 0)
-        cs_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
+        ce_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
                                "cspeed.data.train names now");
 }
 
@@ -268,29 +268,29 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
     const json_t *saved = json_object_get(provenance, "model");
     if (!engine->model_json || !json_is_object(saved))
         return;
-    cs_models_compare(text, saved, engine->model_json);
+    ce_models_compare(text, saved, engine->model_json);
     if (text[0])
-        cs_log(CS_LOG_WARNING,
+        ce_log(CS_LOG_WARNING,
                "the checkpoint was made with another model: %s; its parameters were trained for what the "
                "checkpoint says",
                text);
 }
 
 /* Reads the parameters and, if `states`, the optimizer state from the open checkpoint. */
-static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bool states, piece_list *list)
+static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
 {
     CS_TRY(list_pieces(engine, list, states));
-    cs_status status = cs_checkpoint_read(reader, engine->comm, list->piece, list->count);
-    cs_transfer_end(engine);
+    cs_status status = ce_checkpoint_read(reader, engine->comm, list->piece, list->count);
+    ce_transfer_end(engine);
     return status;
 }
 
 /* Counters, scales and positions are set after all pieces have been read. A read that fails at a damaged block has then
  * changed only pieces, and reading an earlier checkpoint replaces all of them. */
-static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
+static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
-    json_t *state = cs_checkpoint_engine(reader);
+    json_t *state = ce_checkpoint_engine(reader);
     piece_list list = { 0 };
     if (states)
         CS_TRY(check_optimizer(engine, state));
@@ -299,24 +299,24 @@ static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_
     CS_TRY(status);
     for (int i = 0; i < engine->model->count; i++) {
         if (options->skip_optimizer_states)
-            cs_shard_forget(engine->shards[i]);
-        cs_shard_spread(engine->shards[i]);
+            ce_shard_forget(engine->shards[i]);
+        ce_shard_spread(engine->shards[i]);
     }
     warn_of_other_data(engine, state);
-    warn_of_other_model(engine, cs_checkpoint_provenance(reader));
+    warn_of_other_model(engine, ce_checkpoint_provenance(reader));
     if (!options->module_only || engine->config->reads)
-        cs_products_resume(engine, cs_checkpoint_provenance(reader));
+        ce_products_resume(engine, ce_checkpoint_provenance(reader));
     if (!options->module_only)
         restore_numbers(engine, state, options);
     return CS_OK;
 }
 
 /* Loads the chosen checkpoint; while a checkpoint proves damaged, falls back to the next candidate. */
-static cs_status load_whole(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
+static cs_status load_whole(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     cs_status status = load(engine, reader, options);
-    while (status != CS_OK && cs_checkpoint_is_damaged(reader)) {
-        CS_TRY(cs_checkpoint_fall_back(reader, engine->comm));
+    while (status != CS_OK && ce_checkpoint_is_damaged(reader)) {
+        CS_TRY(ce_checkpoint_fall_back(reader, engine->comm));
         status = load(engine, reader, options);
     }
     return status;
@@ -326,39 +326,39 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                              char **client_state)
 {
     static const cs_load_options everything = { 0 };
-    cs_checkpoint_reader *reader = NULL;
-    cs_phase_expect(engine, CS_FORWARD, "cs_load_checkpoint");
+    ce_checkpoint_reader *reader = NULL;
+    ce_phase_expect(engine, CS_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
-        return cs_fail(CS_UNSUPPORTED,
+        return ce_fail(CS_UNSUPPORTED,
                        "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
                        (long long)engine->micro);
-    cs_walk_settle(engine);
-    CS_TRY(cs_async_save_finish(engine));
+    ce_walk_settle(engine);
+    CS_TRY(ce_async_save_finish(engine));
     options = options ? options : &everything;
     bool begins = engine->metrics.step == 0 && !options->module_only; /* true for the load at the start of a run */
     if (begins && !tag && !engine->saving.resume_dir)
         engine->saving.resume_dir = strdup(dir);
-    cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CS_BAD_LATEST_FAIL,
+    ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CS_BAD_LATEST_FAIL,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
-    CS_TRY(cs_transfer_begin(engine, &reading.device_copy));
-    CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
+    CS_TRY(ce_transfer_begin(engine, &reading.device_copy));
+    CS_TRY(ce_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, reader, options);
     if (status == CS_OK)
-        cs_ancestry_loaded(engine, dir, reader, options->module_only);
+        ce_ancestry_loaded(engine, dir, reader, options->module_only);
     if (status == CS_OK && options->rewind)
-        status = cs_ancestry_rewind(engine, dir, reader);
+        status = ce_ancestry_rewind(engine, dir, reader);
     if (status == CS_OK && client_state) {
-        const char *text = cs_checkpoint_client_state(reader);
+        const char *text = ce_checkpoint_client_state(reader);
         *client_state = text ? strdup(text) : NULL;
     }
     if (status == CS_OK && begins)
-        cs_beat_keep(engine->metrics.step);
+        ce_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
-        cs_async_save_trust(engine, dir, cs_checkpoint_tag(reader));
+        ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
         engine->metrics.not_finite = 0; /* the state has been replaced */
     }
-    cs_checkpoint_close(reader);
-    engine->started = cs_clock_seconds();
+    ce_checkpoint_close(reader);
+    engine->started = ce_clock_seconds();
     return status;
 }

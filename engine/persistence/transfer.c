@@ -11,20 +11,20 @@
 
 enum { BUFFERS = 2, BUFFER = 16 << 20 };
 
-struct cs_transfer {
+struct ce_transfer {
     cs_device *device;
-    cs_checkpoint_device_copy device_copy;
+    ce_checkpoint_device_copy device_copy;
     pthread_mutex_t mutex; /* protects the fields below: several threads write files */
     char *buffers[BUFFERS];
-    cs_event done[BUFFERS]; /* the last copy that used the buffer */
-    cs_event begun;         /* the operations that the state depends on */
+    ce_event done[BUFFERS]; /* the last copy that used the buffer */
+    ce_event begun;         /* the operations that the state depends on */
     int current;            /* the buffer that `send` fills, */
     size_t filled;          /* and the bytes in it */
 };
 
-static cs_stream *copying(const cs_transfer *transfer)
+static cs_stream *copying(const ce_transfer *transfer)
 {
-    return cs_device_stream(transfer->device, CS_COPY);
+    return ce_device_stream(transfer->device, CS_COPY);
 }
 
 static size_t part_bytes(size_t bytes, size_t part)
@@ -35,18 +35,18 @@ static size_t part_bytes(size_t bytes, size_t part)
 /* Device to host: part i + 1 is copied into one buffer while the host empties part i from the other. */
 static void fetch(void *argument, void *to, const void *from, size_t bytes)
 {
-    cs_transfer *transfer = argument;
+    ce_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
     pthread_mutex_lock(&transfer->mutex);
-    cs_event_wait(transfer->begun); /* also sets the GPU of a new thread */
+    ce_event_wait(transfer->begun); /* also sets the GPU of a new thread */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
-            cs_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
+            ce_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
                            part_bytes(bytes, i));
-            transfer->done[i % 2] = cs_stream_record(copying(transfer));
+            transfer->done[i % 2] = ce_stream_record(copying(transfer));
         }
         if (i > 0) {
-            cs_event_wait(transfer->done[(i - 1) % 2]);
+            ce_event_wait(transfer->done[(i - 1) % 2]);
             memcpy((char *)to + (i - 1) * BUFFER, transfer->buffers[(i - 1) % 2], part_bytes(bytes, i - 1));
         }
     }
@@ -54,18 +54,18 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
 }
 
 /* Switches to the other buffer and waits until the device has read it. */
-static void switch_buffer(cs_transfer *transfer)
+static void switch_buffer(ce_transfer *transfer)
 {
-    transfer->done[transfer->current] = cs_stream_record(copying(transfer));
+    transfer->done[transfer->current] = ce_stream_record(copying(transfer));
     transfer->current = (transfer->current + 1) % BUFFERS;
     transfer->filled = 0;
-    cs_event_wait(transfer->done[transfer->current]);
+    ce_event_wait(transfer->done[transfer->current]);
 }
 
-/* Host to device. cs_transfer_end waits for the last copies. */
+/* Host to device. ce_transfer_end waits for the last copies. */
 static void send(void *argument, void *to, const void *from, size_t bytes)
 {
-    cs_transfer *transfer = argument;
+    ce_transfer *transfer = argument;
     pthread_mutex_lock(&transfer->mutex);
     for (size_t sent = 0, now; sent < bytes; sent += now) {
         if (transfer->filled == BUFFER)
@@ -74,7 +74,7 @@ static void send(void *argument, void *to, const void *from, size_t bytes)
         char *buffer = transfer->buffers[transfer->current] + transfer->filled;
         now = bytes - sent < room ? bytes - sent : room;
         memcpy(buffer, (const char *)from + sent, now);
-        cs_stream_copy(copying(transfer), (char *)to + sent, buffer, now);
+        ce_stream_copy(copying(transfer), (char *)to + sent, buffer, now);
         transfer->filled += now;
     }
     pthread_mutex_unlock(&transfer->mutex);
@@ -82,51 +82,51 @@ static void send(void *argument, void *to, const void *from, size_t bytes)
 
 static cs_status open_transfer(cs_engine *engine)
 {
-    cs_transfer *transfer = engine->transfer = calloc(1, sizeof *transfer);
+    ce_transfer *transfer = engine->transfer = calloc(1, sizeof *transfer);
     if (!transfer)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the transfer of a checkpoint");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the transfer of a checkpoint");
     transfer->device = engine->device;
-    transfer->device_copy = (cs_checkpoint_device_copy){ .fetch = fetch, .send = send, .argument = transfer };
+    transfer->device_copy = (ce_checkpoint_device_copy){ .fetch = fetch, .send = send, .argument = transfer };
     pthread_mutex_init(&transfer->mutex, NULL);
     for (int i = 0; i < BUFFERS; i++)
-        transfer->buffers[i] = cs_device_alloc_pinned(engine->device, BUFFER);
+        transfer->buffers[i] = ce_device_alloc_pinned(engine->device, BUFFER);
     return CS_OK;
 }
 
-cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy)
+cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy)
 {
     *device_copy = NULL;
-    if (!cs_device_has_own_memory(engine->device))
+    if (!ce_device_has_own_memory(engine->device))
         return CS_OK;
     if (!engine->transfer)
         CS_TRY(open_transfer(engine));
     cs_stream *copy = copying(engine->transfer);
-    cs_stream_follow(copy, cs_device_stream(engine->device, CS_COMPUTE));
-    cs_stream_follow(copy, cs_device_stream(engine->device, CS_COMM));
-    engine->transfer->begun = cs_stream_record(copy);
+    ce_stream_follow(copy, ce_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_follow(copy, ce_device_stream(engine->device, CS_COMM));
+    engine->transfer->begun = ce_stream_record(copy);
     *device_copy = &engine->transfer->device_copy;
     return CS_OK;
 }
 
-void cs_transfer_end(cs_engine *engine)
+void ce_transfer_end(cs_engine *engine)
 {
     if (!engine->transfer)
         return;
-    cs_stream_sync(copying(engine->transfer));
+    ce_stream_sync(copying(engine->transfer));
     engine->transfer->filled = 0;
 }
 
-size_t cs_transfer_bytes(void)
+size_t ce_transfer_bytes(void)
 {
     return (size_t)BUFFERS * BUFFER;
 }
 
-void cs_transfer_close(cs_transfer *transfer)
+void ce_transfer_close(ce_transfer *transfer)
 {
     if (!transfer)
         return;
     for (int i = 0; i < BUFFERS; i++)
-        cs_device_free(transfer->device, transfer->buffers[i]);
+        ce_device_free(transfer->device, transfer->buffers[i]);
     pthread_mutex_destroy(&transfer->mutex);
     free(transfer);
 }

@@ -14,7 +14,7 @@ static cs_status add_point(cs_plot_curve *curve, double x, double y)
         size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
         cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);
         if (!larger)
-            return cs_fail(CS_NO_MEMORY, "no memory for a curve of %lld points", (long long)curve->count + 1);
+            return ce_fail(CS_NO_MEMORY, "no memory for a curve of %lld points", (long long)curve->count + 1);
         curve->points = larger;
     }
     curve->points[curve->count++] = (cs_plot_point){ x, y };
@@ -29,7 +29,7 @@ typedef struct {
 
 static cs_status damaged(const place *at, const char *why)
 {
-    return cs_fail(CS_BAD_FILE,
+    return ce_fail(CS_BAD_FILE,
                    "%s:%lld: this line is not the metrics of a step: %s; remove the line, or name another file",
                    at->path, (long long)at->line, why);
 }
@@ -37,7 +37,7 @@ static cs_status damaged(const place *at, const char *why)
 static cs_status read_line(place *at, const char *line, size_t length, const char *const *keys, int count,
                            cs_plot_curve *curves)
 {
-    json_t *object = cs_json_words(line, length);
+    json_t *object = ce_json_words(line, length);
     cs_status status = CS_OK;
     const json_t *step = json_object_get(object, "step");
     if (!object)
@@ -70,7 +70,7 @@ static cs_status read_lines(FILE *file, const char *path, const char *const *key
     }
     free(line);
     if (status == CS_OK && ferror(file))
-        status = cs_fail(CS_IO_ERROR, "%s cannot be read: %s", path, strerror(errno));
+        status = ce_fail(CS_IO_ERROR, "%s cannot be read: %s", path, strerror(errno));
     return status;
 }
 
@@ -82,16 +82,16 @@ cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_
         curves[i] = (cs_plot_curve){ .name = curves[i].name };
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (folder && asprintf(&within, "%s/metrics.jsonl", path) < 0)
-        return cs_fail(CS_NO_MEMORY, "no memory for the name of a file in %s", path);
+        return ce_fail(CS_NO_MEMORY, "no memory for the name of a file in %s", path);
     FILE *file = fopen(folder ? within : path, "r");
     cs_status status = CS_OK;
     if (!file && folder && errno == ENOENT)
-        status = cs_fail(CS_NOT_FOUND,
+        status = ce_fail(CS_NOT_FOUND,
                          "%s has no metrics.jsonl: name the output folder of a training, or its file of "
                          "metrics (cspeed.metrics)",
                          path);
     else if (!file)
-        status = cs_fail(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR,
+        status = ce_fail(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR,
                          "%s cannot be read: %s; name the output folder of a training, or its file of metrics",
                          folder ? within : path, strerror(errno));
     else

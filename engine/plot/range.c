@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-cs_plot_range cs_plot_range_of(const cs_plot *plot)
+ce_plot_range ce_plot_range_of(const cs_plot *plot)
 {
-    cs_plot_range r = { INFINITY, -INFINITY, INFINITY, -INFINITY };
+    ce_plot_range r = { INFINITY, -INFINITY, INFINITY, -INFINITY };
     for (int c = 0; c < plot->count; c++)
         for (int64_t i = 0; i < plot->curves[c].count; i++) {
             cs_plot_point p = plot->curves[c].points[i];
-            r = (cs_plot_range){ fmin(r.left, p.x), fmax(r.right, p.x), fmin(r.bottom, p.y), fmax(r.top, p.y) };
+            r = (ce_plot_range){ fmin(r.left, p.x), fmax(r.right, p.x), fmin(r.bottom, p.y), fmax(r.top, p.y) };
         }
     if (r.left == r.right)
         r.right = r.left + 1;
@@ -21,23 +21,23 @@ cs_plot_range cs_plot_range_of(const cs_plot *plot)
     return r;
 }
 
-double cs_plot_across(const cs_plot_range *range, double x)
+double ce_plot_across(const ce_plot_range *range, double x)
 {
     return (x - range->left) / (range->right - range->left);
 }
 
-double cs_plot_up(const cs_plot_range *range, double y)
+double ce_plot_up(const ce_plot_range *range, double y)
 {
     return (y - range->bottom) / (range->top - range->bottom);
 }
 
-static int column_of(const cs_plot_range *range, double x, int columns)
+static int column_of(const ce_plot_range *range, double x, int columns)
 {
-    int column = (int)(cs_plot_across(range, x) * columns);
+    int column = (int)(ce_plot_across(range, x) * columns);
     return column < columns ? column : columns - 1;
 }
 
-int cs_plot_thin(const cs_plot_curve *curve, const cs_plot_range *range, int columns, cs_plot_point *kept)
+int ce_plot_thin(const cs_plot_curve *curve, const ce_plot_range *range, int columns, cs_plot_point *kept)
 {
     const cs_plot_point *points = curve->points;
     int count = 0;

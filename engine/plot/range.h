@@ -6,15 +6,15 @@
 
 typedef struct {
     double left, right, bottom, top; /* left < right, bottom < top */
-} cs_plot_range;
-cs_plot_range cs_plot_range_of(const cs_plot *plot);
+} ce_plot_range;
+ce_plot_range ce_plot_range_of(const cs_plot *plot);
 
 /* Divides the width into `columns` equal parts and copies the lowest and the highest point of each to `kept`, in the
  * order of x, so that an outlier stays visible. `kept` has room for 2 * columns points. Returns how many it copied. */
-int cs_plot_thin(const cs_plot_curve *curve, const cs_plot_range *range, int columns, cs_plot_point *kept);
+int ce_plot_thin(const cs_plot_curve *curve, const ce_plot_range *range, int columns, cs_plot_point *kept);
 
 /* A position as a share of the width from the left, and of the height from the bottom. */
-double cs_plot_across(const cs_plot_range *range, double x);
-double cs_plot_up(const cs_plot_range *range, double y);
+double ce_plot_across(const ce_plot_range *range, double x);
+double ce_plot_up(const ce_plot_range *range, double y);
 
 #endif

@@ -20,17 +20,17 @@ static void put_text(FILE *file, const char *text)
     json_decref(valid);
 }
 
-static double across(const cs_plot_range *range, double x)
+static double across(const ce_plot_range *range, double x)
 {
-    return LEFT + (WIDTH - LEFT - RIGHT) * cs_plot_across(range, x);
+    return LEFT + (WIDTH - LEFT - RIGHT) * ce_plot_across(range, x);
 }
 
-static double down(const cs_plot_range *range, double y)
+static double down(const ce_plot_range *range, double y)
 {
-    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * cs_plot_up(range, y);
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ce_plot_up(range, y);
 }
 
-static void put_frame(FILE *file, const char *title, const cs_plot_range *range)
+static void put_frame(FILE *file, const char *title, const ce_plot_range *range)
 {
     fprintf(file, "<text x=\"%d\" y=\"24\">", LEFT);
     put_text(file, title);
@@ -45,13 +45,13 @@ static void put_frame(FILE *file, const char *title, const cs_plot_range *range)
     }
 }
 
-static void put_curve(FILE *file, const cs_plot_curve *curve, int number, const cs_plot_range *range)
+static void put_curve(FILE *file, const cs_plot_curve *curve, int number, const ce_plot_range *range)
 {
     static const char *const colors[] = { "#1f5fa8", "#c8501e", "#2e8b57", "#8a4fa3",
                                           "#b8860b", "#c2417c", "#008b8b", "#555555" };
     const char *color = colors[(size_t)number % (sizeof colors / sizeof *colors)];
     cs_plot_point kept[2 * COLUMNS];
-    int count = cs_plot_thin(curve, range, COLUMNS, kept);
+    int count = ce_plot_thin(curve, range, COLUMNS, kept);
     if (count == 0)
         return;
     fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", color);
@@ -72,7 +72,7 @@ void cs_plot_svg(FILE *file, const cs_plot *plots, int count)
             "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, HEIGHT * count);
     for (int i = 0; i < count; i++) {
-        cs_plot_range range = cs_plot_range_of(&plots[i]);
+        ce_plot_range range = ce_plot_range_of(&plots[i]);
         fprintf(file, "<g transform=\"translate(0 %d)\">\n", HEIGHT * i);
         put_frame(file, plots[i].title, &range);
         for (int c = 0; c < plots[i].count; c++)

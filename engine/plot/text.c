@@ -107,14 +107,14 @@ static void set_dot(canvas *on, int curve, int x, int y)
         on->mark[cell] = marks[curve % (int)strlen(marks)];
 }
 
-static void draw_curve(canvas *on, const cs_plot_curve *curve, int number, const cs_plot_range *range,
+static void draw_curve(canvas *on, const cs_plot_curve *curve, int number, const ce_plot_range *range,
                        cs_plot_point *kept)
 {
     int wide = on->columns * (on->unicode ? DOTS_X : 1), high = on->rows * (on->unicode ? DOTS_Y : 1);
-    int count = cs_plot_thin(curve, range, wide, kept), x = 0, y = 0;
+    int count = ce_plot_thin(curve, range, wide, kept), x = 0, y = 0;
     for (int i = 0; i < count; i++) {
-        int to_x = (int)lround(cs_plot_across(range, kept[i].x) * (wide - 1));
-        int to_y = (int)lround((1 - cs_plot_up(range, kept[i].y)) * (high - 1));
+        int to_x = (int)lround(ce_plot_across(range, kept[i].x) * (wide - 1));
+        int to_y = (int)lround((1 - ce_plot_up(range, kept[i].y)) * (high - 1));
         int across = i == 0 ? 0 : to_x - x, down = i == 0 ? 0 : to_y - y;
         int dots = across > abs(down) ? across : abs(down);
         for (int dot = 0; dot <= dots; dot++)
@@ -126,7 +126,7 @@ static void draw_curve(canvas *on, const cs_plot_curve *curve, int number, const
 
 /* ---- the frame ---- */
 
-static void put_row(FILE *file, const canvas *on, int row, const cs_plot_range *range)
+static void put_row(FILE *file, const canvas *on, int row, const ce_plot_range *range)
 {
     bool middle = row == on->rows / 2 && on->rows > 4;
     int last = on->columns;
@@ -148,7 +148,7 @@ static void put_row(FILE *file, const canvas *on, int row, const cs_plot_range *
     fputc('\n', file);
 }
 
-static void put_axis(FILE *file, const canvas *on, const cs_plot_range *range)
+static void put_axis(FILE *file, const canvas *on, const ce_plot_range *range)
 {
     char first[32], last[32];
     snprintf(first, sizeof first, "%.0f", range->left);
@@ -179,7 +179,7 @@ void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int ro
     unsigned char dots[MAX_COLUMNS * MAX_ROWS] = { 0 };
     char mark[MAX_COLUMNS * MAX_ROWS] = { 0 };
     cs_plot_point kept[2 * DOTS_X * MAX_COLUMNS];
-    cs_plot_range range = cs_plot_range_of(plot);
+    ce_plot_range range = ce_plot_range_of(plot);
     on.dots = dots;
     on.mark = mark;
     for (int c = 0; c < plot->count; c++)

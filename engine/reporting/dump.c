@@ -17,7 +17,7 @@ static void line(const char *name, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
-    cs_say("  %s %s %s", name, dots + length, value);
+    ce_say("  %s %s %s", name, dots + length, value);
 }
 
 static void memory_lines(const cs_engine *engine)
@@ -36,19 +36,19 @@ static void memory_lines(const cs_engine *engine)
         line(parts[i].name, "%zu", parts[i].bytes);
 }
 
-void cs_dump_engine(const cs_engine *engine)
+void ce_dump_engine(const cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     if (!settings->dump_state)
         return;
-    cs_say("DeepSpeedEngine:");
+    ce_say("DeepSpeedEngine:");
     line("comm_backend", "%s", cs_comm_kind(engine->comm));
-    line("device", "%s", cs_device_describe(engine->device));
+    line("device", "%s", ce_device_describe(engine->device));
     line("dtype", "%s", cs_config_get_string(engine->config, "precision"));
     line("global_rank", "%d", engine->world.rank);
     line("global_steps", "%lld", (long long)engine->metrics.step);
     line("local_rank", "%d", engine->world.local_rank);
-    line("loss_scale", "%s", cs_say_number(engine->scaler.scale).text);
+    line("loss_scale", "%s", ce_say_number(engine->scaler.scale).text);
     memory_lines(engine);
     line("optimizer", "%s", engine->zero.optimizer.name);
     line("parameters", "%lld", (long long)engine->model->parameters);
@@ -56,5 +56,5 @@ void cs_dump_engine(const cs_engine *engine)
     line("units", "%d", engine->model->count);
     line("world_size", "%d", engine->world.size);
     line("zero_optimization_stage", "%d", settings->stage);
-    cs_say("DeepSpeedEngine configuration:\n  json = %s", engine->config->text);
+    ce_say("DeepSpeedEngine configuration:\n  json = %s", engine->config->text);
 }

@@ -35,22 +35,22 @@ static void reset_peak(void)
     fclose(file);
 }
 
-double cs_memory_report_held(const cs_engine *engine)
+double ce_memory_report_held(const cs_engine *engine)
 {
     cs_memory m = cs_memory_of(engine);
     return (double)(m.values + m.gradients + m.masters + m.slots + m.value_rows + m.gradient_rows + m.activations +
                     m.workspace);
 }
 
-void cs_memory_report_print(const cs_engine *engine, const char *moment)
+void ce_memory_report_print(const cs_engine *engine, const char *moment)
 {
     if (!engine->settings->memory_breakdown || engine->world.rank != 0)
         return;
-    double held = cs_memory_report_held(engine), all = kilobytes_of("/proc/meminfo", "MemTotal"),
+    double held = ce_memory_report_held(engine), all = kilobytes_of("/proc/meminfo", "MemTotal"),
            used = all - kilobytes_of("/proc/meminfo", "MemAvailable");
-    cs_say("%s", moment);
-    cs_say("MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.2f GB ", held / GB, held / GB,
+    ce_say("%s", moment);
+    ce_say("MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.2f GB ", held / GB, held / GB,
            kilobytes_of("/proc/self/status", "VmRSS") / GB, kilobytes_of("/proc/self/status", "VmHWM") / GB);
-    cs_say("CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", used / GB, all > 0 ? 100 * used / all : 0);
+    ce_say("CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", used / GB, all > 0 ? 100 * used / all : 0);
     reset_peak();
 }

@@ -15,23 +15,23 @@ typedef struct {
     double seconds, flops, parameters;
 } cost;
 
-struct cs_profile {
+struct ce_profile {
     bool active;
     double entered, entered_flops;
     cost *units;
 };
 
-cs_status cs_profile_open(cs_engine *engine)
+cs_status ce_profile_open(cs_engine *engine)
 {
     if (!engine->settings->profiler.enabled)
         return CS_OK;
     engine->profile = calloc(1, sizeof *engine->profile);
     if (!engine->profile || !(engine->profile->units = calloc((size_t)engine->model->count, sizeof(cost))))
-        return cs_fail(CS_NO_MEMORY, "out of memory for a profile");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a profile");
     return CS_OK;
 }
 
-void cs_profile_close(cs_engine *engine)
+void ce_profile_close(cs_engine *engine)
 {
     if (!engine->profile)
         return;
@@ -41,45 +41,45 @@ void cs_profile_close(cs_engine *engine)
 
 /* ---- measuring ---- */
 
-bool cs_profile_is_due(const cs_engine *engine)
+bool ce_profile_is_due(const cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     return settings->profiler.enabled && engine->metrics.step == settings->profiler.profile_step;
 }
 
-void cs_profile_start(cs_engine *engine)
+void ce_profile_start(cs_engine *engine)
 {
     if (engine->profile)
-        engine->profile->active = cs_profile_is_due(engine);
+        engine->profile->active = ce_profile_is_due(engine);
 }
 
 /* The last unit computes a part of its gradients in forward: they are no operations of forward, but take its time. */
 static double forward_flops(const cs_engine *engine)
 {
-    return cs_device_flops(engine->device) - cs_device_gradient_flops(engine->device);
+    return ce_device_flops(engine->device) - ce_device_gradient_flops(engine->device);
 }
 
-void cs_profile_enter(cs_engine *engine)
+void ce_profile_enter(cs_engine *engine)
 {
-    cs_profile *profile = engine->profile;
+    ce_profile *profile = engine->profile;
     if (!profile || !profile->active)
         return;
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
     profile->entered_flops = forward_flops(engine);
-    profile->entered = cs_clock_seconds();
+    profile->entered = ce_clock_seconds();
 }
 
-void cs_profile_leave(cs_engine *engine, int i)
+void ce_profile_leave(cs_engine *engine, int i)
 {
-    cs_profile *profile = engine->profile;
+    ce_profile *profile = engine->profile;
     if (!profile || !profile->active)
         return;
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
-    profile->units[i] = (cost){ cs_clock_seconds() - profile->entered, forward_flops(engine) - profile->entered_flops,
+    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    profile->units[i] = (cost){ ce_clock_seconds() - profile->entered, forward_flops(engine) - profile->entered_flops,
                                 (double)engine->model->units[i]->length };
 }
 
-void cs_profile_stop(cs_engine *engine)
+void ce_profile_stop(cs_engine *engine)
 {
     if (engine->profile)
         engine->profile->active = false;
@@ -135,7 +135,7 @@ static quantity plain(double value)
 
 static void print_head(const cs_engine *engine, FILE *out, cost all)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     const cs_phase_seconds *t = &engine->last_seconds;
     double share = 1.0 / (double)settings->accumulation, forward = t->forward * share, backward = t->backward * share;
     double iteration = forward + backward + t->step, factor = 2 + settings->profiler.recompute_factor;
@@ -309,7 +309,7 @@ static void print_details(const cs_engine *engine, FILE *out, cost all)
     fprintf(out, ")\n");
 }
 
-void cs_profile_print(cs_engine *engine)
+void ce_profile_print(cs_engine *engine)
 {
     const char *path = engine->settings->profiler.output_file;
     cost all = { 0 };
@@ -317,7 +317,7 @@ void cs_profile_print(cs_engine *engine)
         return;
     FILE *out = path ? fopen(path, "w") : stdout;
     if (!out) {
-        cs_log(CS_LOG_WARNING, "flops_profiler.output_file: cannot write %s: %s; the profile is printed instead", path,
+        ce_log(CS_LOG_WARNING, "flops_profiler.output_file: cannot write %s: %s; the profile is printed instead", path,
                strerror(errno));
         out = stdout;
     }

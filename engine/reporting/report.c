@@ -15,39 +15,39 @@ cs_phase_seconds cs_phases(const cs_engine *engine)
 cs_memory cs_memory_of(const cs_engine *engine)
 {
     cs_memory memory = engine->memory;
-    memory.workspace = cs_device_workspace(engine->device);
+    memory.workspace = ce_device_workspace(engine->device);
     return memory;
 }
 
 void cs_log_summary(cs_engine *engine)
 {
-    cs_walk_settle(engine);
-    cs_comm_log_summary(engine->comm);
+    ce_walk_settle(engine);
+    ce_comm_log_summary(engine->comm);
 }
 
 /* ---- lines ---- */
 
 /* Writes the momentum of one parameter group. DeepSpeed prints 0.0 if it has neither betas nor SGD's momentum. */
-static int put_momentum(char *text, size_t room, const cs_engine *engine, const cs_optim_settings *group)
+static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
     int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the completed one */
-    if (!cs_optim_has_betas(group))
-        return snprintf(text, room, "%s", cs_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
+    if (!ce_optim_has_betas(group))
+        return snprintf(text, room, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
-        cs_schedule_momentum(&engine->settings->schedule, update, &betas[0], &betas[1]);
-    return snprintf(text, room, "[%s, %s]", cs_say_number(betas[0]).text, cs_say_number(betas[1]).text);
+        ce_schedule_momentum(&engine->settings->schedule, update, &betas[0], &betas[1]);
+    return snprintf(text, room, "[%s, %s]", ce_say_number(betas[0]).text, ce_say_number(betas[1]).text);
 }
 
 static void print_progress(const cs_engine *engine, double rate)
 {
-    const cs_groups *groups = &engine->settings->groups;
+    const ce_groups *groups = &engine->settings->groups;
     char rates[LINE] = "", momenta[LINE] = "";
     int rates_used = 0, momenta_used = 0;
     for (int i = 0; i < groups->count; i++) {
         const char *comma = i ? ", " : "";
         rates_used += snprintf(rates + rates_used, sizeof rates - (size_t)rates_used, "%s%s", comma,
-                               cs_say_number(rate * groups->group[i].ratio).text);
+                               ce_say_number(rate * groups->group[i].ratio).text);
         momenta_used += snprintf(momenta + momenta_used, sizeof momenta - (size_t)momenta_used, "%s", comma);
         momenta_used += put_momentum(momenta + momenta_used, sizeof momenta - (size_t)momenta_used, engine,
                                      &groups->group[i].settings);
@@ -58,13 +58,13 @@ static void print_progress(const cs_engine *engine, double rate)
 
 static void print_throughput(const cs_engine *engine, double seconds)
 {
-    double batch = (double)engine->settings->train_batch_size, gb = cs_memory_report_held(engine) / (1 << 30);
-    cs_number held = cs_say_number(round(100 * gb) / 100);
+    double batch = (double)engine->settings->train_batch_size, gb = ce_memory_report_held(engine) / (1 << 30);
+    ce_number held = ce_say_number(round(100 * gb) / 100);
     CS_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
                   "MemAllocated=%sGB, MaxMemAllocated=%sGB",
                   (long long)engine->metrics.epoch, (long long)engine->timed_micros, (long long)engine->timed_steps,
-                  cs_say_number(batch * (double)(engine->timed_steps + 1 - FIRST_TIMED) / engine->timed_seconds).text,
-                  cs_say_number(batch / (seconds + 1e-6)).text, held.text, held.text);
+                  ce_say_number(batch * (double)(engine->timed_steps + 1 - FIRST_TIMED) / engine->timed_seconds).text,
+                  ce_say_number(batch / (seconds + 1e-6)).text, held.text, held.text);
 }
 
 static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_seconds *b)
@@ -78,7 +78,7 @@ static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_secon
 /* suffix: "" for a whole step, "_microstep". */
 static void print_times(const cs_phase_seconds *t, const char *suffix)
 {
-    cs_say("time (ms) | fwd%s: %.2f | bwd%s: %.2f | bwd_inner%s: %.2f | bwd_allreduce%s: %.2f | step%s: %.2f", suffix,
+    ce_say("time (ms) | fwd%s: %.2f | bwd%s: %.2f | bwd_inner%s: %.2f | bwd_allreduce%s: %.2f | step%s: %.2f", suffix,
            1e3 * t->forward, suffix, 1e3 * t->backward, suffix, 1e3 * (t->backward - t->reduce), suffix,
            1e3 * t->reduce, suffix, 1e3 * t->step);
 }
@@ -87,10 +87,10 @@ static void print_optimizer_times(const cs_engine *engine)
 {
     const cs_phase_seconds *t = &engine->seconds;
     if (engine->settings->stage == 1 || engine->settings->stage == 2)
-        cs_say("time (ms) | optimizer_allgather: %.2f | optimizer_gradients: %.2f | optimizer_step: %.2f",
+        ce_say("time (ms) | optimizer_allgather: %.2f | optimizer_gradients: %.2f | optimizer_step: %.2f",
                1e3 * t->publish, 1e3 * t->gradients, 1e3 * t->update);
     else if (engine->settings->stage == 3)
-        cs_say("time (ms) | optimizer_step: %.2f", 1e3 * t->update);
+        ce_say("time (ms) | optimizer_step: %.2f", 1e3 * t->update);
 }
 
 /* ---- files ---- */
@@ -118,33 +118,33 @@ static void write_events(cs_engine *engine)
         return;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i].wanted)
-            cs_monitor_write(engine->monitor, events[i].tag, events[i].value, metrics->samples);
-    cs_monitor_flush(engine->monitor);
+            ce_monitor_write(engine->monitor, events[i].tag, events[i].value, metrics->samples);
+    ce_monitor_flush(engine->monitor);
 }
 
 /* ---- the engine's calls ---- */
 
-cs_status cs_report_open(cs_engine *engine)
+cs_status ce_report_open(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
-    cs_comm_record(engine->comm, &settings->tally);
+    const ce_settings *settings = engine->settings;
+    ce_comm_record(engine->comm, &settings->tally);
     if (engine->world.rank != 0)
         return CS_OK;
-    CS_TRY(cs_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
-    CS_TRY(cs_profile_open(engine));
-    cs_dump_engine(engine);
+    CS_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
+    CS_TRY(ce_profile_open(engine));
+    ce_dump_engine(engine);
     if (settings->steps_per_print > 0)
-        print_progress(engine, cs_schedule_rate(&settings->schedule, 0));
+        print_progress(engine, ce_schedule_rate(&settings->schedule, 0));
     return CS_OK;
 }
 
-void cs_report_close(cs_engine *engine)
+void ce_report_close(cs_engine *engine)
 {
-    cs_profile_close(engine);
-    cs_monitor_close(engine->monitor);
+    ce_profile_close(engine);
+    ce_monitor_close(engine->monitor);
 }
 
-void cs_report_micro(cs_engine *engine)
+void ce_report_micro(cs_engine *engine)
 {
     cs_phase_seconds since = subtract(&engine->seconds, &engine->micro_before);
     engine->micro_before = engine->seconds;
@@ -152,7 +152,7 @@ void cs_report_micro(cs_engine *engine)
     if (engine->settings->wall_clock_breakdown)
         print_times(&since, "_microstep");
     if (engine->micro > 0)
-        cs_memory_report_print(engine, "Engine after step");
+        ce_memory_report_print(engine, "Engine after step");
 }
 
 static bool print_is_due(const cs_engine *engine)
@@ -163,7 +163,7 @@ static bool print_is_due(const cs_engine *engine)
 
 static void print_lines(cs_engine *engine)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     double seconds = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
     bool due = print_is_due(engine);
     engine->timed_steps++;
@@ -173,35 +173,35 @@ static void print_lines(cs_engine *engine)
         print_progress(engine, engine->metrics.learning_rate);
     if (settings->wall_clock_breakdown)
         print_optimizer_times(engine);
-    cs_report_micro(engine);
+    ce_report_micro(engine);
     if (settings->wall_clock_breakdown)
         print_times(&engine->seconds, "");
     if (due && settings->throughput && engine->timed_steps >= FIRST_TIMED)
         print_throughput(engine, seconds);
-    cs_memory_report_print(engine, "Engine after step");
+    ce_memory_report_print(engine, "Engine after step");
     engine->micro_before = (cs_phase_seconds){ 0 };
 }
 
 /* A step's time begins at the end of the previous step, so it includes the program's own work. If anything is printed
  * or written, this waits for the step's numbers. */
-void cs_report_step(cs_engine *engine)
+void ce_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    double now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
+    double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
     double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
     cs_dtype products = engine->zero.precision.products;
-    cs_device_roof(engine->device, products); /* measures at the first call */
+    ce_device_roof(engine->device, products); /* measures at the first call */
     metrics->step_seconds = now - engine->started;
     double reached = (flops - engine->flops_before) / metrics->step_seconds;
-    double roof = cs_device_raise_roof(engine->device, products, reached);
+    double roof = ce_device_raise_roof(engine->device, products, reached);
     metrics->tokens_per_second = rows / metrics->step_seconds;
     metrics->peak_share = roof > 0 ? reached / roof : 0;
     metrics->epoch = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
-    engine->started = cs_clock_seconds();
+    engine->started = ce_clock_seconds();
     engine->flops_before = flops;
     if (engine->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
-        cs_step_settle(engine);
+        ce_step_settle(engine);
     write_events(engine);
     print_lines(engine);
-    cs_profile_print(engine);
+    ce_profile_print(engine);
 }

@@ -3,7 +3,7 @@
  * Trainer. */
 #include "schedule/warmup.h"
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "start_factor", CS_KEY_NUMBER, CS_WARMUP_AT(start_factor), "0.3333333333333333", 1e-30, 1, NULL,
       "the factor of the first update; above 0" },
     { "end_factor", CS_KEY_NUMBER, CS_WARMUP_AT(end_factor), "1.0", 0, 1, NULL,
@@ -14,11 +14,11 @@ static const cs_key keys[] = {
       "where the schedule starts; -1: at its beginning" },
 };
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     int64_t update = iteration + 1, total = settings->total_num_steps;
     double share = total > 0 ? (double)(update < total ? update : total) / (double)total : 0;
     return settings->base_rate * (settings->start_factor + (settings->end_factor - settings->start_factor) * share);
 }
 
-const cs_schedule cs_schedule_LinearLR = { "LinearLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_LinearLR = { "LinearLR", CS_KEYS(keys), rate, NULL };

@@ -7,7 +7,7 @@
 /* DeepSpeed lets a decaying momentum grow beyond 1, where Adam's bias correction is undefined. */
 #define MOST_MOMENTUM 0.999
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "cycle_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_lr), "null", 0, 1e30, NULL,
       "needed: where the cycle begins and ends" },
     { "cycle_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_lr), "null", 0, 1e30, NULL, "needed: its peak" },
@@ -38,7 +38,7 @@ static double stairs(double place, double count)
 }
 
 /* Returns the fraction of the peak at update n of the cycle: 0 at both ends, 1 at the peak. */
-static double share(const cs_schedule_settings *settings, int64_t n)
+static double share(const ce_schedule_settings *settings, int64_t n)
 {
     double first = (double)settings->cycle_first_step_size, second = (double)settings->cycle_second_step_size;
     double whole = first + second, at = (double)n / whole, peak = first / whole;
@@ -50,19 +50,19 @@ static double share(const cs_schedule_settings *settings, int64_t n)
     return down > 0 ? stairs((whole - j) * down / second, down) : (at - 1) / (peak - 1);
 }
 
-static bool is_cycling(const cs_schedule_settings *settings, int64_t iteration)
+static bool is_cycling(const ce_schedule_settings *settings, int64_t iteration)
 {
     return iteration < settings->cycle_first_step_size + settings->cycle_second_step_size;
 }
 
 /* Returns the number of decay steps so far, with fractions. */
-static double decayed(const cs_schedule_settings *settings, int64_t iteration)
+static double decayed(const ce_schedule_settings *settings, int64_t iteration)
 {
     int64_t since = iteration - settings->cycle_first_step_size - settings->cycle_second_step_size + 1;
     return settings->decay_step_size ? (double)since / (double)settings->decay_step_size : 0;
 }
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->cycle_min_lr, high = settings->cycle_max_lr;
     if (is_cycling(settings, iteration))
@@ -71,7 +71,7 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
 }
 
 /* The first update uses the lower end, as in DeepSpeed. */
-static double momentum(const cs_schedule_settings *settings, int64_t iteration)
+static double momentum(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->cycle_min_mom, high = settings->cycle_max_mom;
     if (iteration < 0)
@@ -81,4 +81,4 @@ static double momentum(const cs_schedule_settings *settings, int64_t iteration)
     return fmin(MOST_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
 }
 
-const cs_schedule cs_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };
+const ce_schedule ce_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
       "where the test begins" },
     { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
@@ -16,11 +16,11 @@ static const cs_key keys[] = {
     CS_WARMUP_START,
 };
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     double sizes = (double)(iteration + 1) / (double)settings->range_step_size;
     return settings->range_min_lr *
            (1 + settings->range_step_rate * (settings->range_staircase ? floor(sizes) : sizes));
 }
 
-const cs_schedule cs_schedule_LRRangeTest = { "LRRangeTest", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_LRRangeTest = { "LRRangeTest", CS_KEYS(keys), rate, NULL };

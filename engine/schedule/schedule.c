@@ -8,8 +8,8 @@
 
 #define CYCLED_BETA2 0.99 /* what DeepSpeed sets while it cycles momentum */
 
-#define ADDRESS(type) &cs_schedule_##type,
-static const cs_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };
+#define ADDRESS(type) &ce_schedule_##type,
+static const ce_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 #define NAME(type) #type ", "
@@ -20,7 +20,7 @@ typedef struct {
     const char *type;
 } section_text;
 
-static const cs_key section_keys[] = {
+static const ce_key section_keys[] = {
     { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
       CS_SCHEDULES(NAME) "in exactly this spelling" },
     { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
@@ -31,18 +31,18 @@ static const char refused_types[] =
     "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
     "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
 
-const cs_schedule *cs_schedule_at(int index)
+const ce_schedule *ce_schedule_at(int index)
 {
     return index < SHAPES ? shapes[index] : NULL;
 }
 
-const cs_key *cs_schedule_keys(int *count)
+const ce_key *ce_schedule_keys(int *count)
 {
     *count = sizeof section_keys / sizeof *section_keys;
     return section_keys;
 }
 
-double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update)
+double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update)
 {
     int64_t start = settings->last_batch_iteration;
     /* A schedule that starts midway keeps the optimizer's lr until its first step, as in DeepSpeed. */
@@ -51,7 +51,7 @@ double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update)
     return settings->shape->rate(settings, start + update);
 }
 
-bool cs_schedule_momentum(const cs_schedule_settings *settings, int64_t update, double *beta1, double *beta2)
+bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, double *beta1, double *beta2)
 {
     int64_t start = settings->last_batch_iteration;
     if (!settings->cycle_momentum || !settings->shape || !settings->shape->momentum || (update == 0 && start >= 0))
@@ -61,10 +61,10 @@ bool cs_schedule_momentum(const cs_schedule_settings *settings, int64_t update, 
     return true;
 }
 
-void cs_schedule_leave_momentum(cs_json *doc, cs_schedule_settings *settings)
+void ce_schedule_leave_momentum(ce_json *doc, ce_schedule_settings *settings)
 {
     if (settings->cycle_momentum && settings->shape && settings->shape->momentum)
-        cs_json_note(doc, "scheduler.params.cycle_momentum",
+        ce_json_note(doc, "scheduler.params.cycle_momentum",
                      "without effect, as in DeepSpeed, because this optimizer has no betas");
     settings->cycle_momentum = false;
 }
@@ -79,18 +79,18 @@ static bool lists(const char *list, const char *name)
     return false;
 }
 
-static const cs_schedule *find_shape(cs_json *doc, const char *name)
+static const ce_schedule *find_shape(ce_json *doc, const char *name)
 {
     for (int i = 0; i < SHAPES; i++)
         if (strcmp(shapes[i]->name, name) == 0)
             return shapes[i];
     if (lists(refused_types, name))
-        cs_json_fault(doc, "scheduler.type",
+        ce_json_fault(doc, "scheduler.type",
                       "not supported: PyTorch's schedule %s, because no PyTorch runs here; there are %.*s, and "
                       "cs_set_schedule for a program's own",
                       name, NAMES_LENGTH, names);
     else
-        cs_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are %.*s", name, NAMES_LENGTH,
+        ce_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are %.*s", name, NAMES_LENGTH,
                       names);
     return NULL;
 }
@@ -101,39 +101,39 @@ static bool is_there(const json_t *params, const char *name)
 }
 
 /* Returns the key that says when the schedule ends, or NULL if this schedule has none. */
-static const cs_key *find_total(const cs_schedule *shape)
+static const ce_key *find_total(const ce_schedule *shape)
 {
-    const cs_key *key = cs_keys_find(shape->keys, shape->key_count, "total_num_steps");
-    return key ? key : cs_keys_find(shape->keys, shape->key_count, "total_iters");
+    const ce_key *key = ce_keys_find(shape->keys, shape->key_count, "total_num_steps");
+    return key ? key : ce_keys_find(shape->keys, shape->key_count, "total_iters");
 }
 
-static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
+static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
-    const cs_key *total = find_total(settings->shape);
+    const ce_key *total = find_total(settings->shape);
     if (!total)
         return;
-    if (cs_keys_is_auto(params, total->name)) {
+    if (ce_keys_is_auto(params, total->name)) {
         settings->total_is_auto = true;
         settings->total_num_steps = total_steps;
     } else if (!is_there(params, total->name) && strcmp(total->fallback, "null") == 0) {
-        cs_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
+        ce_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
                       settings->shape->name);
     }
     if (settings->total_num_steps > 0 && settings->total_num_steps < settings->warmup_num_steps)
-        cs_json_note(doc, "scheduler.params.total_num_steps",
+        ce_json_note(doc, "scheduler.params.total_num_steps",
                      "%lld is below warmup_num_steps, %lld: the rate falls to its end right after the warm-up",
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }
 
 /* Records a fault if this schedule has the key and the file does not give it. */
-static void require(cs_json *doc, const json_t *params, const cs_schedule *shape, const char *name)
+static void require(ce_json *doc, const json_t *params, const ce_schedule *shape, const char *name)
 {
-    if (cs_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
-        cs_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
+    if (ce_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
+        ce_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
 }
 
 /* DeepSpeed accepts a list with one number for each parameter group. A list of one number is replaced by the number. */
-static void unwrap_lists(json_t *params, const cs_schedule *shape)
+static void unwrap_lists(json_t *params, const ce_schedule *shape)
 {
     for (int i = 0; i < shape->key_count; i++) {
         json_t *value = json_object_get(params, shape->keys[i].name);
@@ -144,22 +144,22 @@ static void unwrap_lists(json_t *params, const cs_schedule *shape)
 
 /* Removes the key whose "auto" can be resolved only when the length of the data is known, and returns its value, which
  * the caller owns. */
-static json_t *remove_total(json_t *params, const cs_schedule *shape)
+static json_t *remove_total(json_t *params, const ce_schedule *shape)
 {
     json_t *value = json_incref(json_object_get(params, find_total(shape)->name));
     json_object_del(params, find_total(shape)->name);
     return value;
 }
 
-static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
+static void read_params(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
     static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0" };
-    const cs_schedule *shape = settings->shape;
+    const ce_schedule *shape = settings->shape;
     unwrap_lists(params, shape);
-    cs_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
-    if (cs_keys_is_auto(params, "warmup_max_lr"))
+    ce_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+    if (ce_keys_is_auto(params, "warmup_max_lr"))
         settings->warmup_max_lr = settings->base_rate;
-    if (cs_keys_is_auto(params, "warmup_num_steps"))
+    if (ce_keys_is_auto(params, "warmup_num_steps"))
         settings->warmup_num_steps = 0;
     if (settings->cycle_second_step_size < 0)
         settings->cycle_second_step_size = settings->cycle_first_step_size;
@@ -169,42 +169,42 @@ static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_sc
     json_t *unknown = settings->total_is_auto && total_steps == 0 ? remove_total(params, shape) : NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         require(doc, params, shape, needed[i]);
-    cs_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+    ce_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
     if (unknown) {
         char path[64];
         snprintf(path, sizeof path, "scheduler.params.%s", find_total(shape)->name);
-        cs_json_mark(doc, path, "auto: known once the data is read");
+        ce_json_mark(doc, path, "auto: known once the data is read");
         json_object_set_new(params, find_total(shape)->name, unknown);
     }
 }
 
-void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,
-                      cs_schedule_settings *settings)
+void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
+                      ce_schedule_settings *settings)
 {
     section_text text;
-    *settings = (cs_schedule_settings){ .base_rate = base_rate,
+    *settings = (ce_schedule_settings){ .base_rate = base_rate,
                                         .warmup_max_lr = base_rate,
                                         .last_batch_iteration = -1,
                                         .cycle_second_step_size = -1,
                                         .cycle_second_stair_count = -1 };
     if (!section)
         return;
-    cs_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
+    ce_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
     if (!text.type)
-        cs_json_fault(doc, "scheduler", "\"type\" is missing; there are %.*s", NAMES_LENGTH, names);
+        ce_json_fault(doc, "scheduler", "\"type\" is missing; there are %.*s", NAMES_LENGTH, names);
     else
         settings->shape = find_shape(doc, text.type);
     if (settings->shape)
         read_params(doc, json_object_get(section, "params"), total_steps, settings);
 }
 
-void cs_schedule_help(void)
+void ce_schedule_help(void)
 {
     char heading[96];
-    cs_keys_help("scheduler", CS_KEYS(section_keys));
+    ce_keys_help("scheduler", CS_KEYS(section_keys));
     for (int i = 0; i < SHAPES; i++) {
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
-        cs_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
+        ce_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
     }
     printf("\nschedules that are not supported\n  PyTorch's %s\n", refused_types);
 }

@@ -5,11 +5,11 @@
 
 #include "base/keys.h"
 
-typedef struct cs_schedule cs_schedule;
+typedef struct ce_schedule ce_schedule;
 
 /* The settings of every schedule. The key table of a schedule names the fields that it uses. */
 typedef struct {
-    const cs_schedule *shape; /* NULL: the rate is constant, base_rate */
+    const ce_schedule *shape; /* NULL: the rate is constant, base_rate */
     double base_rate;         /* the optimizer's lr                    */
 
     /* WarmupLR, WarmupDecayLR, WarmupCosineLR */
@@ -39,36 +39,36 @@ typedef struct {
     double start_factor, end_factor;
 
     int64_t last_batch_iteration; /* the iteration at which the schedule starts, from the file; -1: at its beginning */
-} cs_schedule_settings;
+} ce_schedule_settings;
 
-struct cs_schedule {
+struct ce_schedule {
     const char *name; /* "WarmupLR" */
-    const cs_key *keys;
+    const ce_key *keys;
     int key_count;
-    double (*rate)(const cs_schedule_settings *settings, int64_t iteration);
-    double (*momentum)(const cs_schedule_settings *settings,
+    double (*rate)(const ce_schedule_settings *settings, int64_t iteration);
+    double (*momentum)(const ce_schedule_settings *settings,
                        int64_t iteration); /* NULL: the schedule does not change momentum */
 };
 
 /* Returns the rate of update number `update`, counted from 0. DeepSpeed's iteration is update - 1: update 0 uses the
  * value from the construction of the schedule. */
-double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update);
+double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update);
 /* Returns whether the schedule also sets the momentum of that update. If so, sets the values that replace the
  * optimizer's betas: *beta1 follows the cycle, *beta2 is 0.99, as in DeepSpeed. Only for an optimizer that has betas. */
-bool cs_schedule_momentum(const cs_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
+bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
 /* Reads the section "scheduler" {type, params}; NULL: the rate is constant, base_rate. "auto" means base_rate for
  * warmup_max_lr and total_steps for total_num_steps (total_steps of 0: not known yet). Faults are added to doc; values
  * of "auto" are replaced in the section. */
-void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,
-                      cs_schedule_settings *settings);
+void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
+                      ce_schedule_settings *settings);
 /* Turns OneCycle's momentum cycle off, because the optimizer has no betas, and adds a note to doc. */
-void cs_schedule_leave_momentum(cs_json *doc, cs_schedule_settings *settings);
+void ce_schedule_leave_momentum(ce_json *doc, ce_schedule_settings *settings);
 /* Prints all key tables. */
-void cs_schedule_help(void);
+void ce_schedule_help(void);
 
 /* Returns schedule number `index` of the table, or NULL after the last one. */
-const cs_schedule *cs_schedule_at(int index);
+const ce_schedule *ce_schedule_at(int index);
 /* The key table of the section "scheduler" itself. */
-const cs_key *cs_schedule_keys(int *count);
+const ce_key *ce_schedule_keys(int *count);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MOST, NULL,
       "needed: updates until the first restart" },
     { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is" },
@@ -13,7 +13,7 @@ static const cs_key keys[] = {
       "where the schedule starts; -1: at its beginning" },
 };
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     int64_t since = iteration + 1, length = settings->restart_first, factor = settings->restart_factor;
     if (factor == 1)
@@ -27,5 +27,5 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
 }
 
-const cs_schedule cs_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate,
+const ce_schedule ce_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate,
                                                               NULL };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
       "where the warm-up begins; \"auto\": 0" },
     { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "null", 0, 1e30, "auto",
@@ -12,23 +12,23 @@ static const cs_key keys[] = {
     CS_WARMUP_COMMON,
 };
 
-int64_t cs_warmup_steps(const cs_schedule_settings *settings)
+int64_t ce_warmup_steps(const ce_schedule_settings *settings)
 {
     return settings->warmup_num_steps > 2 ? settings->warmup_num_steps : 2;
 }
 
-double cs_warmup_share(const cs_schedule_settings *settings, int64_t iteration)
+double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration)
 {
-    double i = (double)iteration, steps = (double)cs_warmup_steps(settings);
+    double i = (double)iteration, steps = (double)ce_warmup_steps(settings);
     return settings->warmup_type == 1 ? i / steps : log(i + 1) / log(steps);
 }
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->warmup_min_lr, high = settings->warmup_max_lr;
     if (iteration < 0)
         return low;
-    return iteration < cs_warmup_steps(settings) ? low + (high - low) * cs_warmup_share(settings, iteration) : high;
+    return iteration < ce_warmup_steps(settings) ? low + (high - low) * ce_warmup_share(settings, iteration) : high;
 }
 
-const cs_schedule cs_schedule_WarmupLR = { "WarmupLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupLR = { "WarmupLR", CS_KEYS(keys), rate, NULL };

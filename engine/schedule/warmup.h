@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#define CS_WARMUP_AT(field) offsetof(cs_schedule_settings, field)
+#define CS_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
 #define CS_WARMUP_MOST 9e15 /* the largest number of steps; a double holds all integers up to it exactly */
 
 /* Rows that several key tables have. */
@@ -32,9 +32,9 @@
             "needed: updates until the end of the decay; \"auto\": cspeed.steps"                                       \
     }
 
-/* The list of schedules. SCHEDULE(type): "type" of the section "scheduler", and the schedule is cs_schedule_<type>. To
+/* The list of schedules. SCHEDULE(type): "type" of the section "scheduler", and the schedule is ce_schedule_<type>. To
  * add a schedule, write its file and add its type here; parameters that no other schedule has go into
- * cs_schedule_settings. */
+ * ce_schedule_settings. */
 #define CS_SCHEDULES(SCHEDULE)                                                                                         \
     SCHEDULE(WarmupLR)                                                                                                 \
     SCHEDULE(WarmupDecayLR)                                                                                            \
@@ -44,13 +44,13 @@
     SCHEDULE(CosineAnnealingWarmRestarts)                                                                              \
     SCHEDULE(LinearLR)
 
-#define CS_SCHEDULE_DECLARE(type) extern const cs_schedule cs_schedule_##type;
+#define CS_SCHEDULE_DECLARE(type) extern const ce_schedule ce_schedule_##type;
 CS_SCHEDULES(CS_SCHEDULE_DECLARE)
 #undef CS_SCHEDULE_DECLARE
 
 /* The length of the warm-up in updates: at least 2. */
-int64_t cs_warmup_steps(const cs_schedule_settings *settings);
-/* The fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, cs_warmup_steps). */
-double cs_warmup_share(const cs_schedule_settings *settings, int64_t iteration);
+int64_t ce_warmup_steps(const ce_schedule_settings *settings);
+/* The fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, ce_warmup_steps). */
+double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration);
 
 #endif

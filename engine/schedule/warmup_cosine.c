@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     CS_WARMUP_TOTAL,
     { "warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
       "of lr, where the warm-up begins" },
@@ -16,14 +16,14 @@ static const cs_key keys[] = {
     CS_WARMUP_COMMON,
 };
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->warmup_min_ratio, end = settings->cos_min_ratio, ratio;
-    int64_t steps = cs_warmup_steps(settings), total = settings->total_num_steps;
+    int64_t steps = ce_warmup_steps(settings), total = settings->total_num_steps;
     if (iteration < 0)
         return 0;
     if (iteration < steps) {
-        ratio = low + (1 - low) * cs_warmup_share(settings, iteration);
+        ratio = low + (1 - low) * ce_warmup_share(settings, iteration);
     } else {
         double progress = fmin(1, (double)(iteration - steps + 1) / fmax(1, (double)(total - steps)));
         ratio = fmax(0, end + (1 - end) * (1 + cos(M_PI * progress)) / 2);
@@ -31,4 +31,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * ratio;
 }
 
-const cs_schedule cs_schedule_WarmupCosineLR = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupCosineLR = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
       "where the warm-up begins; \"auto\": 0" },
     { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
@@ -12,17 +12,17 @@ static const cs_key keys[] = {
     CS_WARMUP_COMMON,
 };
 
-static double rate(const cs_schedule_settings *settings, int64_t iteration)
+static double rate(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->warmup_min_lr, high = settings->warmup_max_lr, share;
-    int64_t steps = cs_warmup_steps(settings), total = settings->total_num_steps;
+    int64_t steps = ce_warmup_steps(settings), total = settings->total_num_steps;
     if (iteration < 0)
         return low;
     if (iteration < steps)
-        share = cs_warmup_share(settings, iteration);
+        share = ce_warmup_share(settings, iteration);
     else
         share = fmax(0, (double)(total - iteration) / fmax(1, (double)(total - steps)));
     return low + (high - low) * share;
 }
 
-const cs_schedule cs_schedule_WarmupDecayLR = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupDecayLR = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };

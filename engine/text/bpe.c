@@ -22,22 +22,22 @@ typedef struct {
     int32_t size, count;   /* size 0: the slot is free */
 } slot;
 
-struct cs_bpe {
-    const cs_lexicon *lexicon;
+struct ce_bpe {
+    const ce_lexicon *lexicon;
     symbol *symbols;
     uint64_t *heap; /* rank << 32 | index of the pair's first token */
-    cs_bpe_token *found;
+    ce_bpe_token *found;
     size_t room;
     int64_t heap_count;
     slot *slots;
     char *words;
-    cs_bpe_token *tokens;
+    ce_bpe_token *tokens;
     uint32_t word_count, token_count;
 };
 
-cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
+ce_bpe *ce_bpe_open(const ce_lexicon *lexicon)
 {
-    cs_bpe *bpe = calloc(1, sizeof *bpe);
+    ce_bpe *bpe = calloc(1, sizeof *bpe);
     CS_ASSERT(bpe);
     bpe->lexicon = lexicon;
     bpe->slots = calloc(SLOTS, sizeof *bpe->slots);
@@ -47,7 +47,7 @@ cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
     return bpe;
 }
 
-void cs_bpe_close(cs_bpe *bpe)
+void ce_bpe_close(ce_bpe *bpe)
 {
     if (!bpe)
         return;
@@ -60,7 +60,7 @@ void cs_bpe_close(cs_bpe *bpe)
     free(bpe);
 }
 
-static void make_room(cs_bpe *bpe, size_t size)
+static void make_room(ce_bpe *bpe, size_t size)
 {
     if (size <= bpe->room)
         return;
@@ -74,7 +74,7 @@ static void make_room(cs_bpe *bpe, size_t size)
 
 /* ---- the heap ---- */
 
-static void push(cs_bpe *bpe, uint64_t value)
+static void push(ce_bpe *bpe, uint64_t value)
 {
     int64_t place = bpe->heap_count++;
     for (int64_t above; place > 0 && bpe->heap[above = (place - 1) / 2] > value; place = above)
@@ -82,7 +82,7 @@ static void push(cs_bpe *bpe, uint64_t value)
     bpe->heap[place] = value;
 }
 
-static uint64_t pop(cs_bpe *bpe)
+static uint64_t pop(ce_bpe *bpe)
 {
     uint64_t *heap = bpe->heap, min = heap[0], last = heap[--bpe->heap_count];
     int64_t place = 0;
@@ -98,9 +98,9 @@ static uint64_t pop(cs_bpe *bpe)
 
 /* ---- merging ---- */
 
-static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
+static int32_t spell(ce_bpe *bpe, const char *word, size_t size)
 {
-    const cs_lexicon *lexicon = bpe->lexicon;
+    const ce_lexicon *lexicon = bpe->lexicon;
     int32_t count = 0;
     for (size_t i = 0; i < size; i++) {
         int32_t id = lexicon->bytes[(unsigned char)word[i]];
@@ -119,11 +119,11 @@ static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
     return count;
 }
 
-static void look(cs_bpe *bpe, int32_t place)
+static void look(ce_bpe *bpe, int32_t place)
 {
     symbol *left = &bpe->symbols[place];
-    const cs_merge *merge =
-        left->next < 0 ? NULL : cs_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
+    const ce_merge *merge =
+        left->next < 0 ? NULL : ce_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
     left->rank = merge ? merge->rank : NOTHING;
     if (!merge)
         return;
@@ -131,7 +131,7 @@ static void look(cs_bpe *bpe, int32_t place)
     push(bpe, (uint64_t)(uint32_t)merge->rank << 32 | (uint32_t)place);
 }
 
-static void merge_next(cs_bpe *bpe, int32_t place)
+static void merge_next(ce_bpe *bpe, int32_t place)
 {
     symbol *left = &bpe->symbols[place], *right = &bpe->symbols[left->next];
     left->id = left->merged;
@@ -145,7 +145,7 @@ static void merge_next(cs_bpe *bpe, int32_t place)
         look(bpe, left->previous);
 }
 
-static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
+static int32_t merge_all(ce_bpe *bpe, const char *word, size_t size)
 {
     make_room(bpe, size);
     int32_t count = spell(bpe, word, size), kept = 0;
@@ -159,13 +159,13 @@ static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
             merge_next(bpe, place);
     }
     for (int32_t i = 0; i >= 0 && i < count; i = bpe->symbols[i].next)
-        bpe->found[kept++] = (cs_bpe_token){ bpe->symbols[i].id, bpe->symbols[i].size };
+        bpe->found[kept++] = (ce_bpe_token){ bpe->symbols[i].id, bpe->symbols[i].size };
     return kept;
 }
 
 /* ---- the word cache ---- */
 
-static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *word, size_t size, int32_t count)
+static void remember(ce_bpe *bpe, slot *free_slot, uint64_t hash, const char *word, size_t size, int32_t count)
 {
     memcpy(bpe->words + bpe->word_count, word, size);
     memcpy(bpe->tokens + bpe->token_count, bpe->found, (size_t)count * sizeof *bpe->tokens);
@@ -175,7 +175,7 @@ static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *wo
 }
 
 /* The slot that holds the word, or the free slot for it; if the cache is full, it is emptied first. */
-static slot *find_slot(cs_bpe *bpe, uint64_t hash, const char *word, size_t size)
+static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size)
 {
     enum { TRIES = 8 };
     if (bpe->word_count + LONGEST_REMEMBERED > MOST_REMEMBERED) {
@@ -193,13 +193,13 @@ static slot *find_slot(cs_bpe *bpe, uint64_t hash, const char *word, size_t size
     return last;
 }
 
-const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int32_t *count)
+const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count)
 {
-    int32_t whole = bpe->lexicon->whole_words ? cs_lexicon_find(bpe->lexicon, word, size) : -1;
+    int32_t whole = bpe->lexicon->whole_words ? ce_lexicon_find(bpe->lexicon, word, size) : -1;
     CS_ASSERT(size < INT32_MAX);
     if (whole >= 0) {
         make_room(bpe, 1);
-        bpe->found[0] = (cs_bpe_token){ whole, (int32_t)size };
+        bpe->found[0] = (ce_bpe_token){ whole, (int32_t)size };
         *count = 1;
         return bpe->found;
     }
@@ -207,7 +207,7 @@ const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int3
         *count = merge_all(bpe, word, size);
         return bpe->found;
     }
-    uint64_t hash = cs_lexicon_hash(word, size);
+    uint64_t hash = ce_lexicon_hash(word, size);
     slot *held = find_slot(bpe, hash, word, size);
     if (held->size == 0)
         remember(bpe, held, hash, word, size, merge_all(bpe, word, size));

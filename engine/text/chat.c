@@ -15,7 +15,7 @@ typedef struct {
     const char *open, *close, *after;
 } frame;
 
-struct cs_chat_shape {
+struct ce_chat_shape {
     const char *name;
     const char *begin; /* text at the beginning of a conversation */
     frame frames[ROLES];
@@ -43,7 +43,7 @@ struct cs_chat_shape {
     }
 
 /* tests/peers/chat_same.py has the same shapes in Python and checks that both write the same texts. */
-static const cs_chat_shape shapes[] = {
+static const ce_chat_shape shapes[] = {
     CHATML("chatml", "", NULL),
     CHATML("chatml-bos", "{bos}", NULL),
     CHATML("qwen2", "", "You are a helpful assistant."),
@@ -77,7 +77,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* ---- finding the shape ---- */
 
-static const cs_chat_shape *shape_named(const char *name)
+static const ce_chat_shape *shape_named(const char *name)
 {
     for (int i = 0; i < SHAPES; i++)
         if (strcmp(shapes[i].name, name) == 0)
@@ -98,7 +98,7 @@ static const char *list_names(char *text, size_t room)
     return text;
 }
 
-static bool writes(const cs_chat_shape *shape, const char *word)
+static bool writes(const ce_chat_shape *shape, const char *word)
 {
     bool found = strstr(shape->begin, word) != NULL;
     for (int who = 0; who < ROLES && !found; who++) {
@@ -110,14 +110,14 @@ static bool writes(const cs_chat_shape *shape, const char *word)
 
 /* Checks that the tokenizer names the begin and end tokens that the shape writes; its template is known to write the
  * same text as the shape only if it does. */
-static cs_status check_tokens(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
+static cs_status check_tokens(const ce_chat_shape *shape, const ce_tokenizer *tokenizer)
 {
-    const char *missing = writes(shape, "{bos}") && !cs_tokenizer_begin_text(tokenizer) ? "bos_token"
-                          : writes(shape, "{eos}") && !cs_tokenizer_end_text(tokenizer) ? "eos_token"
+    const char *missing = writes(shape, "{bos}") && !ce_tokenizer_begin_text(tokenizer) ? "bos_token"
+                          : writes(shape, "{eos}") && !ce_tokenizer_end_text(tokenizer) ? "eos_token"
                                                                                         : NULL;
     if (!missing)
         return CS_OK;
-    return cs_fail(CS_BAD_CONFIG,
+    return ce_fail(CS_BAD_CONFIG,
                    "the tokenizer's chat_template is that of the template \"%s\", which writes %s, and "
                    "tokenizer_config.json does not name one; add it there",
                    shape->name, missing);
@@ -137,19 +137,19 @@ static const struct {
 static const char *known_shape(const char *template, char digest[CS_MAC_DIGEST])
 {
     size_t size = strlen(template);
-    cs_mac_digest(digest, template, size - (size > 0 && template[size - 1] == '\n'));
+    ce_mac_digest(digest, template, size - (size > 0 && template[size - 1] == '\n'));
     for (size_t i = 0; i < sizeof known_templates / sizeof *known_templates; i++)
         if (strcmp(known_templates[i].digest, digest) == 0)
             return known_templates[i].shape;
     return NULL;
 }
 
-static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *tokenizer)
+static cs_status recognise(const ce_chat_shape **shape, const ce_tokenizer *tokenizer)
 {
     char names[512], digest[CS_MAC_DIGEST];
-    const char *template = cs_tokenizer_template(tokenizer), *name;
+    const char *template = ce_tokenizer_template(tokenizer), *name;
     if (!template)
-        return cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
                        "tokenizer_config.json or chat_template.jinja; name one of %s",
                        list_names(names, sizeof names));
@@ -157,7 +157,7 @@ static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *toke
     *shape = name ? shape_named(name) : NULL;
     if (*shape)
         return check_tokens(*shape, tokenizer);
-    return cs_fail(CS_BAD_CONFIG,
+    return ce_fail(CS_BAD_CONFIG,
                    "not supported: cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 %s), "
                    "because templates are programs that are not run here, and this one is not among those that are "
                    "known to write what a template of cspeed writes; name one that fits your conversations, such as "
@@ -167,24 +167,24 @@ static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *toke
 
 /* Checks that each word in angle or square brackets that the shape writes is one token; otherwise the model would learn
  * it letter by letter. */
-static cs_status check_words(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
+static cs_status check_words(const ce_chat_shape *shape, const ce_tokenizer *tokenizer)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
                                          "<|eot_id|>",   "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (writes(shape, words[i]) && cs_tokenizer_find(tokenizer, words[i]) < 0)
-            return cs_fail(CS_BAD_CONFIG,
+        if (writes(shape, words[i]) && ce_tokenizer_find(tokenizer, words[i]) < 0)
+            return ce_fail(CS_BAD_CONFIG,
                            "the template %s writes %s, which this tokenizer has no token for; \"plain\" needs none",
                            shape->name, words[i]);
-    if (strstr(shape->frames[ASSISTANT].close, "{eos}") && !cs_tokenizer_end_text(tokenizer))
-        return cs_fail(CS_BAD_CONFIG,
+    if (strstr(shape->frames[ASSISTANT].close, "{eos}") && !ce_tokenizer_end_text(tokenizer))
+        return ce_fail(CS_BAD_CONFIG,
                        "the template %s ends answers with eos_token, which tokenizer_config.json does not "
                        "name",
                        shape->name);
     return CS_OK;
 }
 
-cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer)
+cs_status ce_chat_find(const ce_chat_shape **shape, const char *name, const ce_tokenizer *tokenizer)
 {
     char names[512];
     *shape = NULL;
@@ -193,33 +193,33 @@ cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_t
     else
         *shape = shape_named(name);
     if (!*shape)
-        return cs_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, and \"auto\"", name,
+        return ce_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, and \"auto\"", name,
                        list_names(names, sizeof names));
     return check_words(*shape, tokenizer);
 }
 
 /* ---- writing ---- */
 
-static void put_frame(cs_text *text, const char *words, const cs_tokenizer *tokenizer)
+static void put_frame(ce_text *text, const char *words, const ce_tokenizer *tokenizer)
 {
     while (*words) {
         const char *brace = strchrnul(words, '{'), *token = NULL;
-        cs_unicode_append(text, words, (size_t)(brace - words));
+        ce_unicode_append(text, words, (size_t)(brace - words));
         words = brace;
         if (!*words)
             break;
-        token = words[1] == 'b' ? cs_tokenizer_begin_text(tokenizer) : cs_tokenizer_end_text(tokenizer);
-        cs_unicode_append(text, token ? token : "", token ? strlen(token) : 0);
+        token = words[1] == 'b' ? ce_tokenizer_begin_text(tokenizer) : ce_tokenizer_end_text(tokenizer);
+        ce_unicode_append(text, token ? token : "", token ? strlen(token) : 0);
         words += strlen("{bos}");
     }
 }
 
-static void put_content(cs_text *text, const char *content, bool trims)
+static void put_content(ce_text *text, const char *content, bool trims)
 {
     size_t size = strlen(content);
     if (trims)
-        content = cs_unicode_strip(content, size, &size);
-    cs_unicode_append(text, content, size);
+        content = ce_unicode_strip(content, size, &size);
+    ce_unicode_append(text, content, size);
 }
 
 static role find_role(const char *name)
@@ -242,18 +242,18 @@ static const json_t *role_of(const json_t *message)
     return name ? name : json_object_get(message, "from");
 }
 
-static void add_answer(cs_chat_lines *lines, int64_t from)
+static void add_answer(ce_chat_lines *lines, int64_t from)
 {
     if (lines->count == lines->room) {
         lines->room = 2 * lines->room + 8;
         lines->answers = realloc(lines->answers, (size_t)lines->room * sizeof *lines->answers);
         CS_ASSERT(lines->answers);
     }
-    lines->answers[lines->count++] = (cs_chat_span){ from, (int64_t)lines->text.size };
+    lines->answers[lines->count++] = (ce_chat_span){ from, (int64_t)lines->text.size };
 }
 
 /* A space that a shape writes before an answer is part of the answer, because it and the first word are one token. */
-static size_t before_space(const cs_text *text, size_t began)
+static size_t before_space(const ce_text *text, size_t began)
 {
     size_t size = text->size;
     while (size > began && text->bytes[size - 1] == ' ')
@@ -262,9 +262,9 @@ static size_t before_space(const cs_text *text, size_t began)
 }
 
 typedef struct {
-    const cs_chat_shape *shape;
-    const cs_tokenizer *tokenizer;
-    cs_chat_lines *lines;
+    const ce_chat_shape *shape;
+    const ce_tokenizer *tokenizer;
+    ce_chat_lines *lines;
     const char *system; /* system message to put into the next user message; NULL: none */
 } writing;
 
@@ -272,7 +272,7 @@ typedef struct {
 static void put_message(writing *w, role who, const char *lead, const char *content)
 {
     const frame *f = &w->shape->frames[who], *outer = &w->shape->frames[SYSTEM];
-    cs_text *text = &w->lines->text;
+    ce_text *text = &w->lines->text;
     size_t began = text->size, from;
     put_frame(text, f->open, w->tokenizer);
     if (who == USER && w->system) {
@@ -297,7 +297,7 @@ static cs_status check_extras(const json_t *object)
     static const char *const keys[] = { "tools", "tool_calls" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_array_size(json_object_get(object, keys[i])) > 0)
-            return cs_fail(CS_UNSUPPORTED,
+            return ce_fail(CS_UNSUPPORTED,
                            "not supported: a conversation with \"%s\", because the templates here write "
                            "what is said alone",
                            keys[i]);
@@ -312,17 +312,17 @@ static cs_status add_message(writing *w, const json_t *message, bool first)
         content = json_object_get(message, "value");
     role who = find_role(json_string_value(name));
     if (who == ROLES)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "not supported: a message of role %.40s, because only system, user (human) and "
                        "assistant (gpt) are known",
                        json_is_string(name) ? json_string_value(name) : "(none)");
     CS_TRY(check_extras(message));
     if (!json_is_string(content))
-        return cs_fail(CS_BAD_FILE, "a message of the %s whose content is not text", json_string_value(name));
+        return ce_fail(CS_BAD_FILE, "a message of the %s whose content is not text", json_string_value(name));
     if (first && who != SYSTEM && w->shape->system)
         put_message(w, SYSTEM, lead, w->shape->system);
     if (who == SYSTEM && w->system)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "two system messages and no user's between them; this template writes one, into the "
                        "user's");
     if (who == SYSTEM && w->shape->system_in_user)
@@ -338,15 +338,15 @@ static const json_t *messages_of(const json_t *document)
     return messages ? messages : json_object_get(document, "conversations");
 }
 
-static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                           cs_chat_lines *lines)
+static cs_status write_all(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, const json_t *document,
+                           ce_chat_lines *lines)
 {
     size_t index;
     json_t *message;
     writing w = { shape, tokenizer, lines, NULL };
     const json_t *messages = messages_of(document);
     if (json_array_size(messages) == 0)
-        return cs_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
+        return ce_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
     lines->text.size = 0;
     lines->count = 0;
     put_frame(&lines->text, shape->begin, tokenizer);
@@ -354,43 +354,43 @@ static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *token
     json_array_foreach (messages, index, message)
         CS_TRY(add_message(&w, message, index == 0));
     if (w.system)
-        return cs_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
+        return ce_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
     return CS_OK;
 }
 
-cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                        cs_chat_lines *lines)
+cs_status ce_chat_write(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, const json_t *document,
+                        ce_chat_lines *lines)
 {
     CS_TRY(write_all(shape, tokenizer, document, lines));
     if (lines->count == 0)
-        return cs_fail(CS_BAD_FILE, "a conversation without an answer: there is nothing to learn from it");
+        return ce_fail(CS_BAD_FILE, "a conversation without an answer: there is nothing to learn from it");
     return CS_OK;
 }
 
-cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                         cs_chat_lines *lines)
+cs_status ce_chat_prompt(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, const json_t *document,
+                         ce_chat_lines *lines)
 {
     CS_TRY(write_all(shape, tokenizer, document, lines));
     const json_t *messages = messages_of(document), *last = json_array_get(messages, json_array_size(messages) - 1);
-    cs_text *text = &lines->text;
+    ce_text *text = &lines->text;
     size_t size = text->size;
     if (find_role(json_string_value(role_of(last))) == ASSISTANT)
-        return cs_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
+        return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
     put_frame(text, shape->frames[ASSISTANT].open, tokenizer);
     text->size = before_space(text, size);
     return CS_OK;
 }
 
-void cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text)
+void ce_chat_stop(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, ce_text *text)
 {
     const char *close = shape->frames[ASSISTANT].close;
     put_frame(text, close + strspn(close, " "), tokenizer);
-    cs_unicode_append(text, "", 1);
+    ce_unicode_append(text, "", 1);
 }
 
-void cs_chat_free(cs_chat_lines *lines)
+void ce_chat_free(ce_chat_lines *lines)
 {
-    cs_unicode_free(&lines->text);
+    ce_unicode_free(&lines->text);
     free(lines->answers);
-    *lines = (cs_chat_lines){ 0 };
+    *lines = (ce_chat_lines){ 0 };
 }

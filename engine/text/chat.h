@@ -9,32 +9,32 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-typedef struct cs_chat_shape cs_chat_shape;
+typedef struct ce_chat_shape ce_chat_shape;
 
 /* Finds the shape named `name` (cspeed.data.template lists the names), or with "auto" the one that the tokenizer's
  * chat_template corresponds to; CS_BAD_CONFIG if it corresponds to none. A shape with control words that the tokenizer
  * lacks is refused. */
-cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer);
+cs_status ce_chat_find(const ce_chat_shape **shape, const char *name, const ce_tokenizer *tokenizer);
 
 typedef struct {
     int64_t from, to;
-} cs_chat_span;
+} ce_chat_span;
 
 typedef struct {
-    cs_text text;
-    cs_chat_span *answers; /* (count) byte ranges of the text that are learnt */
+    ce_text text;
+    ce_chat_span *answers; /* (count) byte ranges of the text that are learnt */
     int64_t count, room;
-} cs_chat_lines;
+} ce_chat_lines;
 
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...]}, or "conversations" with a list of
  * {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. */
-cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                        cs_chat_lines *lines);
+cs_status ce_chat_write(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, const json_t *document,
+                        ce_chat_lines *lines);
 /* The same for generation: the text ends where the next answer, which the conversation does not contain yet, begins. */
-cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                         cs_chat_lines *lines);
+cs_status ce_chat_prompt(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, const json_t *document,
+                         ce_chat_lines *lines);
 /* Sets *text to the NUL-terminated text that ends an answer; it is one token or several. */
-void cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text);
-void cs_chat_free(cs_chat_lines *lines);
+void ce_chat_stop(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, ce_text *text);
+void ce_chat_free(ce_chat_lines *lines);
 
 #endif

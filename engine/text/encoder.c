@@ -7,41 +7,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cs_encoder {
-    const cs_tokenizer *tokenizer;
-    cs_cutters *cutters;
-    cs_bpe *bpe;
-    cs_text repaired, composed;
-    cs_encoded encoded;
+struct ce_encoder {
+    const ce_tokenizer *tokenizer;
+    ce_cutters *cutters;
+    ce_bpe *bpe;
+    ce_text repaired, composed;
+    ce_encoded encoded;
     int64_t place; /* bytes of the text that the tokens so far cover */
 };
 
-cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer)
+ce_encoder *ce_encoder_open(const ce_tokenizer *tokenizer)
 {
-    cs_encoder *encoder = calloc(1, sizeof *encoder);
+    ce_encoder *encoder = calloc(1, sizeof *encoder);
     CS_ASSERT(encoder);
     encoder->tokenizer = tokenizer;
     if (!tokenizer->is_bytes) {
-        encoder->cutters = cs_words_cutters(tokenizer->words);
-        encoder->bpe = cs_bpe_open(&tokenizer->lexicon);
+        encoder->cutters = ce_words_cutters(tokenizer->words);
+        encoder->bpe = ce_bpe_open(&tokenizer->lexicon);
     }
     return encoder;
 }
 
-void cs_encoder_close(cs_encoder *encoder)
+void ce_encoder_close(ce_encoder *encoder)
 {
     if (!encoder)
         return;
-    cs_words_release(encoder->cutters);
-    cs_bpe_close(encoder->bpe);
-    cs_unicode_free(&encoder->repaired);
-    cs_unicode_free(&encoder->composed);
+    ce_words_release(encoder->cutters);
+    ce_bpe_close(encoder->bpe);
+    ce_unicode_free(&encoder->repaired);
+    ce_unicode_free(&encoder->composed);
     free(encoder->encoded.ids);
     free(encoder->encoded.starts);
     free(encoder);
 }
 
-static void make_room(cs_encoded *encoded, int64_t more)
+static void make_room(ce_encoded *encoded, int64_t more)
 {
     if (encoded->room - encoded->count >= more)
         return;
@@ -51,16 +51,16 @@ static void make_room(cs_encoded *encoded, int64_t more)
     CS_ASSERT(encoded->ids && encoded->starts);
 }
 
-static void put(cs_encoder *encoder, int32_t id, int64_t size)
+static void put(ce_encoder *encoder, int32_t id, int64_t size)
 {
-    cs_encoded *encoded = &encoder->encoded;
+    ce_encoded *encoded = &encoder->encoded;
     make_room(encoded, 1);
     encoded->ids[encoded->count] = id;
     encoded->starts[encoded->count++] = encoder->place;
     encoder->place += size;
 }
 
-static void put_bytes(cs_encoder *encoder, const char *text, size_t size)
+static void put_bytes(ce_encoder *encoder, const char *text, size_t size)
 {
     make_room(&encoder->encoded, (int64_t)size);
     for (size_t i = 0; i < size; i++)
@@ -69,27 +69,27 @@ static void put_bytes(cs_encoder *encoder, const char *text, size_t size)
 
 static void put_word(void *context, const char *word, size_t size)
 {
-    cs_encoder *encoder = context;
+    ce_encoder *encoder = context;
     int32_t count;
-    const cs_bpe_token *tokens = cs_bpe_word(encoder->bpe, word, size, &count);
+    const ce_bpe_token *tokens = ce_bpe_word(encoder->bpe, word, size, &count);
     make_room(&encoder->encoded, count);
     for (int32_t i = 0; i < count; i++)
         put(encoder, tokens[i].id, tokens[i].size);
 }
 
-static void put_words(cs_encoder *encoder, const char *text, size_t size)
+static void put_words(ce_encoder *encoder, const char *text, size_t size)
 {
-    cs_words_each(encoder->cutters, text, size, put_word, encoder);
+    ce_words_each(encoder->cutters, text, size, put_word, encoder);
 }
 
 /* Calls `between` for the text between special tokens, and appends the special tokens themselves. */
-static void put_specials(cs_encoder *encoder, const cs_specials *specials, const char *text, size_t size,
-                         void (*between)(cs_encoder *encoder, const char *text, size_t size))
+static void put_specials(ce_encoder *encoder, const ce_specials *specials, const char *text, size_t size,
+                         void (*between)(ce_encoder *encoder, const char *text, size_t size))
 {
-    const cs_special *token;
-    cs_special_match match = { 0 };
+    const ce_special *token;
+    ce_special_match match = { 0 };
     size_t done = 0;
-    while ((token = cs_special_next(specials, text, size, &match))) {
+    while ((token = ce_special_next(specials, text, size, &match))) {
         if (match.from > done)
             between(encoder, text + done, match.from - done);
         put(encoder, token->id, (int64_t)(match.to - match.from));
@@ -99,41 +99,41 @@ static void put_specials(cs_encoder *encoder, const cs_specials *specials, const
         between(encoder, text + done, size - done);
 }
 
-static void put_normal(cs_encoder *encoder, const char *text, size_t size)
+static void put_normal(ce_encoder *encoder, const char *text, size_t size)
 {
     if (encoder->tokenizer->compose) {
         encoder->composed.size = 0;
-        cs_unicode_compose(&encoder->composed, text, size);
+        ce_unicode_compose(&encoder->composed, text, size);
         text = encoder->composed.bytes;
         size = encoder->composed.size;
     }
     put_specials(encoder, &encoder->tokenizer->normal, text, size, put_words);
 }
 
-static void put_text(cs_encoder *encoder, const char *text, size_t size)
+static void put_text(ce_encoder *encoder, const char *text, size_t size)
 {
     if (encoder->tokenizer->is_bytes) {
         put_bytes(encoder, text, size);
         return;
     }
-    if (cs_unicode_valid(text, size) < size) {
+    if (ce_unicode_valid(text, size) < size) {
         encoder->repaired.size = 0;
-        encoder->encoded.repaired += cs_unicode_repair(&encoder->repaired, text, size);
+        encoder->encoded.repaired += ce_unicode_repair(&encoder->repaired, text, size);
         text = encoder->repaired.bytes;
         size = encoder->repaired.size;
     }
     put_specials(encoder, &encoder->tokenizer->raw, text, size, put_normal);
 }
 
-static void put_around(cs_encoder *encoder, const int32_t *ids, int count)
+static void put_around(ce_encoder *encoder, const int32_t *ids, int count)
 {
     for (int i = 0; i < count; i++)
         put(encoder, ids[i], 0);
 }
 
-const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where)
+const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where)
 {
-    const cs_tokenizer *tokenizer = encoder->tokenizer;
+    const ce_tokenizer *tokenizer = encoder->tokenizer;
     encoder->encoded.count = 0;
     encoder->place = 0;
     if (where & CS_ENCODER_BEGINS)
@@ -144,12 +144,12 @@ const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t 
     return &encoder->encoded;
 }
 
-const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length)
+const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t length)
 {
-    return cs_encoder_part(encoder, text, length, 0);
+    return ce_encoder_part(encoder, text, length, 0);
 }
 
-const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length)
+const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length)
 {
-    return cs_encoder_part(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS);
+    return ce_encoder_part(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS);
 }

@@ -13,22 +13,22 @@ typedef struct {
     int64_t *starts; /* (count) byte offset at which each token begins in the text after repair and normalization */
     int64_t count, room;
     int64_t repaired; /* number of invalid characters replaced so far, over all calls */
-} cs_encoded;
+} ce_encoded;
 
-typedef struct cs_encoder cs_encoder;
+typedef struct ce_encoder ce_encoder;
 
-cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer);
-void cs_encoder_close(cs_encoder *encoder); /* accepts NULL */
+ce_encoder *ce_encoder_open(const ce_tokenizer *tokenizer);
+void ce_encoder_close(ce_encoder *encoder); /* accepts NULL */
 
 /* Tokenizes a text without adding tokens; special tokens that the text spells out are recognised. The result is valid
  * until the next call. */
-const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length);
+const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t length);
 /* The same, with the tokens that the tokenizer's post_processor adds around a text (such as Llama's <|begin_of_text|>).
  */
-const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length);
-/* Tokenizes a part of a document (see cs_tokenizer_cut); `where` says whether it includes the document's beginning, its
+const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length);
+/* Tokenizes a part of a document (see ce_tokenizer_cut); `where` says whether it includes the document's beginning, its
  * end, both or neither. */
 enum { CS_ENCODER_BEGINS = 1, CS_ENCODER_ENDS = 2 };
-const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where);
+const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where);
 
 #endif

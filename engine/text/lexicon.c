@@ -52,7 +52,7 @@ static int64_t read_token(const char *token, size_t size, char *bytes)
 
 /* Hashes eight bytes with each multiplication. The high bits are mixed into the low bits at the end, because hash
  * tables use the low ones. */
-uint64_t cs_lexicon_hash(const char *bytes, size_t size)
+uint64_t ce_lexicon_hash(const char *bytes, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
     uint64_t hash = size * odd, part;
@@ -77,7 +77,7 @@ static size_t room_for(size_t count)
 
 /* ---- tokens ---- */
 
-static void grow(cs_lexicon *lexicon, int64_t size)
+static void grow(ce_lexicon *lexicon, int64_t size)
 {
     if (size <= lexicon->size)
         return;
@@ -87,57 +87,57 @@ static void grow(cs_lexicon *lexicon, int64_t size)
     lexicon->size = size;
 }
 
-cs_status cs_lexicon_set(cs_lexicon *lexicon, int64_t id, const char *text, size_t size)
+cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size_t size)
 {
     if (id < 0 || id >= LARGEST_ID)
-        return cs_fail(CS_BAD_FILE, "the id %lld of token %.60s is not from 0 to %d", (long long)id, text,
+        return ce_fail(CS_BAD_FILE, "the id %lld of token %.60s is not from 0 to %d", (long long)id, text,
                        LARGEST_ID - 1);
     if (size == 0 || size > LONGEST_TOKEN)
-        return cs_fail(CS_BAD_FILE, "token %lld has %zu bytes, not 1 to %d", (long long)id, size, LONGEST_TOKEN);
+        return ce_fail(CS_BAD_FILE, "token %lld has %zu bytes, not 1 to %d", (long long)id, size, LONGEST_TOKEN);
     grow(lexicon, id + 1);
-    lexicon->pieces[id] = (cs_lexicon_piece){ (uint32_t)lexicon->text.size, (uint32_t)size };
-    cs_unicode_append(&lexicon->text, text, size);
+    lexicon->pieces[id] = (ce_lexicon_piece){ (uint32_t)lexicon->text.size, (uint32_t)size };
+    ce_unicode_append(&lexicon->text, text, size);
     return CS_OK;
 }
 
 /* Slot of these bytes in the index, or the free slot in which they would be. */
-static size_t place_of(const cs_lexicon *lexicon, const char *bytes, size_t size)
+static size_t place_of(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {
-    size_t place = cs_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
+    size_t place = ce_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
     for (; lexicon->index[place] >= 0; place = (place + 1) & (lexicon->index_room - 1)) {
-        const cs_lexicon_piece *piece = &lexicon->pieces[lexicon->index[place]];
+        const ce_lexicon_piece *piece = &lexicon->pieces[lexicon->index[place]];
         if (piece->size == size && memcmp(lexicon->text.bytes + piece->from, bytes, size) == 0)
             break;
     }
     return place;
 }
 
-int32_t cs_lexicon_find(const cs_lexicon *lexicon, const char *bytes, size_t size)
+int32_t ce_lexicon_find(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {
     return lexicon->index ? lexicon->index[place_of(lexicon, bytes, size)] : -1;
 }
 
 /* Adds a token. Only a token written in the characters of byte-level BPE can result from merges; any other token is
  * only decoded, as its text. */
-static cs_status add_token(cs_lexicon *lexicon, const char *token, const json_t *value)
+static cs_status add_token(ce_lexicon *lexicon, const char *token, const json_t *value)
 {
     size_t size = strlen(token);
     int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (size > LONGEST_TOKEN)
-        return cs_fail(CS_BAD_FILE, "a token of %zu bytes is too long", size);
+        return ce_fail(CS_BAD_FILE, "a token of %zu bytes is too long", size);
     char bytes[LONGEST_TOKEN];
     int64_t count = read_token(token, size, bytes);
     if (count <= 0)
-        return cs_lexicon_set(lexicon, id, token, size);
+        return ce_lexicon_set(lexicon, id, token, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
-        return cs_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, token);
+        return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, token);
     size_t place = place_of(lexicon, bytes, (size_t)count);
-    CS_TRY(cs_lexicon_set(lexicon, id, bytes, (size_t)count));
+    CS_TRY(ce_lexicon_set(lexicon, id, bytes, (size_t)count));
     lexicon->index[place] = (int32_t)id;
     return CS_OK;
 }
 
-static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
+static cs_status add_tokens(ce_lexicon *lexicon, const json_t *ids)
 {
     const char *token;
     json_t *id;
@@ -148,13 +148,13 @@ static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
     json_object_foreach ((json_t *)(uintptr_t)ids, token, id) /* json_object_foreach only reads */
         CS_TRY(add_token(lexicon, token, id));
     for (int byte = 0; byte < 256; byte++)
-        lexicon->bytes[byte] = cs_lexicon_find(lexicon, (const char[]){ (char)byte }, 1);
+        lexicon->bytes[byte] = ce_lexicon_find(lexicon, (const char[]){ (char)byte }, 1);
     return CS_OK;
 }
 
 /* ---- merges ---- */
 
-static size_t merge_place(const cs_lexicon *lexicon, uint64_t pair)
+static size_t merge_place(const ce_lexicon *lexicon, uint64_t pair)
 {
     uint64_t hash = pair * 0x9e3779b97f4a7c15u;
     size_t place = (hash ^ hash >> 32) & (lexicon->merge_room - 1);
@@ -168,11 +168,11 @@ static uint64_t pair_of(int32_t left, int32_t right)
     return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
 }
 
-const cs_merge *cs_lexicon_merge(const cs_lexicon *lexicon, int32_t left, int32_t right)
+const ce_merge *ce_lexicon_merge(const ce_lexicon *lexicon, int32_t left, int32_t right)
 {
     if ((left | right) < 0)
         return NULL;
-    const cs_merge *found = &lexicon->merges[merge_place(lexicon, pair_of(left, right))];
+    const ce_merge *found = &lexicon->merges[merge_place(lexicon, pair_of(left, right))];
     return found->pair ? found : NULL;
 }
 
@@ -190,39 +190,39 @@ static bool read_halves(const json_t *merge, const char *half[2], size_t size[2]
     return text ? space && !strchr(space + 1, ' ') : json_array_size(merge) == 2;
 }
 
-static cs_status add_merge(cs_lexicon *lexicon, const json_t *merge, size_t rank)
+static cs_status add_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];
     size_t size[2], total = 0;
     int32_t id[2] = { -1, -1 };
     char bytes[2 * LONGEST_TOKEN];
     if (!read_halves(merge, half, size))
-        return cs_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
+        return ce_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
     for (int i = 0; i < 2; i++) {
         int64_t count = size[i] > 0 && size[i] <= LONGEST_TOKEN ? read_token(half[i], size[i], bytes + total) : -1;
         if (count > 0)
-            id[i] = cs_lexicon_find(lexicon, bytes + total, (size_t)count);
+            id[i] = ce_lexicon_find(lexicon, bytes + total, (size_t)count);
         total += count > 0 ? (size_t)count : 0;
     }
-    int32_t whole = id[0] >= 0 && id[1] >= 0 ? cs_lexicon_find(lexicon, bytes, total) : -1;
+    int32_t whole = id[0] >= 0 && id[1] >= 0 ? ce_lexicon_find(lexicon, bytes, total) : -1;
     if (whole < 0)
-        return cs_fail(CS_BAD_FILE,
+        return ce_fail(CS_BAD_FILE,
                        "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary", rank,
                        (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
     uint64_t pair = pair_of(id[0], id[1]);
     size_t place = merge_place(lexicon, pair);
-    lexicon->merges[place] = (cs_merge){ pair, (int32_t)rank, whole };
+    lexicon->merges[place] = (ce_merge){ pair, (int32_t)rank, whole };
     return CS_OK;
 }
 
-cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *merges)
+cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges)
 {
     size_t rank;
     json_t *merge;
     if (!json_is_object(ids) || json_object_size(ids) == 0)
-        return cs_fail(CS_BAD_FILE, "vocab is not an object of tokens and their ids");
+        return ce_fail(CS_BAD_FILE, "vocab is not an object of tokens and their ids");
     if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX)
-        return cs_fail(CS_BAD_FILE, "merges is not a list");
+        return ce_fail(CS_BAD_FILE, "merges is not a list");
     CS_TRY(add_tokens(lexicon, ids));
     lexicon->merge_room = room_for(json_array_size(merges));
     lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
@@ -232,11 +232,11 @@ cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *
     return CS_OK;
 }
 
-void cs_lexicon_free(cs_lexicon *lexicon)
+void ce_lexicon_free(ce_lexicon *lexicon)
 {
-    cs_unicode_free(&lexicon->text);
+    ce_unicode_free(&lexicon->text);
     free(lexicon->pieces);
     free(lexicon->index);
     free(lexicon->merges);
-    *lexicon = (cs_lexicon){ 0 };
+    *lexicon = (ce_lexicon){ 0 };
 }

@@ -9,11 +9,11 @@
 
 enum { CS_PARTS_AROUND = 8 };
 
-struct cs_tokenizer {
+struct ce_tokenizer {
     bool is_bytes; /* each byte is a token, and the members below are unused */
-    cs_lexicon lexicon;
-    cs_words *words;
-    cs_specials raw, normal; /* special tokens that are searched before and after normalization */
+    ce_lexicon lexicon;
+    ce_words *words;
+    ce_specials raw, normal; /* special tokens that are searched before and after normalization */
     bool compose;            /* normalize to form C (NFC) */
     /* Tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
@@ -23,8 +23,8 @@ struct cs_tokenizer {
 };
 
 /* Fills in the members from a tokenizer.json. */
-cs_status cs_tokenfile_read(cs_tokenizer *tokenizer, const json_t *root);
+cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root);
 /* Adds one entry of added_tokens, or of added_tokens_decoder, in which the id is the key. */
-cs_status cs_tokenfile_added(cs_tokenizer *tokenizer, const json_t *token, int64_t id);
+cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cs_special_add(cs_specials *specials, cs_special token)
+void ce_special_add(ce_specials *specials, ce_special token)
 {
     specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
     CS_ASSERT(specials->tokens);
@@ -16,32 +16,32 @@ void cs_special_add(cs_specials *specials, cs_special token)
 
 static int compare(const void *one, const void *other)
 {
-    const cs_special *a = one, *b = other;
+    const ce_special *a = one, *b = other;
     int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
-void cs_special_sort(cs_specials *specials)
+void ce_special_sort(ce_specials *specials)
 {
     if (specials->count > 1)
         qsort(specials->tokens, (size_t)specials->count, sizeof *specials->tokens, compare);
 }
 
-void cs_special_free(cs_specials *specials)
+void ce_special_free(ce_specials *specials)
 {
     for (int64_t i = 0; i < specials->count; i++)
         free(specials->tokens[i].text);
     free(specials->tokens);
-    *specials = (cs_specials){ 0 };
+    *specials = (ce_specials){ 0 };
 }
 
 /* Binary search in [low, high), whose tokens agree in the first `depth` bytes, for the first token whose next byte is
  * at least `byte`. */
-static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
+static int64_t first_from(const ce_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
 {
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        const cs_special *token = &specials->tokens[middle];
+        const ce_special *token = &specials->tokens[middle];
         if (token->size > depth && (unsigned char)token->text[depth] >= byte)
             high = middle;
         else
@@ -52,9 +52,9 @@ static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high
 
 /* The longest token at the beginning of `text`. The tokens that begin with the bytes so far are a range of the sorted
  * list, which each further byte narrows. */
-static const cs_special *longest(const cs_specials *specials, const char *text, size_t size)
+static const ce_special *longest(const ce_specials *specials, const char *text, size_t size)
 {
-    const cs_special *best = NULL;
+    const ce_special *best = NULL;
     int64_t low = 0, high = specials->count;
     for (size_t depth = 0; depth < size && low < high; depth++) {
         int byte = (unsigned char)text[depth];
@@ -66,22 +66,22 @@ static const cs_special *longest(const cs_specials *specials, const char *text, 
     return best;
 }
 
-const cs_special *cs_special_next(const cs_specials *specials, const char *text, size_t size, cs_special_match *match)
+const ce_special *ce_special_next(const ce_specials *specials, const char *text, size_t size, ce_special_match *match)
 {
     for (size_t place = match->search; specials->count > 0 && place < size; place++) {
         bool begins = specials->begins[(unsigned char)text[place]];
-        const cs_special *token = begins ? longest(specials, text + place, size - place) : NULL;
+        const ce_special *token = begins ? longest(specials, text + place, size - place) : NULL;
         if (!token)
             continue;
         size_t end = place + token->size;
-        if (token->single_word && (cs_unicode_word_before(text, place) || cs_unicode_word_at(text, size, end))) {
+        if (token->single_word && (ce_unicode_word_before(text, place) || ce_unicode_word_at(text, size, end))) {
             place = end - 1; /* the bytes that it covers are not searched again */
             continue;
         }
-        size_t first = token->strip_left ? cs_unicode_space_before(text, place) : place;
+        size_t first = token->strip_left ? ce_unicode_space_before(text, place) : place;
         match->search = end;
         match->from = token->strip_left && first < match->to ? match->to : first;
-        match->to = token->strip_right ? cs_unicode_space_after(text, size, end) : end;
+        match->to = token->strip_right ? ce_unicode_space_after(text, size, end) : end;
         return token;
     }
     return NULL;

@@ -15,25 +15,25 @@ enum { MOST_BYTES = 1 << 28 };
 
 /* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether it is an error.
  */
-static cs_status slurp(cs_text *content, const char *folder, const char *name)
+static cs_status slurp(ce_text *content, const char *folder, const char *name)
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name) >= (int)sizeof path)
-        return cs_fail(CS_BAD_CONFIG, "%.80s...: this name is too long", folder);
+        return ce_fail(CS_BAD_CONFIG, "%.80s...: this name is too long", folder);
     FILE *file = fopen(path, "re");
     if (!file)
         return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
-                                                   : cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
+                                                   : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
     char part[1 << 16];
     size_t got;
     while ((got = fread(part, 1, sizeof part, file)) > 0 && content->size < MOST_BYTES)
-        cs_unicode_append(content, part, got);
+        ce_unicode_append(content, part, got);
     bool failed = ferror(file);
     fclose(file);
     if (failed)
-        return cs_fail(CS_IO_ERROR, "%s: cannot be read; is it a folder?", path);
+        return ce_fail(CS_IO_ERROR, "%s: cannot be read; is it a folder?", path);
     if (content->size >= MOST_BYTES)
-        return cs_fail(CS_BAD_FILE, "%s: larger than %d bytes, which no tokenizer is", path, MOST_BYTES);
+        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, which no tokenizer is", path, MOST_BYTES);
     return CS_OK;
 }
 
@@ -42,15 +42,15 @@ typedef json_t *parser(const char *text, size_t length);
 
 static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
 {
-    cs_text content = { 0 };
+    ce_text content = { 0 };
     cs_status status = slurp(&content, folder, name);
     *root = NULL;
     if (status == CS_OK) {
         *root = parse(content.bytes ? content.bytes : "", content.size);
         if (!*root)
-            status = cs_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
+            status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
     }
-    cs_unicode_free(&content);
+    ce_unicode_free(&content);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
@@ -76,31 +76,31 @@ static char *copy_template(const json_t *value)
     return copy_text(value);
 }
 
-static cs_status read_config(cs_tokenizer *tokenizer, const char *folder, json_t **config)
+static cs_status read_config(ce_tokenizer *tokenizer, const char *folder, json_t **config)
 {
-    cs_text content = { 0 };
+    ce_text content = { 0 };
     /* This parser accepts large numbers: model_max_length may be 1e30. */
-    CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words));
+    CS_TRY(read_json(config, folder, "tokenizer_config.json", ce_json_words));
     tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
     tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));
     tokenizer->chat_template = copy_template(json_object_get(*config, "chat_template"));
     cs_status status = slurp(&content, folder, "chat_template.jinja");
     if (status == CS_OK) {
         free(tokenizer->chat_template);
-        cs_unicode_append(&content, "", 1);
+        ce_unicode_append(&content, "", 1);
         tokenizer->chat_template = content.bytes;
         return CS_OK;
     }
-    cs_unicode_free(&content);
+    ce_unicode_free(&content);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
 /* ---- vocab.json, merges.txt ---- */
 
-static json_t *read_merges(cs_text *content)
+static json_t *read_merges(ce_text *content)
 {
     json_t *merges = json_array();
-    cs_unicode_append(content, "", 1);
+    ce_unicode_append(content, "", 1);
     for (char *next, *line = strtok_r(content->bytes, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
         line[strcspn(line, "\r")] = 0;
         if (*line && strncmp(line, "#version", 8) != 0)
@@ -111,98 +111,98 @@ static json_t *read_merges(cs_text *content)
 
 /* Chooses word pattern and normalization by the tokenizer class that the configuration names, because vocab.json and
  * merges.txt do not contain them. */
-static cs_status choose_words(cs_tokenizer *tokenizer, const json_t *config)
+static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
 {
     static const struct {
         const char *class, *pattern;
         bool compose;
-    } known[] = { { "GPT2Tokenizer", cs_words_gpt2, false }, { "Qwen2Tokenizer", cs_words_qwen2, true } };
+    } known[] = { { "GPT2Tokenizer", ce_words_gpt2, false }, { "Qwen2Tokenizer", ce_words_qwen2, true } };
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    tokenizer->words = cs_words_open();
+    tokenizer->words = ce_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
             tokenizer->compose = known[i].compose;
-            return cs_words_add(tokenizer->words, known[i].pattern, CS_WORDS_REGEX);
+            return ce_words_add(tokenizer->words, known[i].pattern, CS_WORDS_REGEX);
         }
-    return cs_fail(CS_UNSUPPORTED,
+    return ce_fail(CS_UNSUPPORTED,
                    "not supported: vocab.json and merges.txt of a %s, because they do not say how it cuts words; a "
                    "tokenizer.json does (GPT2Tokenizer and Qwen2Tokenizer are known)",
                    class);
 }
 
-static cs_status read_pair(cs_tokenizer *tokenizer, const char *folder, const json_t *vocabulary, const json_t *config)
+static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary, const json_t *config)
 {
     const char *key;
     json_t *token;
-    cs_text content = { 0 };
+    ce_text content = { 0 };
     cs_status status = slurp(&content, folder, "merges.txt");
     if (status == CS_NOT_FOUND)
-        cs_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
+        ce_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
     json_t *merges = status == CS_OK ? read_merges(&content) : NULL;
     if (status == CS_OK)
-        status = cs_lexicon_fill(&tokenizer->lexicon, vocabulary, merges);
+        status = ce_lexicon_fill(&tokenizer->lexicon, vocabulary, merges);
     json_decref(merges);
-    cs_unicode_free(&content);
+    ce_unicode_free(&content);
     CS_TRY(status);
     CS_TRY(choose_words(tokenizer, config));
-    int32_t end = cs_tokenizer_find(tokenizer, "<|endoftext|>");
+    int32_t end = ce_tokenizer_find(tokenizer, "<|endoftext|>");
     if (end >= 0 && !json_object_get(config, "added_tokens_decoder")) {
         json_t *added = json_pack("{s:s, s:b}", "content", "<|endoftext|>", "special", 1);
-        status = cs_tokenfile_added(tokenizer, added, end);
+        status = ce_tokenfile_added(tokenizer, added, end);
         json_decref(added);
         CS_TRY(status);
     }
     json_object_foreach (json_object_get(config, "added_tokens_decoder"), key, token)
-        CS_TRY(cs_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
+        CS_TRY(ce_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
     return CS_OK;
 }
 
 /* ---- opening ---- */
 
-static void use_bytes(cs_tokenizer *tokenizer)
+static void use_bytes(ce_tokenizer *tokenizer)
 {
     tokenizer->is_bytes = true;
     tokenizer->end = -1;
     for (int byte = 0; byte < 256; byte++)
-        CS_ASSERT(cs_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
+        CS_ASSERT(ce_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
 }
 
-static int32_t find_end(const cs_tokenizer *tokenizer)
+static int32_t find_end(const ce_tokenizer *tokenizer)
 {
     const char *const names[] = { tokenizer->end_text, "<|endoftext|>", "<|end_of_text|>", "</s>" };
     int32_t end = -1;
     for (size_t i = 0; end < 0 && i < sizeof names / sizeof *names; i++)
-        end = names[i] ? cs_tokenizer_find(tokenizer, names[i]) : -1;
+        end = names[i] ? ce_tokenizer_find(tokenizer, names[i]) : -1;
     return end;
 }
 
-static cs_status read_files(cs_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
+static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
                             json_t **config)
 {
     cs_status status = CS_OK;
     CS_TRY(read_config(tokenizer, folder, config));
-    CS_TRY(read_json(root, folder, name, cs_json_strict));
+    CS_TRY(read_json(root, folder, name, ce_json_strict));
     if (*root) {
-        status = cs_tokenfile_read(tokenizer, *root);
+        status = ce_tokenfile_read(tokenizer, *root);
     } else {
         name = "vocab.json";
-        CS_TRY(read_json(root, folder, name, cs_json_strict));
+        CS_TRY(read_json(root, folder, name, ce_json_strict));
         if (!*root)
-            return cs_fail(CS_NOT_FOUND,
+            return ce_fail(CS_NOT_FOUND,
                            "%s: holds no tokenizer.json, and no vocab.json and merges.txt; SentencePiece's "
                            "tokenizer.model is not supported",
                            folder);
         status = read_pair(tokenizer, folder, *root, *config);
     }
-    return status == CS_OK ? status : cs_fail(status, "%s/%s: %s", folder, name, cs_error());
+    return status == CS_OK ? status : ce_fail(status, "%s/%s: %s", folder, name, cs_error());
 }
 
-static cs_status build(cs_tokenizer *tokenizer, const char *path)
+static cs_status build(ce_tokenizer *tokenizer, const char *path)
 {
     struct stat facts;
     json_t *root = NULL, *config = NULL;
     if (stat(path, &facts) != 0)
-        return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
+        return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
                              path);
     const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
     const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
@@ -212,37 +212,37 @@ static cs_status build(cs_tokenizer *tokenizer, const char *path)
     json_decref(root);
     json_decref(config);
     free(folder);
-    cs_special_sort(&tokenizer->raw);
-    cs_special_sort(&tokenizer->normal);
+    ce_special_sort(&tokenizer->raw);
+    ce_special_sort(&tokenizer->normal);
     tokenizer->end = find_end(tokenizer);
     return status;
 }
 
-cs_status cs_tokenizer_open(cs_tokenizer **tokenizer, const char *path)
+cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path)
 {
     cs_status status = CS_OK;
-    cs_tokenizer *opened = calloc(1, sizeof *opened);
+    ce_tokenizer *opened = calloc(1, sizeof *opened);
     CS_ASSERT(opened);
     if (path)
         status = build(opened, path);
     else
         use_bytes(opened);
     if (status != CS_OK) {
-        cs_tokenizer_close(opened);
+        ce_tokenizer_close(opened);
         opened = NULL;
     }
     *tokenizer = opened;
     return status;
 }
 
-void cs_tokenizer_close(cs_tokenizer *tokenizer)
+void ce_tokenizer_close(ce_tokenizer *tokenizer)
 {
     if (!tokenizer)
         return;
-    cs_lexicon_free(&tokenizer->lexicon);
-    cs_words_close(tokenizer->words);
-    cs_special_free(&tokenizer->raw);
-    cs_special_free(&tokenizer->normal);
+    ce_lexicon_free(&tokenizer->lexicon);
+    ce_words_close(tokenizer->words);
+    ce_special_free(&tokenizer->raw);
+    ce_special_free(&tokenizer->normal);
     free(tokenizer->chat_template);
     free(tokenizer->begin_text);
     free(tokenizer->end_text);
@@ -251,12 +251,12 @@ void cs_tokenizer_close(cs_tokenizer *tokenizer)
 
 /* ---- its tokens ---- */
 
-int64_t cs_tokenizer_size(const cs_tokenizer *tokenizer)
+int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer)
 {
     return tokenizer->lexicon.size;
 }
 
-static const cs_special *find_text(const cs_specials *specials, const char *text, size_t size)
+static const ce_special *find_text(const ce_specials *specials, const char *text, size_t size)
 {
     for (int64_t i = 0; i < specials->count; i++)
         if (specials->tokens[i].size == size && memcmp(specials->tokens[i].text, text, size) == 0)
@@ -264,23 +264,23 @@ static const cs_special *find_text(const cs_specials *specials, const char *text
     return NULL;
 }
 
-int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token)
+int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token)
 {
     size_t size = strlen(token);
-    const cs_special *found = find_text(&tokenizer->raw, token, size);
+    const ce_special *found = find_text(&tokenizer->raw, token, size);
     if (!found)
         found = find_text(&tokenizer->normal, token, size);
-    return found ? found->id : cs_lexicon_find(&tokenizer->lexicon, token, size);
+    return found ? found->id : ce_lexicon_find(&tokenizer->lexicon, token, size);
 }
 
-int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer)
+int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer)
 {
     return tokenizer->end;
 }
 
-const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t *size)
+const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size)
 {
-    const cs_lexicon *lexicon = &tokenizer->lexicon;
+    const ce_lexicon *lexicon = &tokenizer->lexicon;
     *size = 0;
     if (id < 0 || id >= lexicon->size)
         return "";
@@ -288,7 +288,7 @@ const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t
     return lexicon->text.bytes + lexicon->pieces[id].from;
 }
 
-static bool has_special(const cs_specials *specials, int32_t id)
+static bool has_special(const ce_specials *specials, int32_t id)
 {
     for (int64_t i = 0; i < specials->count; i++)
         if (specials->tokens[i].id == id && specials->tokens[i].special)
@@ -296,29 +296,29 @@ static bool has_special(const cs_specials *specials, int32_t id)
     return false;
 }
 
-bool cs_tokenizer_is_special(const cs_tokenizer *tokenizer, int32_t id)
+bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id)
 {
     return has_special(&tokenizer->raw, id) || has_special(&tokenizer->normal, id);
 }
 
-const char *cs_tokenizer_template(const cs_tokenizer *tokenizer)
+const char *ce_tokenizer_template(const ce_tokenizer *tokenizer)
 {
     return tokenizer->chat_template;
 }
 
-const char *cs_tokenizer_begin_text(const cs_tokenizer *tokenizer)
+const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer)
 {
     return tokenizer->begin_text;
 }
 
-const char *cs_tokenizer_end_text(const cs_tokenizer *tokenizer)
+const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer)
 {
     return tokenizer->end_text;
 }
 
 /* ---- cutting ---- */
 
-static bool spans_lines(const cs_specials *specials)
+static bool spans_lines(const ce_specials *specials)
 {
     for (int64_t i = 0; i < specials->count; i++)
         if (specials->tokens[i].strip_left || memchr(specials->tokens[i].text, '\n', specials->tokens[i].size))
@@ -331,11 +331,11 @@ static bool is_letter(char c)
     return (c | 32) >= 'a' && (c | 32) <= 'z';
 }
 
-size_t cs_tokenizer_cut(const cs_tokenizer *tokenizer, const char *text, size_t size)
+size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t size)
 {
     if (tokenizer->is_bytes)
         return size;
-    if (!cs_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) || spans_lines(&tokenizer->normal))
+    if (!ce_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) || spans_lines(&tokenizer->normal))
         return 0;
     /* `place` would be the first byte of the second part */
     for (size_t place = size - 1; size > 0 && place >= 2; place--)

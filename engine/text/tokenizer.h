@@ -1,10 +1,10 @@
 /* tokenizer.h - converts text to tokens and back: bytes as tokens, or any byte-level BPE in Hugging Face's file
  * formats.
  *
- *     CS_TRY(cs_tokenizer_open(&tokenizer, "folder"));
- *     encoder = cs_encoder_open(tokenizer);
- *     encoded = cs_encoder_document(encoder, text, length);     tokens: encoded->ids[0 .. encoded->count)
- *     piece   = cs_tokenizer_piece(tokenizer, id, &size);       text: the concatenation of all pieces
+ *     CS_TRY(ce_tokenizer_open(&tokenizer, "folder"));
+ *     encoder = ce_encoder_open(tokenizer);
+ *     encoded = ce_encoder_document(encoder, text, length);     tokens: encoded->ids[0 .. encoded->count)
+ *     piece   = ce_tokenizer_piece(tokenizer, id, &size);       text: the concatenation of all pieces
  *
  * A tokenizer is read-only after it is opened and may be shared by threads; each thread needs its own encoder. */
 #ifndef CS_TEXT_TOKENIZER_H
@@ -12,31 +12,31 @@
 
 #include "base/status.h"
 
-typedef struct cs_tokenizer cs_tokenizer;
+typedef struct ce_tokenizer ce_tokenizer;
 
 /* Opens a tokenizer. `path` is a folder with tokenizer.json, or with vocab.json and merges.txt, or it is a
  * tokenizer.json. NULL: the 256 bytes are the tokens. CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED, which names the
  * part that is not byte-level BPE. */
-cs_status cs_tokenizer_open(cs_tokenizer **tokenizer, const char *path);
-void cs_tokenizer_close(cs_tokenizer *tokenizer); /* accepts NULL */
+cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path);
+void ce_tokenizer_close(ce_tokenizer *tokenizer); /* accepts NULL */
 
-int64_t cs_tokenizer_size(const cs_tokenizer *tokenizer); /* greater than every id */
+int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer); /* greater than every id */
 /* Id of a token such as "<|endoftext|>"; -1: none. */
-int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token);
-int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer); /* token that ends a document; -1: none */
+int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token);
+int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer); /* token that ends a document; -1: none */
 
 /* Bytes of an id, not NUL-terminated and possibly a part of a character. *size is 0 if no token has the id. */
-const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t *size);
-bool cs_tokenizer_is_special(const cs_tokenizer *tokenizer, int32_t id);
+const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size);
+bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id);
 
 /* Properties from the files beside tokenizer.json; NULL if the files do not have them. */
-const char *cs_tokenizer_template(const cs_tokenizer *tokenizer);   /* chat_template, Jinja */
-const char *cs_tokenizer_begin_text(const cs_tokenizer *tokenizer); /* bos_token            */
-const char *cs_tokenizer_end_text(const cs_tokenizer *tokenizer);   /* eos_token            */
+const char *ce_tokenizer_template(const ce_tokenizer *tokenizer);   /* chat_template, Jinja */
+const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer); /* bos_token            */
+const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);   /* eos_token            */
 
 /* The largest offset up to `size` at which a long text may be cut without changing its tokens: the end of the last line
  * that ends in a letter or digit and is followed by a letter. 0: there is no such place, or this tokenizer does not
  * allow cuts. */
-size_t cs_tokenizer_cut(const cs_tokenizer *tokenizer, const char *text, size_t size);
+size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t size);
 
 #endif

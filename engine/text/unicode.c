@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-void cs_unicode_append(cs_text *text, const char *bytes, size_t size)
+void ce_unicode_append(ce_text *text, const char *bytes, size_t size)
 {
     if (text->room - text->size < size) {
         text->room = 2 * text->room + size + 64;
@@ -18,10 +18,10 @@ void cs_unicode_append(cs_text *text, const char *bytes, size_t size)
     text->size += size;
 }
 
-void cs_unicode_free(cs_text *text)
+void ce_unicode_free(ce_text *text)
 {
     free(text->bytes);
-    *text = (cs_text){ 0 };
+    *text = (ce_text){ 0 };
 }
 
 /* ---- repair ---- */
@@ -50,7 +50,7 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
     return width;
 }
 
-size_t cs_unicode_valid(const char *text, size_t size)
+size_t ce_unicode_valid(const char *text, size_t size)
 {
     size_t place = 0;
     bool whole = true;
@@ -71,17 +71,17 @@ size_t cs_unicode_valid(const char *text, size_t size)
     return place;
 }
 
-int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size)
+int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size)
 {
     int64_t repaired = 0;
     for (size_t from = 0; from < size;) {
-        size_t valid = cs_unicode_valid(text + from, size - from);
+        size_t valid = ce_unicode_valid(text + from, size - from);
         bool whole;
-        cs_unicode_append(to, text + from, valid);
+        ce_unicode_append(to, text + from, valid);
         from += valid;
         if (from == size)
             break;
-        cs_unicode_append(to, "\xef\xbf\xbd", 3);
+        ce_unicode_append(to, "\xef\xbf\xbd", 3);
         from += step((const unsigned char *)text + from, size - from, &whole);
         repaired++;
     }
@@ -122,22 +122,22 @@ static bool all_composed(const char *text, size_t size)
     return true;
 }
 
-static void compose_line(cs_text *to, const char *text, size_t size)
+static void compose_line(ce_text *to, const char *text, size_t size)
 {
     if (all_composed(text, size)) {
-        cs_unicode_append(to, text, size);
+        ce_unicode_append(to, text, size);
         return;
     }
     utf8proc_uint8_t *line = NULL;
     utf8proc_option_t form = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
     utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
     CS_ASSERT(width >= 0); /* the text is valid, so the only possible failure is a lack of memory */
-    cs_unicode_append(to, (const char *)line, (size_t)width);
+    ce_unicode_append(to, (const char *)line, (size_t)width);
     free(line);
 }
 
 /* Works line by line, because no character composes with a line break. */
-void cs_unicode_compose(cs_text *to, const char *text, size_t size)
+void ce_unicode_compose(ce_text *to, const char *text, size_t size)
 {
     for (size_t from = 0; from < size;) {
         const char *newline = memchr(text + from, '\n', size - from);
@@ -182,26 +182,26 @@ static bool is_space(utf8proc_int32_t point)
            (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP);
 }
 
-bool cs_unicode_word_before(const char *text, size_t place)
+bool ce_unicode_word_before(const char *text, size_t place)
 {
     size_t width;
     return place > 0 && is_word(point_before(text, place, &width));
 }
 
-bool cs_unicode_word_at(const char *text, size_t size, size_t place)
+bool ce_unicode_word_at(const char *text, size_t size, size_t place)
 {
     size_t width;
     return place < size && is_word(point_at(text, size, place, &width));
 }
 
-size_t cs_unicode_space_before(const char *text, size_t place)
+size_t ce_unicode_space_before(const char *text, size_t place)
 {
     for (size_t width; place > 0 && is_space(point_before(text, place, &width));)
         place -= width;
     return place;
 }
 
-size_t cs_unicode_space_after(const char *text, size_t size, size_t place)
+size_t ce_unicode_space_after(const char *text, size_t size, size_t place)
 {
     for (size_t width; place < size && is_space(point_at(text, size, place, &width));)
         place += width;
@@ -214,7 +214,7 @@ static bool is_stripped(utf8proc_int32_t point)
     return is_space(point) || (point >= 0x1c && point <= 0x1f);
 }
 
-const char *cs_unicode_strip(const char *text, size_t size, size_t *left)
+const char *ce_unicode_strip(const char *text, size_t size, size_t *left)
 {
     size_t from = 0;
     for (size_t width; from < size && is_stripped(point_at(text, size, from, &width));)

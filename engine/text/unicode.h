@@ -10,28 +10,28 @@
 typedef struct {
     char *bytes;
     size_t size, room;
-} cs_text;
+} ce_text;
 
-void cs_unicode_append(cs_text *text, const char *bytes, size_t size);
-void cs_unicode_free(cs_text *text);
+void ce_unicode_append(ce_text *text, const char *bytes, size_t size);
+void ce_unicode_free(ce_text *text);
 
 /* Length of the longest prefix of `text` that is valid UTF-8. */
-size_t cs_unicode_valid(const char *text, size_t size);
+size_t ce_unicode_valid(const char *text, size_t size);
 /* Appends `text`, with each maximal invalid part of a character replaced by one U+FFFD; returns the number of
  * replacements. */
-int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size);
+int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size);
 
 /* Appends valid UTF-8 `text` in normalization form C. */
-void cs_unicode_compose(cs_text *to, const char *text, size_t size);
+void ce_unicode_compose(ce_text *to, const char *text, size_t size);
 
-/* True if the character that ends before `place` (cs_unicode_word_before) or begins at it (cs_unicode_word_at) belongs
+/* True if the character that ends before `place` (ce_unicode_word_before) or begins at it (ce_unicode_word_at) belongs
  * to a word. */
-bool cs_unicode_word_before(const char *text, size_t place);
-bool cs_unicode_word_at(const char *text, size_t size, size_t place);
+bool ce_unicode_word_before(const char *text, size_t place);
+bool ce_unicode_word_at(const char *text, size_t size, size_t place);
 /* Offset at which the white space before `place` begins, or at which the white space at `place` ends. */
-size_t cs_unicode_space_before(const char *text, size_t place);
-size_t cs_unicode_space_after(const char *text, size_t size, size_t place);
+size_t ce_unicode_space_before(const char *text, size_t place);
+size_t ce_unicode_space_after(const char *text, size_t size, size_t place);
 /* Like Python's str.strip() for valid UTF-8: returns where the rest begins, and its length in *left. */
-const char *cs_unicode_strip(const char *text, size_t size, size_t *left);
+const char *ce_unicode_strip(const char *text, size_t size, size_t *left);
 
 #endif

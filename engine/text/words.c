@@ -15,30 +15,30 @@ typedef struct {
     bool drop_between;
 } cut_round;
 
-struct cs_words {
+struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
     bool strange; /* some pattern is not in the table of known patterns */
 };
 
-struct cs_cutters {
-    const cs_words *words;
+struct ce_cutters {
+    const ce_words *words;
     pcre2_match_data *match[MOST_ROUNDS];
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
-    cs_words_visit visit;
+    ce_words_visit visit;
     void *visitor;
 };
 
-const char cs_words_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char ce_words_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 #define QWEN2_LIKE(digits)                                                                                             \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                               \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-const char cs_words_qwen2[] = QWEN2_LIKE("\\p{N}");
+const char ce_words_qwen2[] = QWEN2_LIKE("\\p{N}");
 
 static bool is_known(const char *pattern)
 {
-    static const char *const known[] = { cs_words_gpt2, cs_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}"),
+    static const char *const known[] = { ce_words_gpt2, ce_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}"),
                                          "\\p{N}",      "\\p{N}+",      "\\p{N}{1,3}" };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], pattern) == 0)
@@ -50,7 +50,7 @@ static bool is_known(const char *pattern)
 
 static cs_status refuse(const char *what, const char *pattern)
 {
-    return cs_fail(CS_UNSUPPORTED,
+    return ce_fail(CS_UNSUPPORTED,
                    "not supported: %s in the pre_tokenizer's pattern %s, because engines read it differently", what,
                    pattern);
 }
@@ -115,32 +115,32 @@ static cs_status compile(cut_round *added, const char *pattern, uint32_t options
     added->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &error, &place, NULL);
     if (!added->code) {
         pcre2_get_error_message(error, reason, sizeof reason);
-        return cs_fail(CS_BAD_FILE, "the pre_tokenizer's pattern %s is wrong at character %zu: %s", pattern, place,
+        return ce_fail(CS_BAD_FILE, "the pre_tokenizer's pattern %s is wrong at character %zu: %s", pattern, place,
                        (const char *)reason);
     }
     pcre2_jit_compile(added->code, PCRE2_JIT_COMPLETE); /* without JIT, matching is slower and gives the same result */
     return CS_OK;
 }
 
-cs_words *cs_words_open(void)
+ce_words *ce_words_open(void)
 {
-    cs_words *words = calloc(1, sizeof *words);
+    ce_words *words = calloc(1, sizeof *words);
     CS_ASSERT(words);
     return words;
 }
 
-void cs_words_close(cs_words *words)
+void ce_words_close(ce_words *words)
 {
     for (int i = 0; words && i < words->count; i++)
         pcre2_code_free(words->rounds[i].code);
     free(words);
 }
 
-cs_status cs_words_add(cs_words *words, const char *pattern, cs_words_kind kind)
+cs_status ce_words_add(ce_words *words, const char *pattern, ce_words_kind kind)
 {
     cut_round *added = &words->rounds[words->count];
     if (words->count == MOST_ROUNDS)
-        return cs_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a pre_tokenizer", MOST_ROUNDS);
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a pre_tokenizer", MOST_ROUNDS);
     char *translated = malloc(16 * strlen(pattern) + 1);
     CS_ASSERT(translated);
     cs_status status = CS_OK;
@@ -159,16 +159,16 @@ cs_status cs_words_add(cs_words *words, const char *pattern, cs_words_kind kind)
     return CS_OK;
 }
 
-bool cs_words_lines_part(const cs_words *words)
+bool ce_words_lines_part(const ce_words *words)
 {
     return !words->strange;
 }
 
 /* ---- cutting ---- */
 
-cs_cutters *cs_words_cutters(const cs_words *words)
+ce_cutters *ce_words_cutters(const ce_words *words)
 {
-    cs_cutters *cutters = calloc(1, sizeof *cutters);
+    ce_cutters *cutters = calloc(1, sizeof *cutters);
     CS_ASSERT(cutters);
     cutters->words = words;
     cutters->context = pcre2_match_context_create(NULL);
@@ -182,7 +182,7 @@ cs_cutters *cs_words_cutters(const cs_words *words)
     return cutters;
 }
 
-void cs_words_release(cs_cutters *cutters)
+void ce_words_release(ce_cutters *cutters)
 {
     if (!cutters)
         return;
@@ -194,7 +194,7 @@ void cs_words_release(cs_cutters *cutters)
 }
 
 /* Finds the next non-empty match from `from` on; false: there is none. */
-static bool find_match(cs_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
+static bool find_match(ce_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
 {
     pcre2_match_data *match = cutters->match[number];
     int outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
@@ -204,7 +204,7 @@ static bool find_match(cs_cutters *cutters, int number, const char *text, size_t
     if (outcome < 0) {
         PCRE2_UCHAR reason[256];
         pcre2_get_error_message(outcome, reason, sizeof reason);
-        cs_fatal(CS_BAD_FILE, "the tokenizer's pattern gave up on a text of %zu bytes: %s", size, (const char *)reason);
+        ce_fatal(CS_BAD_FILE, "the tokenizer's pattern gave up on a text of %zu bytes: %s", size, (const char *)reason);
     }
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(match);
     *from = place[0];
@@ -212,7 +212,7 @@ static bool find_match(cs_cutters *cutters, int number, const char *text, size_t
     return true;
 }
 
-static void cut(cs_cutters *cutters, int number, const char *text, size_t size)
+static void cut(ce_cutters *cutters, int number, const char *text, size_t size)
 {
     if (number == cutters->words->count) {
         cutters->visit(cutters->visitor, text, size);
@@ -229,7 +229,7 @@ static void cut(cs_cutters *cutters, int number, const char *text, size_t size)
         cut(cutters, number + 1, text + done, size - done);
 }
 
-void cs_words_each(cs_cutters *cutters, const char *text, size_t size, cs_words_visit visit, void *context)
+void ce_words_each(ce_cutters *cutters, const char *text, size_t size, ce_words_visit visit, void *context)
 {
     cutters->visit = visit;
     cutters->visitor = context;

@@ -4,53 +4,53 @@
 
 #include <stdlib.h>
 
-struct cs_cache {
+struct ce_cache {
     cs_device *device;
     int64_t positions;
     cs_tensor *tensors;
     int count, room, next;
 };
 
-cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions)
+cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions)
 {
     *cache = calloc(1, sizeof **cache);
     if (!*cache)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a cache of keys and values");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a cache of keys and values");
     (*cache)->device = device;
     (*cache)->positions = positions;
     return CS_OK;
 }
 
-void cs_cache_close(cs_cache *cache)
+void ce_cache_close(ce_cache *cache)
 {
     if (!cache)
         return;
     for (int i = 0; i < cache->count; i++)
-        cs_device_free(cache->device, cache->tensors[i].data);
+        ce_device_free(cache->device, cache->tensors[i].data);
     free(cache->tensors);
     free(cache);
 }
 
-void cs_cache_rewind(cs_cache *cache)
+void ce_cache_rewind(ce_cache *cache)
 {
     cache->next = 0;
 }
 
-static void grow(cs_cache *cache, cs_dtype dtype, int64_t columns)
+static void grow(ce_cache *cache, cs_dtype dtype, int64_t columns)
 {
     if (cache->count == cache->room) {
         cache->room = cache->room ? 2 * cache->room : 32;
         cs_tensor *longer = realloc(cache->tensors, (size_t)cache->room * sizeof *longer);
         if (!longer)
-            cs_fatal(CS_NO_MEMORY, "out of memory for the list of a cache's tensors");
+            ce_fatal(CS_NO_MEMORY, "out of memory for the list of a cache's tensors");
         cache->tensors = longer;
     }
     size_t bytes = (size_t)(cache->positions * columns) * cs_dtype_bytes(dtype);
-    void *memory = cs_device_alloc(cache->device, bytes);
+    void *memory = ce_device_alloc(cache->device, bytes);
     cache->tensors[cache->count++] = cs_matrix(memory, dtype, cache->positions, columns);
 }
 
-cs_tensor cs_cache_next(cs_cache *cache, cs_dtype dtype, int64_t columns)
+cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns)
 {
     if (cache->next == cache->count)
         grow(cache, dtype, columns);

@@ -9,10 +9,10 @@ cs_status cs_model_new(cs_model **model, int64_t width)
 {
     *model = NULL;
     if (width < 1)
-        return cs_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
+        return ce_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
     *model = calloc(1, sizeof **model);
     if (!*model)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a model");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a model");
     (*model)->width = width;
     return CS_OK;
 }
@@ -29,7 +29,7 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     cs_unit *unit = calloc(1, sizeof *unit);
     cs_unit **units = realloc(model->units, (size_t)(model->count + 1) * sizeof *units);
     if (!unit || !units)
-        cs_fatal(CS_NO_MEMORY, "out of memory for unit %s", name);
+        ce_fatal(CS_NO_MEMORY, "out of memory for unit %s", name);
     unit->kind = kind;
     unit->name = strdup(name);
     unit->model = model;
@@ -45,28 +45,28 @@ static void lay_out(cs_unit *unit, int64_t multiple)
 {
     unit->length = 0;
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_unit_entry *entry = unit->entries[i];
+        ce_unit_entry *entry = unit->entries[i];
         int64_t rows = cs_rows(entry->param.value);
-        entry->param.held = entry->param.padded ? cs_round_up(rows, multiple) : rows;
+        entry->param.held = entry->param.padded ? ce_round_up(rows, multiple) : rows;
         entry->offset = unit->length;
-        unit->length = cs_unit_gap(entry).to;
+        unit->length = ce_unit_gap(entry).to;
     }
     for (int i = 0; i < unit->loan_count; i++)
         unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender comes earlier in the list */
 }
 
-void cs_model_lay_out(cs_model *model, int64_t multiple)
+void ce_model_lay_out(cs_model *model, int64_t multiple)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->loan_count; at++) {
-            cs_unit_loan *loan = model->units[i]->loans[at];
+            ce_unit_loan *loan = model->units[i]->loans[at];
             loan->entry->param.padded |= loan->param.padded;
         }
     for (int i = 0; i < model->count; i++)
         lay_out(model->units[i], multiple);
 }
 
-const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name)
+const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
@@ -80,7 +80,7 @@ void cs_model_free(cs_model *model)
     if (!model)
         return;
     for (int i = 0; i < model->count; i++)
-        cs_unit_free(model->units[i]);
+        ce_unit_free(model->units[i]);
     free(model->units);
     free(model);
 }

@@ -19,8 +19,8 @@ typedef struct {
 } live_tensor;
 
 struct cs_pass {
-    cs_pass_shape shape;
-    cs_pass_batch_info info;
+    ce_pass_shape shape;
+    ce_pass_batch_info info;
     bool in_unit;
     uintptr_t base;
     size_t peak;
@@ -31,17 +31,17 @@ struct cs_pass {
     int kept_count, kept_room;
 };
 
-cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape)
+cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape)
 {
     *pass = calloc(1, sizeof **pass);
     if (!*pass)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a pass");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a pass");
     (*pass)->shape = *shape;
     (*pass)->base = shape->block ? (uintptr_t)shape->block : measuring_base;
     return CS_OK;
 }
 
-void cs_pass_close(cs_pass *pass)
+void ce_pass_close(cs_pass *pass)
 {
     if (!pass)
         return;
@@ -50,27 +50,27 @@ void cs_pass_close(cs_pass *pass)
     free(pass);
 }
 
-size_t cs_pass_peak(const cs_pass *pass)
+size_t ce_pass_peak(const cs_pass *pass)
 {
     return pass->peak;
 }
 
-void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info)
+void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info)
 {
     CS_ASSERT(pass->live_count == 0);
     CS_ASSERT(pass->kept_count == 0);
     pass->info = *info;
     pass->dloss = (cs_tensor){ 0 };
     for (int64_t b = 0; info->sequences && b < info->batch; b++)
-        cs_cache_rewind(info->sequences[b].cache);
+        ce_cache_rewind(info->sequences[b].cache);
 }
 
-void cs_pass_weigh(cs_pass *pass, cs_tensor dloss)
+void ce_pass_weigh(cs_pass *pass, cs_tensor dloss)
 {
     pass->dloss = dloss;
 }
 
-void cs_pass_end(cs_pass *pass)
+void ce_pass_end(cs_pass *pass)
 {
     CS_ASSERT(!pass->in_unit);
     CS_ASSERT(pass->kept_count == 0);
@@ -85,14 +85,14 @@ static void *grown(void *list, int count, int *room, size_t item)
     *room = *room ? *room * 2 : 64;
     void *longer = realloc(list, (size_t)*room * item);
     if (!longer)
-        cs_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
+        ce_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
     return longer;
 }
 
 static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 {
     CS_ASSERT(pass->in_unit);
-    size_t bytes = (size_t)cs_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
+    size_t bytes = (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
     pass->live = grown(pass->live, pass->live_count, &pass->live_room, sizeof *pass->live);
     size_t offset = 0;
     int at = 0;
@@ -150,14 +150,14 @@ static void drop(cs_pass *pass, live_tensor *tensor, int references)
     pass->live_count--;
 }
 
-void cs_pass_hold(cs_pass *pass, cs_tensor tensor)
+void ce_pass_hold(cs_pass *pass, cs_tensor tensor)
 {
     live_tensor *live = find(pass, tensor);
     if (live)
         live->references++;
 }
 
-void cs_pass_let_go(cs_pass *pass, cs_tensor tensor)
+void ce_pass_let_go(cs_pass *pass, cs_tensor tensor)
 {
     live_tensor *live = find(pass, tensor);
     if (live)
@@ -170,7 +170,7 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
         return;
     pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_room, sizeof *pass->kept);
     pass->kept[pass->kept_count++] = tensor;
-    cs_pass_hold(pass, tensor);
+    ce_pass_hold(pass, tensor);
 }
 
 cs_tensor cs_pass_take(cs_pass *pass)
@@ -184,13 +184,13 @@ cs_tensor cs_pass_take(cs_pass *pass)
     return tensor;
 }
 
-void cs_pass_enter(cs_pass *pass)
+void ce_pass_enter(cs_pass *pass)
 {
     CS_ASSERT(!pass->in_unit);
     pass->in_unit = true;
 }
 
-void cs_pass_leave(cs_pass *pass)
+void ce_pass_leave(cs_pass *pass)
 {
     CS_ASSERT(pass->in_unit);
     pass->in_unit = false;
@@ -201,20 +201,20 @@ void cs_pass_leave(cs_pass *pass)
     }
 }
 
-int cs_pass_mark(const cs_pass *pass)
+int ce_pass_mark(const cs_pass *pass)
 {
     return pass->kept_count;
 }
 
-void cs_pass_rewind(cs_pass *pass, int mark)
+void ce_pass_rewind(cs_pass *pass, int mark)
 {
     while (pass->kept_count > mark)
-        cs_pass_let_go(pass, pass->kept[--pass->kept_count]);
+        ce_pass_let_go(pass, pass->kept[--pass->kept_count]);
 }
 
 cs_stream *cs_pass_stream(cs_pass *pass)
 {
-    return cs_device_stream(pass->shape.device, CS_COMPUTE);
+    return ce_device_stream(pass->shape.device, CS_COMPUTE);
 }
 
 cs_dtype cs_pass_dtype(cs_pass *pass)
@@ -252,7 +252,7 @@ int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t colum
     int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
     int64_t most = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
     int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
-    return chunks == 1 ? rows : cs_round_up(even, CS_PASS_CHUNK_ROWS);
+    return chunks == 1 ? rows : ce_round_up(even, CS_PASS_CHUNK_ROWS);
 }
 
 cs_tensor cs_pass_dloss(cs_pass *pass)
@@ -267,7 +267,7 @@ cs_tensor cs_pass_hits(cs_pass *pass)
 
 cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns)
 {
-    return cs_cache_next(pass->info.sequences[sample].cache, dtype, columns);
+    return ce_cache_next(pass->info.sequences[sample].cache, dtype, columns);
 }
 
 bool cs_pass_measuring(cs_pass *pass)

@@ -3,7 +3,7 @@
  *
  * All tensors of a pass are in one block of memory, allocated first-fit. A tensor lives until its unit ends; a kept
  * tensor lives until the end of the unit whose backward takes it. The order of requests depends only on the model,
- * so a pass on the dry device tells the size of the block beforehand (cs_pass_peak), and the block is never too
+ * so a pass on the dry device tells the size of the block beforehand (ce_pass_peak), and the block is never too
  * small. */
 #ifndef CS_UNIT_PASS_H
 #define CS_UNIT_PASS_H
@@ -13,19 +13,19 @@
 
 /* The key-value cache of text generation: tensors of keys and values of the positions so far, which outlive a pass.
  * Tensors are identified by the order in which the units ask for them. */
-typedef struct cs_cache cs_cache;
+typedef struct ce_cache ce_cache;
 
 /* Each tensor has `positions` rows and is allocated when it is first requested. */
-cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions);
-void cs_cache_close(cs_cache *cache);  /* accepts NULL */
-void cs_cache_rewind(cs_cache *cache); /* the next request returns the first tensor again */
-cs_tensor cs_cache_next(cs_cache *cache, cs_dtype dtype, int64_t columns); /* (positions, columns) */
+cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions);
+void ce_cache_close(ce_cache *cache);  /* accepts NULL */
+void ce_cache_rewind(ce_cache *cache); /* the next request returns the first tensor again */
+cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns); /* (positions, columns) */
 
 /* A text that a pass continues: its cache holds `start` positions. */
 typedef struct {
-    cs_cache *cache;
+    ce_cache *cache;
     int64_t start;
-} cs_sequence;
+} ce_sequence;
 
 /* Rows of a chunk are a multiple of this number, which products compute at full speed. */
 enum { CS_PASS_CHUNK_ROWS = 64 };
@@ -37,38 +37,38 @@ typedef struct {
     void *block;       /* block_bytes bytes of device memory; NULL: only measure */
     size_t block_bytes;
     size_t chunk_bytes; /* the most bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
-} cs_pass_shape;
+} ce_pass_shape;
 
-cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape);
-void cs_pass_close(cs_pass *pass);
-size_t cs_pass_peak(const cs_pass *pass); /* the greatest number of bytes of the block in use at one time so far */
+cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
+void ce_pass_close(cs_pass *pass);
+size_t ce_pass_peak(const cs_pass *pass); /* the greatest number of bytes of the block in use at one time so far */
 
-typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } cs_pass_mode;
+typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } ce_pass_mode;
 /* One micro-batch of `batch` samples of `length` positions. */
 typedef struct {
-    cs_pass_mode mode;
+    ce_pass_mode mode;
     int64_t batch, length;
     cs_tensor targets;
     const uint64_t *keys;
     cs_tensor starts;             /* of the batch's documents (cs_heads.starts), or absent */
     cs_tensor hits;               /* (rows, 1) f32, for cs_pass_hits; absent: not wanted */
-    const cs_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
-} cs_pass_batch_info;
-void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
-void cs_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the value of cs_pass_dloss until the pass ends */
-void cs_pass_end(cs_pass *pass);                    /* asserts that nothing is left */
+    const ce_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
+} ce_pass_batch_info;
+void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info);
+void ce_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the value of cs_pass_dloss until the pass ends */
+void ce_pass_end(cs_pass *pass);                    /* asserts that nothing is left */
 
-/* Between cs_pass_enter and cs_pass_leave new tensors belong to one unit's forward or backward; cs_pass_leave
+/* Between ce_pass_enter and ce_pass_leave new tensors belong to one unit's forward or backward; ce_pass_leave
  * releases them. */
-void cs_pass_enter(cs_pass *pass);
-void cs_pass_leave(cs_pass *pass);
+void ce_pass_enter(cs_pass *pass);
+void ce_pass_leave(cs_pass *pass);
 /* Takes and releases a reference that outlives the unit; used for the outputs and gradients between units. */
-void cs_pass_hold(cs_pass *pass, cs_tensor tensor);
-void cs_pass_let_go(cs_pass *pass, cs_tensor tensor);
+void ce_pass_hold(cs_pass *pass, cs_tensor tensor);
+void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
 
 /* Returns the number of tensors on the stack of kept tensors. */
-int cs_pass_mark(const cs_pass *pass);
-/* Drops the tensors that were kept since cs_pass_mark returned `mark`; used for recomputation. */
-void cs_pass_rewind(cs_pass *pass, int mark);
+int ce_pass_mark(const cs_pass *pass);
+/* Drops the tensors that were kept since ce_pass_mark returned `mark`; used for recomputation. */
+void ce_pass_rewind(cs_pass *pass, int mark);
 
 #endif

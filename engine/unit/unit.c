@@ -10,7 +10,7 @@ static void *must_alloc(size_t bytes)
 {
     void *memory = calloc(1, bytes);
     if (!memory)
-        cs_fatal(CS_NO_MEMORY, "out of memory for %zu bytes of a model's description", bytes);
+        ce_fatal(CS_NO_MEMORY, "out of memory for %zu bytes of a model's description", bytes);
     return memory;
 }
 
@@ -18,7 +18,7 @@ static void *append(void *list, int count, void *item)
 {
     void **longer = realloc(list, (size_t)(count + 1) * sizeof *longer);
     if (!longer)
-        cs_fatal(CS_NO_MEMORY, "out of memory for a model's description");
+        ce_fatal(CS_NO_MEMORY, "out of memory for a model's description");
     longer[count] = item;
     return longer;
 }
@@ -41,7 +41,7 @@ static char *join(const char *prefix, const char *name)
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init)
 {
     CS_ASSERT(rows > 0 && columns >= 0);
-    cs_unit_entry *entry = must_alloc(sizeof *entry);
+    ce_unit_entry *entry = must_alloc(sizeof *entry);
     entry->full_name = join(unit->name, name);
     entry->offset = unit->length;
     entry->count = columns ? rows * columns : rows;
@@ -56,15 +56,15 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
     return &entry->param;
 }
 
-static cs_unit_entry *find(cs_unit *unit, const char *name)
+static ce_unit_entry *find(cs_unit *unit, const char *name)
 {
     char *full = join(unit->name, name);
-    cs_unit_entry *found = NULL;
+    ce_unit_entry *found = NULL;
     for (int i = 0; i < unit->entry_count; i++)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
-        cs_fatal(CS_MISUSE, "there is no parameter %s to borrow", full);
+        ce_fatal(CS_MISUSE, "there is no parameter %s to borrow", full);
     free(full);
     return found;
 }
@@ -72,7 +72,7 @@ static cs_unit_entry *find(cs_unit *unit, const char *name)
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
     CS_ASSERT(lender->index < unit->index); /* so that the lender's gradient is complete when backward reaches it */
-    cs_unit_loan *loan = must_alloc(sizeof *loan);
+    ce_unit_loan *loan = must_alloc(sizeof *loan);
     loan->lender = lender;
     loan->entry = find(lender, name);
     loan->param = loan->entry->param;
@@ -85,41 +85,41 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
     return &loan->param;
 }
 
-cs_range cs_unit_gap(const cs_unit_entry *entry)
+ce_range ce_unit_gap(const ce_unit_entry *entry)
 {
     int64_t end = entry->offset + entry->count, rows = entry->param.held - cs_rows(entry->param.value);
-    return (cs_range){ end, end + rows * cs_columns(entry->param.value) };
+    return (ce_range){ end, end + rows * cs_columns(entry->param.value) };
 }
 
-void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)
+void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)
 {
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_unit_entry *entry = unit->entries[i];
+        ce_unit_entry *entry = unit->entries[i];
         size_t bytes = (size_t)entry->offset * cs_dtype_bytes(dtype);
         entry->param.value.data = row ? (char *)row + bytes : NULL;
         entry->param.value.dtype = dtype;
     }
 }
 
-void cs_unit_attach_grads(cs_unit *unit, float *row)
+void ce_unit_attach_grads(cs_unit *unit, float *row)
 {
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_unit_entry *entry = unit->entries[i];
+        ce_unit_entry *entry = unit->entries[i];
         float *grad = row ? row + entry->offset : NULL;
         entry->growth.data = grad;
         entry->param.grad.data = entry->param.growth ? NULL : grad;
     }
 }
 
-bool cs_unit_has_grads(const cs_unit *unit)
+bool ce_unit_has_grads(const cs_unit *unit)
 {
     return unit->entry_count > 0 && unit->entries[0]->growth.data;
 }
 
 void cs_param_grows(cs_param *param, cs_param *with)
 {
-    param->growth = &((cs_unit_entry *)param)->growth;
-    param->growth->with = &((cs_unit_entry *)with)->growth;
+    param->growth = &((ce_unit_entry *)param)->growth;
+    param->growth->with = &((ce_unit_entry *)with)->growth;
 }
 
 cs_tensor cs_param_grow(cs_param *param)
@@ -133,19 +133,19 @@ cs_tensor cs_param_grow(cs_param *param)
     return grad;
 }
 
-void cs_unit_set_fresh(cs_unit *unit, bool fresh)
+void ce_unit_set_fresh(cs_unit *unit, bool fresh)
 {
     for (int i = 0; i < unit->entry_count; i++)
         if (unit->entries[i]->param.growth)
             unit->entries[i]->param.growth->with->fresh = fresh;
 }
 
-bool cs_unit_is_fresh(const cs_unit_entry *entry)
+bool ce_unit_is_fresh(const ce_unit_entry *entry)
 {
     return entry->param.growth && entry->param.growth->with->fresh;
 }
 
-void cs_unit_refresh_loans(cs_unit *unit)
+void ce_unit_refresh_loans(cs_unit *unit)
 {
     for (int i = 0; i < unit->loan_count; i++) {
         unit->loans[i]->param.value = unit->loans[i]->entry->param.value;
@@ -153,7 +153,7 @@ void cs_unit_refresh_loans(cs_unit *unit)
     }
 }
 
-void cs_unit_free(cs_unit *unit)
+void ce_unit_free(cs_unit *unit)
 {
     for (int i = 0; i < unit->entry_count; i++) {
         free(unit->entries[i]->full_name);

@@ -29,21 +29,21 @@ typedef struct {
     int64_t offset, count;
     int group; /* index of its optimizer parameter group; zero/ sets it */
     cs_growth growth;
-} cs_unit_entry;
+} ce_unit_entry;
 
 /* A parameter that another unit borrows. */
 typedef struct {
     cs_param param; /* its name is the one that the lender uses */
     cs_unit *lender;
-    cs_unit_entry *entry;
-} cs_unit_loan;
+    ce_unit_entry *entry;
+} ce_unit_loan;
 
 struct cs_unit {
     const cs_kind *kind;
     char *name;
-    cs_unit_entry **entries;
+    ce_unit_entry **entries;
     int entry_count;
-    cs_unit_loan **loans;
+    ce_unit_loan **loans;
     int loan_count;
     cs_unit *lenders[CS_UNIT_LENDERS]; /* each lender once */
     int lender_count;
@@ -61,24 +61,24 @@ struct cs_model {
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
 };
 
-void cs_unit_free(cs_unit *unit);
+void ce_unit_free(cs_unit *unit);
 
-const cs_unit_entry *cs_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
+const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
 
 /* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this
  * multiple (1: there are no gaps, as before this call). To be called before any row of the model is allocated. */
-void cs_model_lay_out(cs_model *model, int64_t multiple);
-cs_range cs_unit_gap(const cs_unit_entry *entry); /* the elements of the gap behind this parameter */
+void ce_model_lay_out(cs_model *model, int64_t multiple);
+ce_range ce_unit_gap(const ce_unit_entry *entry); /* the elements of the gap behind this parameter */
 
 /* Sets the value or grad of every parameter of the unit, borrowed ones included, to its place in a whole row; NULL:
  * absent. */
-void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
-void cs_unit_attach_grads(cs_unit *unit, float *row);
-bool cs_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
-void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* for the gradients that grow (cs_param_grows) */
+void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
+void ce_unit_attach_grads(cs_unit *unit, float *row);
+bool ce_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
+void ce_unit_set_fresh(cs_unit *unit, bool fresh); /* for the gradients that grow (cs_param_grows) */
 /* Whether the entry's gradient grows, and nothing was added to it yet. */
-bool cs_unit_is_fresh(const cs_unit_entry *entry);
+bool ce_unit_is_fresh(const ce_unit_entry *entry);
 /* Copies the lenders' present value and grad pointers to the parameters that this unit borrows. */
-void cs_unit_refresh_loans(cs_unit *unit);
+void ce_unit_refresh_loans(cs_unit *unit);
 
 #endif

@@ -4,26 +4,26 @@
 
 #include <stdio.h>
 
-static bool takes(const cs_groups *groups, const cs_model *model, int written, size_t pattern)
+static bool takes(const ce_groups *groups, const cs_model *model, int written, size_t pattern)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
-            const cs_unit_entry *entry = model->units[i]->entries[at];
-            const cs_group *group = &groups->group[entry->group];
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            const ce_group *group = &groups->group[entry->group];
             const char *text;
-            if (group->written == written && cs_groups_match(group, pattern, entry->full_name, &text))
+            if (group->written == written && ce_groups_match(group, pattern, entry->full_name, &text))
                 return true;
         }
     return false;
 }
 
-static cs_status check_group(const cs_groups *groups, const cs_model *model, const cs_group *group)
+static cs_status check_group(const ce_groups *groups, const cs_model *model, const ce_group *group)
 {
     const char *text = "";
     for (size_t i = 0; group->params && text; i++) {
-        cs_groups_match(group, i, "", &text);
+        ce_groups_match(group, i, "", &text);
         if (text && !takes(groups, model, group->written, i))
-            return cs_fail(CS_BAD_CONFIG,
+            return ce_fail(CS_BAD_CONFIG,
                            "cspeed.param_groups[%d]: \"%s\" takes no parameter: none has such a name, or an earlier "
                            "group took it; a pattern is matched with whole names such as \"%s\"",
                            group->written, text, model->units[0]->entries[0]->full_name);
@@ -31,38 +31,38 @@ static cs_status check_group(const cs_groups *groups, const cs_model *model, con
     return CS_OK;
 }
 
-cs_status cs_assign_groups(const cs_groups *groups, cs_model *model)
+cs_status ce_assign_groups(const ce_groups *groups, cs_model *model)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
-            cs_unit_entry *entry = model->units[i]->entries[at];
-            entry->group = cs_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
+            ce_unit_entry *entry = model->units[i]->entries[at];
+            entry->group = ce_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
         }
     for (int i = 0; i < groups->count; i++)
         CS_TRY(check_group(groups, model, &groups->group[i]));
     return CS_OK;
 }
 
-static void print_group(const cs_group *group, int64_t tensors, int64_t elements, int64_t undecayed)
+static void print_group(const ce_group *group, int64_t tensors, int64_t elements, int64_t undecayed)
 {
     char who[32] = "optimizer", decay[96] = "";
-    const cs_optim_settings *settings = &group->settings;
+    const ce_optim_settings *settings = &group->settings;
     if (group->params)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
     if (settings->weight_decay > 0 && undecayed > 0)
         snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)undecayed);
-    cs_log(CS_LOG_INFO, "%s: %s moves %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
+    ce_log(CS_LOG_INFO, "%s: %s moves %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
            group->optimizer.name, (long long)tensors, (long long)elements, settings->rate,
            group->ratio == 1 ? "" : " (in proportion under the schedule)", settings->weight_decay, decay);
 }
 
-void cs_assign_print(const cs_groups *groups, const cs_model *model)
+void ce_assign_print(const ce_groups *groups, const cs_model *model)
 {
     for (int number = 0; number < groups->count; number++) {
         int64_t tensors = 0, elements = 0, undecayed = 0;
         for (int i = 0; i < model->count; i++)
             for (int at = 0; at < model->units[i]->entry_count; at++) {
-                const cs_unit_entry *entry = model->units[i]->entries[at];
+                const ce_unit_entry *entry = model->units[i]->entries[at];
                 if (entry->group != number)
                     continue;
                 tensors++;

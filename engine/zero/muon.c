@@ -16,7 +16,7 @@ static int64_t short_side(int64_t rows, int64_t columns)
     return rows < columns ? rows : columns;
 }
 
-size_t cs_muon_scratch(int64_t rows, int64_t columns)
+size_t ce_muon_scratch(int64_t rows, int64_t columns)
 {
     int64_t side = short_side(rows, columns);
     return (size_t)(SUM_FLOATS + rows * columns + 2 * side * side) * sizeof(float);
@@ -33,9 +33,9 @@ static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_t
         cs_op_matmul_grad_weight(stream, gram, none, x, x, CS_IN_OUT);
     }
     cs_op_matmul(stream, square, gram, gram, none, CS_IN_OUT);
-    cs_state_convert(stream, gram, gram, b);
-    cs_state_convert(stream, square, square, c);
-    cs_state_add(stream, square, gram);
+    ce_state_convert(stream, gram, gram, b);
+    ce_state_convert(stream, square, square, c);
+    ce_state_add(stream, square, gram);
 }
 
 /* y = a x + polynomial x; x becomes a x. */
@@ -45,26 +45,26 @@ static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram,
     bool wide = cs_rows(x) <= cs_columns(x);
     make_polynomial(stream, x, gram, square);
     cs_op_matmul(stream, y, wide ? square : x, wide ? x : square, none, CS_IN_OUT);
-    cs_state_convert(stream, x, x, a);
-    cs_state_add(stream, y, x);
+    ce_state_convert(stream, x, x, a);
+    ce_state_add(stream, y, x);
 }
 
-void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
+void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
 {
     int64_t rows = cs_rows(matrix), columns = cs_columns(matrix), side = short_side(rows, columns);
     float *matrices = scratch + SUM_FLOATS;
     cs_tensor other = cs_matrix(matrices, CS_F32, rows, columns);
     cs_tensor gram = cs_matrix(matrices + rows * columns, CS_F32, side, side);
     cs_tensor square = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
-    cs_exact sum;
+    ce_exact sum;
     _Static_assert(sizeof sum <= SUM_FLOATS * sizeof(float), "the sum has its place in scratch");
     cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0); /* zero bits */
-    cs_state_sum_squares(stream, (cs_exact *)(void *)scratch, matrix, 0, 1);
-    cs_stream_fetch(stream, &sum, scratch, sizeof sum);
-    cs_state_convert(stream, matrix, matrix, (float)(1 / (sqrt(cs_exact_value(&sum)) + 1e-7)));
+    ce_state_sum_squares(stream, (ce_exact *)(void *)scratch, matrix, 0, 1);
+    ce_stream_fetch(stream, &sum, scratch, sizeof sum);
+    ce_state_convert(stream, matrix, matrix, (float)(1 / (sqrt(ce_exact_value(&sum)) + 1e-7)));
     for (int i = 0; i < ITERATIONS; i++) {
         cs_tensor x = i % 2 ? other : matrix, y = i % 2 ? matrix : other;
         iterate(stream, y, x, gram, square);
     }
-    cs_state_convert(stream, matrix, other, (float)sqrt(fmax(1, (double)rows / (double)columns)));
+    ce_state_convert(stream, matrix, other, (float)sqrt(fmax(1, (double)rows / (double)columns)));
 }

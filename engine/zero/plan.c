@@ -3,16 +3,16 @@
 #include "zero/zero.h"
 
 /* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
-static size_t padding_of(const cs_zero *zero, const cs_unit *unit, cs_range part)
+static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part)
 {
-    cs_precision types = zero->precision;
-    cs_stage stage = zero->stage;
-    size_t bytes = 0, masters = cs_stage_one_copy(zero) ? 0 : cs_dtype_bytes(types.masters);
+    ce_precision types = zero->precision;
+    ce_stage stage = zero->stage;
+    size_t bytes = 0, masters = ce_stage_one_copy(zero) ? 0 : cs_dtype_bytes(types.masters);
     size_t moved = masters + (size_t)zero->optimizer.slots * cs_dtype_bytes(types.slots);
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_range gap = cs_unit_gap(unit->entries[i]);
-        size_t all = (size_t)cs_range_length(gap);
-        size_t mine = (size_t)cs_range_length(cs_range_overlap(gap, part));
+        ce_range gap = ce_unit_gap(unit->entries[i]);
+        size_t all = (size_t)ce_range_length(gap);
+        size_t mine = (size_t)ce_range_length(ce_range_overlap(gap, part));
         bytes += (stage.params == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
         bytes += (stage.grads == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
         bytes += (stage.optim == CS_SHARDED ? mine : all) * moved;
@@ -32,31 +32,31 @@ static int64_t rows_of(const cs_unit *unit, bool held)
     return rows;
 }
 
-static cs_plan plan_unit(const cs_zero *zero, const cs_unit *unit)
+static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
 {
-    cs_precision types = zero->precision;
-    int64_t padded = cs_stage_padded(zero, unit->length);
-    size_t optim = (size_t)cs_stage_share(zero, zero->stage.optim, padded), slots = 0;
-    cs_range whole = { 0, padded }, mine = zero->stage.optim == CS_SHARDED ? cs_stage_part(zero, padded) : whole;
+    ce_precision types = zero->precision;
+    int64_t padded = ce_stage_padded(zero, unit->length);
+    size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded), slots = 0;
+    ce_range whole = { 0, padded }, mine = zero->stage.optim == CS_SHARDED ? ce_stage_part(zero, padded) : whole;
     for (int i = 0; i < zero->optimizer.slots; i++)
-        slots += (size_t)cs_stage_slot_share(zero, unit, mine, i);
-    return (cs_plan){
-        .values = (size_t)cs_stage_share(zero, zero->stage.params, padded) * cs_dtype_bytes(types.values) +
-                  (size_t)cs_stage_norms(zero, unit) * sizeof(float),
-        .gradients = (size_t)cs_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums),
-        .masters = cs_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters),
+        slots += (size_t)ce_stage_slot_share(zero, unit, mine, i);
+    return (ce_plan){
+        .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * cs_dtype_bytes(types.values) +
+                  (size_t)ce_stage_norms(zero, unit) * sizeof(float),
+        .gradients = (size_t)ce_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums),
+        .masters = ce_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters),
         .slots = slots * cs_dtype_bytes(types.slots),
-        .padding = padding_of(zero, unit, cs_stage_part(zero, padded)),
+        .padding = padding_of(zero, unit, ce_stage_part(zero, padded)),
         .rows_held = rows_of(unit, true),
         .rows_zero = rows_of(unit, true) - rows_of(unit, false),
     };
 }
 
-cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model)
+ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model)
 {
-    cs_plan plan = { 0 };
+    ce_plan plan = { 0 };
     for (int i = 0; i < model->count; i++) {
-        cs_plan unit = plan_unit(zero, model->units[i]);
+        ce_plan unit = plan_unit(zero, model->units[i]);
         plan.values += unit.values;
         plan.gradients += unit.gradients;
         plan.masters += unit.masters;
@@ -69,14 +69,14 @@ cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model)
 }
 
 /* What is sent comes from a row in fp32, except at the boundary of sums that have the type of the transfer already. */
-size_t cs_plan_wire(const cs_zero *zero, const cs_model *model)
+size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
 {
-    cs_precision types = zero->precision;
+    ce_precision types = zero->precision;
     int64_t longest = 0;
     if (types.wire == CS_F32 || (zero->stage.grads == CS_REPLICATED && types.sums == types.wire))
         return 0;
     for (int i = 0; i < model->count; i++)
         if (model->units[i]->length > longest)
             longest = model->units[i]->length;
-    return (size_t)cs_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
+    return (size_t)ce_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
 }

@@ -17,18 +17,18 @@ static int count_entries(const cs_model *model)
     return count;
 }
 
-size_t cs_ranges_bytes(const cs_model *model)
+size_t ce_ranges_bytes(const cs_model *model)
 {
-    return (size_t)cs_round_up(count_entries(model) * (int64_t)sizeof(cs_state_range), ALIGNMENT);
+    return (size_t)ce_round_up(count_entries(model) * (int64_t)sizeof(ce_state_range), ALIGNMENT);
 }
 
 /* Appends the ranges of a unit's parameters that belong to this group. `count`: ranges before; returns those after. */
-static int add_group(cs_ranges *ranges, const cs_shard *shard, int group, int count)
+static int add_group(ce_ranges *ranges, const ce_shard *shard, int group, int count)
 {
-    const cs_unit *unit = cs_shard_unit(shard);
+    const cs_unit *unit = ce_shard_unit(shard);
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_state_range range = cs_apply_range(shard, i);
-        int64_t tiles = cs_state_tiles((cs_range){ range.from, range.to });
+        ce_state_range range = ce_apply_range(shard, i);
+        int64_t tiles = ce_state_tiles((ce_range){ range.from, range.to });
         if (unit->entries[i]->group != group || tiles == 0)
             continue;
         range.tile = ranges->here[count].tile;
@@ -40,7 +40,7 @@ static int add_group(cs_ranges *ranges, const cs_shard *shard, int group, int co
     return count;
 }
 
-static void fill(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, int units)
+static void fill(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, int units)
 {
     int count = 0;
     for (int i = 0; i < units; i++) {
@@ -51,35 +51,35 @@ static void fill(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, int 
     ranges->first[units] = count;
 }
 
-cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model, void *memory)
+cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model, void *memory)
 {
     size_t entries = (size_t)count_entries(model);
-    cs_stream *compute = cs_device_stream(zero->device, CS_COMPUTE);
-    *ranges = (cs_ranges){ .here = calloc(entries + 1, sizeof *ranges->here),
+    cs_stream *compute = ce_device_stream(zero->device, CS_COMPUTE);
+    *ranges = (ce_ranges){ .here = calloc(entries + 1, sizeof *ranges->here),
                            .there = memory,
                            .first = calloc((size_t)model->count + 1, sizeof *ranges->first),
                            .entry = calloc(entries + 1, sizeof *ranges->entry) };
     if (!ranges->here || !ranges->first || !ranges->entry)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer's table of parameters");
+        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer's table of parameters");
     fill(ranges, zero, shards, model->count);
-    cs_stream_copy(compute, memory, ranges->here, (size_t)ranges->first[model->count] * sizeof *ranges->here);
-    cs_stream_sync(compute);
+    ce_stream_copy(compute, memory, ranges->here, (size_t)ranges->first[model->count] * sizeof *ranges->here);
+    ce_stream_sync(compute);
     return CS_OK;
 }
 
-void cs_ranges_close(cs_ranges *ranges)
+void ce_ranges_close(ce_ranges *ranges)
 {
     free(ranges->here);
     free(ranges->first);
     free(ranges->entry);
-    *ranges = (cs_ranges){ 0 };
+    *ranges = (ce_ranges){ 0 };
 }
 
-cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some)
+ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some)
 {
     int64_t tile = ranges->here[some.from].tile;
-    return (cs_state_ranges){ .table = ranges->there + some.from,
-                              .count = cs_range_length(some),
+    return (ce_state_ranges){ .table = ranges->there + some.from,
+                              .count = ce_range_length(some),
                               .tile = tile,
                               .tiles = ranges->here[some.to].tile - tile };
 }

@@ -5,66 +5,66 @@
 
 #include <stdlib.h>
 
-static int64_t slot_count(const cs_shard *shard, int slot)
+static int64_t slot_count(const ce_shard *shard, int slot)
 {
-    return cs_stage_slot_share(shard->zero, shard->unit, cs_part_moved(shard), slot);
+    return ce_stage_slot_share(shard->zero, shard->unit, ce_part_moved(shard), slot);
 }
 
-static const cs_optimizer *optimizer_of(const cs_shard *shard, const cs_unit_entry *entry)
+static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_entry *entry)
 {
     return &shard->zero->groups->group[entry->group].optimizer;
 }
 
 /* Buffers that collectives use come from comm, so that collectives work in place; the others come from the device. */
-static void take_memory(cs_shard *shard)
+static void take_memory(ce_shard *shard)
 {
-    const cs_zero *zero = shard->zero;
-    cs_precision types = zero->precision;
-    int64_t home = cs_stage_share(zero, zero->stage.params, shard->padded);
-    int64_t sum = cs_stage_share(zero, zero->stage.grads, shard->padded);
-    size_t optim = (size_t)cs_part_count(shard), norms = (size_t)cs_stage_norms(zero, shard->unit);
+    const ce_zero *zero = shard->zero;
+    ce_precision types = zero->precision;
+    int64_t home = ce_stage_share(zero, zero->stage.params, shard->padded);
+    int64_t sum = ce_stage_share(zero, zero->stage.grads, shard->padded);
+    size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
     shard->home = cs_comm_alloc(zero->comm, (size_t)home * cs_dtype_bytes(types.values));
     shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
     if (norms)
         shard->norms = cs_comm_alloc(zero->comm, norms * sizeof(float));
-    shard->master = cs_stage_one_copy(zero) ? cs_part_home(shard, cs_part_from(shard))
-                                            : cs_device_alloc(zero->device, optim * cs_dtype_bytes(types.masters));
+    shard->master = ce_stage_one_copy(zero) ? ce_part_home(shard, ce_part_from(shard))
+                                            : ce_device_alloc(zero->device, optim * cs_dtype_bytes(types.masters));
     for (int i = 0; i < zero->optimizer.slots; i++)
-        shard->slots[i] = cs_device_alloc(zero->device, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
+        shard->slots[i] = ce_device_alloc(zero->device, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
 }
 
-cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs_pool *values, cs_pool *grads)
+cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads)
 {
     *shard = calloc(1, sizeof **shard);
     if (!*shard)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a shard");
+        return ce_fail(CS_NO_MEMORY, "out of memory for a shard");
     (*shard)->zero = zero;
     (*shard)->unit = unit;
     (*shard)->values_pool = values;
     (*shard)->grads_pool = grads;
-    (*shard)->padded = cs_stage_padded(zero, unit->length);
-    (*shard)->part = cs_stage_part(zero, (*shard)->padded);
-    if (cs_part_dry(*shard))
+    (*shard)->padded = ce_stage_padded(zero, unit->length);
+    (*shard)->part = ce_stage_part(zero, (*shard)->padded);
+    if (ce_part_dry(*shard))
         (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* must not be accessed */
     else
         take_memory(*shard);
     return CS_OK;
 }
 
-void cs_shard_close(cs_shard *shard)
+void ce_shard_close(ce_shard *shard)
 {
     if (!shard)
         return;
-    if (!cs_part_dry(shard)) {
-        if (!cs_stage_one_copy(shard->zero))
-            cs_device_free(shard->zero->device, shard->master);
+    if (!ce_part_dry(shard)) {
+        if (!ce_stage_one_copy(shard->zero))
+            ce_device_free(shard->zero->device, shard->master);
         for (int i = 0; i < shard->zero->optimizer.slots; i++)
-            cs_device_free(shard->zero->device, shard->slots[i]);
+            ce_device_free(shard->zero->device, shard->slots[i]);
     }
     free(shard);
 }
 
-const cs_unit *cs_shard_unit(const cs_shard *shard)
+const cs_unit *ce_shard_unit(const ce_shard *shard)
 {
     return shard->unit;
 }
@@ -73,33 +73,33 @@ const cs_unit *cs_shard_unit(const cs_shard *shard)
 
 static void fetch(void *argument)
 {
-    cs_shard *shard = argument;
-    cs_comm_all_gather(shard->zero->comm, cs_pool_data(shard->value_row), shard->home, cs_range_length(shard->part),
+    ce_shard *shard = argument;
+    cs_comm_all_gather(shard->zero->comm, ce_pool_data(shard->value_row), shard->home, ce_range_length(shard->part),
                        shard->zero->precision.values);
 }
 
-void cs_shard_gather(cs_shard *shard)
+void ce_shard_gather(ce_shard *shard)
 {
     if (shard->users++ > 0 || shard->zero->stage.params == CS_REPLICATED)
         return;
     CS_ASSERT(!shard->value_row);
-    shard->value_row = cs_pool_borrow(shard->values_pool, shard->padded);
-    if (cs_part_dry(shard))
+    shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
+    if (ce_part_dry(shard))
         return;
-    cs_event last_use = cs_pool_after(shard->value_row);
+    ce_event last_use = ce_pool_after(shard->value_row);
     if (last_use.stream)
-        cs_stream_wait(cs_part_stream(shard, CS_COMM), last_use);
-    cs_stream_call(cs_part_stream(shard, CS_COMM), fetch, shard);
-    shard->gathered = cs_stream_record(cs_part_stream(shard, CS_COMM));
+        ce_stream_wait(ce_part_stream(shard, CS_COMM), last_use);
+    ce_stream_call(ce_part_stream(shard, CS_COMM), fetch, shard);
+    shard->gathered = ce_stream_record(ce_part_stream(shard, CS_COMM));
 }
 
 /* Points the unit's parameters into the whole row, and norms' parameters into `norms`. NULL: sets them absent. */
-static void attach_values(cs_shard *shard, void *whole)
+static void attach_values(ce_shard *shard, void *whole)
 {
     int64_t place = 0;
-    cs_unit_attach_values(shard->unit, whole, shard->zero->precision.values);
+    ce_unit_attach_values(shard->unit, whole, shard->zero->precision.values);
     for (int i = 0; shard->zero->precision.wide_norms && i < shard->unit->entry_count; i++) {
-        cs_unit_entry *entry = shard->unit->entries[i];
+        ce_unit_entry *entry = shard->unit->entries[i];
         if (!entry->param.norm)
             continue;
         entry->param.value.data = whole ? shard->norms + place : NULL;
@@ -108,16 +108,16 @@ static void attach_values(cs_shard *shard, void *whole)
     }
 }
 
-void cs_shard_await(cs_shard *shard)
+void ce_shard_await(ce_shard *shard)
 {
     CS_ASSERT(shard->users > 0);
-    void *whole = shard->value_row ? cs_pool_data(shard->value_row) : shard->home;
-    if (shard->value_row && !cs_part_dry(shard))
-        cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), shard->gathered);
+    void *whole = shard->value_row ? ce_pool_data(shard->value_row) : shard->home;
+    if (shard->value_row && !ce_part_dry(shard))
+        ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->gathered);
     attach_values(shard, whole);
 }
 
-void cs_shard_release(cs_shard *shard)
+void ce_shard_release(ce_shard *shard)
 {
     CS_ASSERT(shard->users > 0);
     if (--shard->users > 0)
@@ -125,178 +125,178 @@ void cs_shard_release(cs_shard *shard)
     attach_values(shard, NULL);
     if (!shard->value_row)
         return;
-    cs_pool_return(shard->values_pool, shard->value_row, cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    ce_pool_return(shard->values_pool, shard->value_row, ce_stream_record(ce_part_stream(shard, CS_COMPUTE)));
     shard->value_row = NULL;
 }
 
 /* ---- after an update ---- */
 
 /* Copies this rank's elements of the norms' parameters to `norms` as fp32, and sets other ranks' elements to zero. */
-static void take_norms(cs_shard *shard)
+static void take_norms(ce_shard *shard)
 {
-    cs_stream *stream = cs_part_stream(shard, CS_COMPUTE);
+    cs_stream *stream = ce_part_stream(shard, CS_COMPUTE);
     int64_t place = 0;
     if (!shard->norms)
         return;
-    cs_op_fill(stream, cs_vector(shard->norms, CS_F32, cs_stage_norms(shard->zero, shard->unit)), 0);
+    cs_op_fill(stream, cs_vector(shard->norms, CS_F32, ce_stage_norms(shard->zero, shard->unit)), 0);
     for (int i = 0; i < shard->unit->entry_count; i++) {
-        cs_unit_entry *entry = shard->unit->entries[i];
-        cs_range range = cs_part_own(shard, entry);
-        int64_t count = cs_range_length(range);
+        ce_unit_entry *entry = shard->unit->entries[i];
+        ce_range range = ce_part_own(shard, entry);
+        int64_t count = ce_range_length(range);
         if (!entry->param.norm)
             continue;
         if (count > 0)
             cs_op_cast(stream, cs_vector(shard->norms + place + (range.from - entry->offset), CS_F32, count),
-                       cs_vector(cs_part_master(shard, range.from), shard->zero->precision.masters, count));
+                       cs_vector(ce_part_master(shard, range.from), shard->zero->precision.masters, count));
         place += entry->count;
     }
 }
 
 static void spread_values(void *argument)
 {
-    cs_shard *shard = argument;
-    cs_comm_all_gather(shard->zero->comm, shard->home, cs_part_home(shard, shard->part.from),
-                       cs_range_length(shard->part), shard->zero->precision.values);
+    ce_shard *shard = argument;
+    cs_comm_all_gather(shard->zero->comm, shard->home, ce_part_home(shard, shard->part.from),
+                       ce_range_length(shard->part), shard->zero->precision.values);
 }
 
 /* Every element is non-zero on at most one rank, so summing the bit patterns as integers gathers them. */
 static void spread_norms(void *argument)
 {
-    cs_shard *shard = argument;
-    cs_comm_all_reduce(shard->zero->comm, shard->norms, cs_stage_norms(shard->zero, shard->unit), CS_I32, CS_SUM);
+    ce_shard *shard = argument;
+    cs_comm_all_reduce(shard->zero->comm, shard->norms, ce_stage_norms(shard->zero, shard->unit), CS_I32, CS_SUM);
 }
 
 /* The update has written this rank's values in the compute type; this gathers those of the other ranks. */
-void cs_shard_publish(cs_shard *shard)
+void ce_shard_publish(ce_shard *shard)
 {
     take_norms(shard);
-    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
+    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
     if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
-        cs_stream_call(cs_part_stream(shard, CS_COMM), spread_values, shard);
+        ce_stream_call(ce_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
-        cs_stream_call(cs_part_stream(shard, CS_COMM), spread_norms, shard);
+        ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
 }
 
 /* ---- initial values, checkpoints ---- */
 
-int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
+int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
 {
     int count = 0;
     for (int i = 0; i < shard->unit->entry_count; i++) {
-        cs_unit_entry *entry = shard->unit->entries[i];
-        cs_range range = cs_range_overlap(shard->part, (cs_range){ entry->offset, entry->offset + entry->count });
-        if (cs_range_length(range) == 0)
+        ce_unit_entry *entry = shard->unit->entries[i];
+        ce_range range = ce_range_overlap(shard->part, (ce_range){ entry->offset, entry->offset + entry->count });
+        if (ce_range_length(range) == 0)
             continue;
-        cs_shard_piece piece = { entry,
+        ce_shard_piece piece = { entry,
                                  { range.from - entry->offset, range.to - entry->offset },
-                                 cs_part_master(shard, range.from),
-                                 cs_part_sum(shard, range.from),
+                                 ce_part_master(shard, range.from),
+                                 ce_part_sum(shard, range.from),
                                  { 0 } };
         for (int slot = 0; slot < optimizer_of(shard, entry)->slots; slot++)
-            piece.slots[slot] = cs_part_slot(shard, slot, range.from);
+            piece.slots[slot] = ce_part_slot(shard, slot, range.from);
         pieces[count++] = piece;
     }
     return count;
 }
 
 /* Sets slots to their values before the first step; new memory is zero already. */
-static void set_slots(cs_shard *shard, bool new)
+static void set_slots(ce_shard *shard, bool new)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
-        const cs_unit_entry *entry = shard->unit->entries[i];
-        const cs_optimizer *optimizer = optimizer_of(shard, entry);
-        cs_range range = cs_part_own(shard, entry);
+        const ce_unit_entry *entry = shard->unit->entries[i];
+        const ce_optimizer *optimizer = optimizer_of(shard, entry);
+        ce_range range = ce_part_own(shard, entry);
         for (int slot = 0; slot < optimizer->slots && !(new && optimizer->first_value == 0); slot++)
-            cs_op_fill(cs_part_stream(shard, CS_COMPUTE),
-                       cs_vector(cs_part_slot(shard, slot, range.from), shard->zero->precision.slots,
-                                 cs_range_length(range)),
+            cs_op_fill(ce_part_stream(shard, CS_COMPUTE),
+                       cs_vector(ce_part_slot(shard, slot, range.from), shard->zero->precision.slots,
+                                 ce_range_length(range)),
                        optimizer->first_value);
     }
 }
 
-void cs_shard_init(cs_shard *shard, uint64_t seed)
+void ce_shard_init(ce_shard *shard, uint64_t seed)
 {
-    cs_shard_piece *pieces = malloc((size_t)shard->unit->entry_count * sizeof *pieces + 1);
+    ce_shard_piece *pieces = malloc((size_t)shard->unit->entry_count * sizeof *pieces + 1);
     if (!pieces)
-        cs_fatal(CS_NO_MEMORY, "out of memory for a unit's first values");
-    int count = cs_shard_pieces(shard, pieces);
+        ce_fatal(CS_NO_MEMORY, "out of memory for a unit's first values");
+    int count = ce_shard_pieces(shard, pieces);
     for (int i = 0; i < count; i++) {
-        cs_unit_entry *entry = pieces[i].entry;
-        int64_t items = cs_range_length(pieces[i].range);
+        ce_unit_entry *entry = pieces[i].entry;
+        int64_t items = ce_range_length(pieces[i].range);
         bool wide = shard->zero->precision.masters == CS_F32;
-        float *values = wide ? pieces[i].master : cs_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
-        cs_state_init(cs_part_stream(shard, CS_COMPUTE), values, entry->param.init, cs_rng_key(seed, entry->full_name),
+        float *values = wide ? pieces[i].master : ce_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
+        ce_state_init(ce_part_stream(shard, CS_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
                       pieces[i].range.from, items);
         if (wide)
             continue;
-        cs_op_cast(cs_part_stream(shard, CS_COMPUTE),
+        cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
                    cs_vector(pieces[i].master, shard->zero->precision.masters, items),
                    cs_vector(values, CS_F32, items));
-        cs_stream_sync(cs_part_stream(shard, CS_COMPUTE));
-        cs_device_free(shard->zero->device, values);
+        ce_stream_sync(ce_part_stream(shard, CS_COMPUTE));
+        ce_device_free(shard->zero->device, values);
     }
     free(pieces);
     set_slots(shard, true);
-    cs_shard_spread(shard);
+    ce_shard_spread(shard);
 }
 
-void cs_shard_forget(cs_shard *shard)
+void ce_shard_forget(ce_shard *shard)
 {
     set_slots(shard, false);
 }
 
 /* All-gather of a row in place, ordered after the operations before it and before those after it. */
-static void spread_row(cs_shard *shard, void *row, cs_dtype dtype)
+static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
-    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
-    cs_comm_all_gather(shard->zero->comm, row, cs_part_at(row, dtype, shard->part.from), cs_range_length(shard->part),
+    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
+    cs_comm_all_gather(shard->zero->comm, row, ce_part_at(row, dtype, shard->part.from), ce_range_length(shard->part),
                        dtype);
-    cs_part_follow(shard, CS_COMPUTE, CS_COMM);
+    ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }
 
 /* If some parameters lack the slot, its ranks' parts have unequal lengths. Then the elements are copied to a temporary
  * whole row, which is gathered and copied back. */
-static void spread_slot(cs_shard *shard, int slot)
+static void spread_slot(ce_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;
     if (slot_count(shard, slot) == shard->padded) {
         spread_row(shard, shard->slots[slot], dtype);
         return;
     }
-    void *row = cs_device_alloc(shard->zero->device, (size_t)shard->padded * cs_dtype_bytes(dtype));
+    void *row = ce_device_alloc(shard->zero->device, (size_t)shard->padded * cs_dtype_bytes(dtype));
     for (int back = 0; back < 2; back++) {
         for (int i = 0; i < shard->unit->entry_count; i++) {
-            const cs_unit_entry *entry = shard->unit->entries[i];
+            const ce_unit_entry *entry = shard->unit->entries[i];
             if (slot >= optimizer_of(shard, entry)->slots)
                 continue;
-            cs_tensor own = cs_vector(cs_part_slot(shard, slot, entry->offset), dtype, entry->count);
-            cs_tensor placed = cs_vector(cs_part_at(row, dtype, entry->offset), dtype, entry->count);
-            cs_op_cast(cs_part_stream(shard, CS_COMPUTE), back ? own : placed, back ? placed : own);
+            cs_tensor own = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
+            cs_tensor placed = cs_vector(ce_part_at(row, dtype, entry->offset), dtype, entry->count);
+            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? own : placed, back ? placed : own);
         }
         if (!back)
             spread_row(shard, row, dtype);
     }
-    cs_stream_sync(cs_part_stream(shard, CS_COMPUTE));
-    cs_device_free(shard->zero->device, row);
+    ce_stream_sync(ce_part_stream(shard, CS_COMPUTE));
+    ce_device_free(shard->zero->device, row);
 }
 
-void cs_shard_spread(cs_shard *shard)
+void ce_shard_spread(ce_shard *shard)
 {
-    const cs_zero *zero = shard->zero;
+    const ce_zero *zero = shard->zero;
     if (zero->stage.optim == CS_REPLICATED) {
         spread_row(shard, shard->master, zero->precision.masters);
         for (int i = 0; i < zero->optimizer.slots; i++)
             spread_slot(shard, i);
     }
-    if (!cs_stage_one_copy(zero))
-        cs_op_cast(cs_part_stream(shard, CS_COMPUTE),
-                   cs_vector(cs_part_home(shard, cs_part_from(shard)), zero->precision.values, cs_part_count(shard)),
-                   cs_vector(shard->master, zero->precision.masters, cs_part_count(shard)));
+    if (!ce_stage_one_copy(zero))
+        cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
+                   cs_vector(ce_part_home(shard, ce_part_from(shard)), zero->precision.values, ce_part_count(shard)),
+                   cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     take_norms(shard);
-    cs_part_follow(shard, CS_COMM, CS_COMPUTE);
+    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
     if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);
-    cs_part_follow(shard, CS_COMPUTE, CS_COMM);
+    ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }

@@ -1,7 +1,7 @@
 /* stage.c - the four ZeRO stages, and the number of elements that a rank holds. */
 #include "zero/zero.h"
 
-const cs_stage cs_stages[4] = {
+const ce_stage ce_stages[4] = {
     /*        params         grads          optim       */
     [0] = { CS_REPLICATED, CS_REPLICATED, CS_REPLICATED },
     [1] = { CS_REPLICATED, CS_REPLICATED, CS_SHARDED },
@@ -9,23 +9,23 @@ const cs_stage cs_stages[4] = {
     [3] = { CS_SHARDED, CS_SHARDED, CS_SHARDED },
 };
 
-int64_t cs_stage_padded(const cs_zero *zero, int64_t length)
+int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
-    return cs_round_up(length, (int64_t)zero->world * CS_ZERO_ALIGN);
+    return ce_round_up(length, (int64_t)zero->world * CS_ZERO_ALIGN);
 }
 
-cs_range cs_stage_part(const cs_zero *zero, int64_t padded)
+ce_range ce_stage_part(const ce_zero *zero, int64_t padded)
 {
     int64_t length = padded / zero->world;
-    return (cs_range){ zero->rank * length, (zero->rank + 1) * length };
+    return (ce_range){ zero->rank * length, (zero->rank + 1) * length };
 }
 
-bool cs_stage_one_copy(const cs_zero *zero)
+bool ce_stage_one_copy(const ce_zero *zero)
 {
     return zero->precision.masters == zero->precision.values;
 }
 
-int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit)
+int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit)
 {
     int64_t count = 0;
     for (int i = 0; zero->precision.wide_norms && i < unit->entry_count; i++)
@@ -33,19 +33,19 @@ int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit)
     return count;
 }
 
-int64_t cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded)
+int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded)
 {
     return place == CS_SHARDED ? padded / zero->world : padded;
 }
 
-int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot)
+int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot)
 {
-    int64_t count = cs_range_length(range);
+    int64_t count = ce_range_length(range);
     for (int i = 0; i < unit->entry_count; i++) {
-        const cs_unit_entry *entry = unit->entries[i];
-        cs_range own = { entry->offset, entry->offset + entry->count };
+        const ce_unit_entry *entry = unit->entries[i];
+        ce_range own = { entry->offset, entry->offset + entry->count };
         if (slot >= zero->groups->group[entry->group].optimizer.slots)
-            count -= cs_range_length(cs_range_overlap(range, own));
+            count -= ce_range_length(ce_range_overlap(range, own));
     }
     return count;
 }

@@ -11,27 +11,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct cs_update {
-    const cs_zero *zero;
-    cs_shard **shards;
+struct ce_update {
+    const ce_zero *zero;
+    ce_shard **shards;
     const cs_model *model;
     void *scratch;
-    cs_ranges ranges;
+    ce_ranges ranges;
     int *first;     /* for each unit: index of its first parameter among all */
-    cs_exact *sums; /* two for each parameter: squares of the value, of the direction */
+    ce_exact *sums; /* two for each parameter: squares of the value, of the direction */
     double *ratios; /* LAMB's trust ratio for each parameter */
     int entries;
     int64_t dealt; /* matrices assigned to ranks in this step so far */
-    const cs_gate *gate;
-    cs_hyper hyper[CS_GROUPS];
+    const ce_gate *gate;
+    ce_hyper hyper[CS_GROUPS];
 };
 
-static const cs_group *group_of(const cs_groups *groups, const cs_unit_entry *entry)
+static const ce_group *group_of(const ce_groups *groups, const ce_unit_entry *entry)
 {
     return &groups->group[entry->group];
 }
 
-static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind kind)
+static bool has_kind(const ce_groups *groups, const cs_unit *unit, ce_optim_kind kind)
 {
     for (int i = 0; i < unit->entry_count; i++)
         if (group_of(groups, unit->entries[i])->optimizer.kind == kind)
@@ -41,30 +41,30 @@ static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind
 
 /* ---- opening ---- */
 
-size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
+size_t ce_update_scratch(const ce_groups *groups, const cs_model *model)
 {
     size_t max = 0, norms = 0;
     bool lamb = false;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
-            const cs_unit_entry *entry = model->units[i]->entries[at];
+            const ce_unit_entry *entry = model->units[i]->entries[at];
             cs_tensor value = entry->param.value;
-            size_t bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
+            size_t bytes = ce_muon_scratch(cs_rows(value), cs_columns(value));
             if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > max)
                 max = bytes;
-            norms += 2 * sizeof(cs_exact);
+            norms += 2 * sizeof(ce_exact);
             lamb |= group_of(groups, entry)->optimizer.kind == CS_OPTIM_LAMB;
         }
     return lamb && norms > max ? norms : max;
 }
 
-cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table)
 {
-    cs_update *opened = *update = calloc(1, sizeof **update);
+    ce_update *opened = *update = calloc(1, sizeof **update);
     if (!opened)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
-    *opened = (cs_update){ .zero = zero, .shards = shards, .model = model, .scratch = scratch };
+        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+    *opened = (ce_update){ .zero = zero, .shards = shards, .model = model, .scratch = scratch };
     opened->first = calloc((size_t)model->count, sizeof *opened->first);
     for (int i = 0; opened->first && i < model->count; i++) {
         opened->first[i] = opened->entries;
@@ -73,15 +73,15 @@ cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **sha
     opened->sums = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
     opened->ratios = calloc((size_t)opened->entries, sizeof *opened->ratios);
     if (!opened->first || !opened->sums || !opened->ratios)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
-    return cs_ranges_open(&opened->ranges, zero, shards, model, table);
+        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+    return ce_ranges_open(&opened->ranges, zero, shards, model, table);
 }
 
-void cs_update_close(cs_update *update)
+void ce_update_close(ce_update *update)
 {
     if (!update)
         return;
-    cs_ranges_close(&update->ranges);
+    ce_ranges_close(&update->ranges);
     free(update->first);
     free(update->sums);
     free(update->ratios);
@@ -91,91 +91,91 @@ void cs_update_close(cs_update *update)
 /* ---- a group's parameters ---- */
 
 /* The ranges of shard `number`, from range `from` on, that belong to the same group as `from`. */
-static cs_range group_from(const cs_update *update, int number, int from)
+static ce_range group_from(const ce_update *update, int number, int from)
 {
-    const cs_unit *unit = cs_shard_unit(update->shards[number]);
-    const cs_ranges *ranges = &update->ranges;
+    const cs_unit *unit = ce_shard_unit(update->shards[number]);
+    const ce_ranges *ranges = &update->ranges;
     int group = unit->entries[ranges->entry[from]]->group, to = from + 1;
     while (to < ranges->first[number + 1] && unit->entries[ranges->entry[to]]->group == group)
         to++;
-    return (cs_range){ from, to };
+    return (ce_range){ from, to };
 }
 
 /* Runs the rules of all groups whose optimizer is of this kind, or with DIRECTLY of those whose rule returns no
  * direction: one launch for each group. */
 enum { DIRECTLY = -1 };
-static void run_rules(cs_update *update, int number, int kind)
+static void run_rules(ce_update *update, int number, int kind)
 {
-    cs_shard *shard = update->shards[number];
-    const cs_ranges *ranges = &update->ranges;
-    cs_range some;
+    ce_shard *shard = update->shards[number];
+    const ce_ranges *ranges = &update->ranges;
+    ce_range some;
     for (int at = ranges->first[number]; at < ranges->first[number + 1]; at = (int)some.to) {
-        int group = cs_shard_unit(shard)->entries[ranges->entry[at]]->group;
-        const cs_optimizer *optimizer = &update->zero->groups->group[group].optimizer;
+        int group = ce_shard_unit(shard)->entries[ranges->entry[at]]->group;
+        const ce_optimizer *optimizer = &update->zero->groups->group[group].optimizer;
         some = group_from(update, number, at);
         if (kind == DIRECTLY ? !optimizer->directs : (int)optimizer->kind == kind)
-            cs_apply_rule(shard, cs_ranges_some(ranges, some), optimizer, update->hyper[group], update->gate);
+            ce_apply_rule(shard, ce_ranges_some(ranges, some), optimizer, update->hyper[group], update->gate);
     }
 }
 
 /* The step along a direction is plain gradient descent, with one launch for each parameter, because LAMB has a ratio
  * for each. LAMB's direction includes weight decay; Muon's does not, so the step applies it. */
-static void step_along(cs_update *update, int number, int range)
+static void step_along(ce_update *update, int number, int range)
 {
-    static const cs_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
-    cs_shard *shard = update->shards[number];
+    static const ce_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
+    ce_shard *shard = update->shards[number];
     int entry = update->ranges.entry[range];
-    const cs_unit_entry *moved = cs_shard_unit(shard)->entries[entry];
-    cs_hyper hyper = update->hyper[moved->group];
+    const ce_unit_entry *moved = ce_shard_unit(shard)->entries[entry];
+    ce_hyper hyper = update->hyper[moved->group];
     bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
     double ratio = update->ratios[update->first[number] + entry];
-    cs_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
+    ce_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
                       .decay = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
-    cs_apply_rule(shard, cs_ranges_some(&update->ranges, (cs_range){ range, range + 1 }), &along, step, NULL);
+    ce_apply_rule(shard, ce_ranges_some(&update->ranges, (ce_range){ range, range + 1 }), &along, step, NULL);
 }
 
 /* ---- LAMB ---- */
 
-enum { WORDS = sizeof(cs_exact) / sizeof(int64_t) };
+enum { WORDS = sizeof(ce_exact) / sizeof(int64_t) };
 
 static void reduce_sums(void *argument)
 {
-    cs_update *update = argument;
+    ce_update *update = argument;
     cs_comm_all_reduce(update->zero->comm, update->scratch, 2 * (int64_t)update->entries * WORDS, CS_I64, CS_SUM);
 }
 
 /* Reduces the sums over ranks and copies them to the host; waits for them. */
-static void fetch_sums(cs_update *update)
+static void fetch_sums(ce_update *update)
 {
-    cs_stream *compute = cs_device_stream(update->zero->device, CS_COMPUTE);
-    cs_stream *comm = cs_device_stream(update->zero->device, CS_COMM);
-    cs_stream_follow(comm, compute);
-    cs_stream_call(comm, reduce_sums, update);
-    cs_stream_follow(compute, comm);
-    cs_stream_fetch(compute, update->sums, update->scratch, 2 * (size_t)update->entries * sizeof *update->sums);
+    cs_stream *compute = ce_device_stream(update->zero->device, CS_COMPUTE);
+    cs_stream *comm = ce_device_stream(update->zero->device, CS_COMM);
+    ce_stream_follow(comm, compute);
+    ce_stream_call(comm, reduce_sums, update);
+    ce_stream_follow(compute, comm);
+    ce_stream_fetch(compute, update->sums, update->scratch, 2 * (size_t)update->entries * sizeof *update->sums);
 }
 
-static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings)
+static double ratio_of(const ce_exact sums[2], const ce_optim_settings *settings)
 {
-    double value = sqrt(cs_exact_value(&sums[0])), direction = sqrt(cs_exact_value(&sums[1]));
+    double value = sqrt(ce_exact_value(&sums[0])), direction = sqrt(ce_exact_value(&sums[1]));
     if (value == 0 || direction == 0 || !isfinite(value / direction))
         return 1;
     return fmin(fmax(value / direction, settings->min_ratio), settings->max_ratio);
 }
 
-static void find_ratios(cs_update *update)
+static void find_ratios(ce_update *update)
 {
-    const cs_groups *groups = update->zero->groups;
-    cs_exact *sums = update->scratch;
-    cs_op_fill(cs_device_stream(update->zero->device, CS_COMPUTE),
+    const ce_groups *groups = update->zero->groups;
+    ce_exact *sums = update->scratch;
+    cs_op_fill(ce_device_stream(update->zero->device, CS_COMPUTE),
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
         run_rules(update, i, CS_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
             if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
-                cs_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
+                ce_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
     }
     fetch_sums(update);
     for (int i = 0; i < update->model->count; i++)
@@ -188,41 +188,41 @@ static void find_ratios(cs_update *update)
 
 /* ---- Muon ---- */
 
-static void work_on_matrices(cs_update *update, cs_shard *shard)
+static void work_on_matrices(ce_update *update, ce_shard *shard)
 {
-    const cs_zero *zero = update->zero;
-    const cs_unit *unit = cs_shard_unit(shard);
-    cs_stream *stream = cs_device_stream(zero->device, CS_COMPUTE);
-    float *row = cs_apply_collect(shard);
+    const ce_zero *zero = update->zero;
+    const cs_unit *unit = ce_shard_unit(shard);
+    cs_stream *stream = ce_device_stream(zero->device, CS_COMPUTE);
+    float *row = ce_apply_collect(shard);
     for (int i = 0; i < unit->entry_count; i++) {
-        const cs_unit_entry *entry = unit->entries[i];
+        const ce_unit_entry *entry = unit->entries[i];
         cs_tensor matrix = entry->param.value;
         matrix.data = row + entry->offset;
         matrix.dtype = CS_F32;
         bool muon = group_of(zero->groups, entry)->optimizer.kind == CS_OPTIM_MUON;
         if (muon && update->dealt++ % zero->world == zero->rank)
-            cs_muon_orthogonalize(stream, matrix, update->scratch);
+            ce_muon_orthogonalize(stream, matrix, update->scratch);
         else if (zero->world > 1)
             cs_op_fill(stream, matrix, 0);
     }
-    cs_apply_distribute(shard);
+    ce_apply_distribute(shard);
 }
 
 /* ---- the step ---- */
 
-void cs_update_begin(cs_update *update, const cs_update_terms *move)
+void ce_update_begin(ce_update *update, const ce_update_terms *move)
 {
-    const cs_groups *groups = update->zero->groups;
+    const ce_groups *groups = update->zero->groups;
     bool lamb = false;
     update->dealt = 0;
     update->gate = move->gate;
     for (int i = 0; i < groups->count; i++) {
-        cs_optim_settings settings = groups->group[i].settings;
-        if (move->cycles && cs_optim_has_betas(&settings)) {
+        ce_optim_settings settings = groups->group[i].settings;
+        if (move->cycles && ce_optim_has_betas(&settings)) {
             settings.betas[0] = move->betas[0];
             settings.betas[1] = move->betas[1];
         }
-        update->hyper[i] = cs_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, 1);
+        update->hyper[i] = ce_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, 1);
         lamb |= settings.kind == CS_OPTIM_LAMB;
     }
     if (lamb)
@@ -230,11 +230,11 @@ void cs_update_begin(cs_update *update, const cs_update_terms *move)
 }
 
 /* Rules that need one element at a time run first, because Muon's work overwrites the row of gradients. */
-void cs_update_take(cs_update *update, int number)
+void ce_update_take(ce_update *update, int number)
 {
-    const cs_ranges *ranges = &update->ranges;
-    const cs_groups *groups = update->zero->groups;
-    const cs_unit *unit = cs_shard_unit(update->shards[number]);
+    const ce_ranges *ranges = &update->ranges;
+    const ce_groups *groups = update->zero->groups;
+    const cs_unit *unit = ce_shard_unit(update->shards[number]);
     run_rules(update, number, DIRECTLY);
     if (has_kind(groups, unit, CS_OPTIM_MUON)) {
         run_rules(update, number, CS_OPTIM_MUON);

@@ -26,7 +26,7 @@
  *  publish (optim)            nothing more                    if params are REPLICATED: all-gather
  *
  * Gradients in fp32 that are sent in 16 bits are converted into one further row, which all units use in turn
- * (cs_zero.wire).
+ * (ce_zero.wire).
  *
  * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The same is true
  * of the gaps that a row has behind padded parameters (unit/unit.h); their gradients are zero too. */
@@ -44,174 +44,174 @@
 
 enum { CS_ZERO_ALIGN = 64 };
 
-typedef enum { CS_REPLICATED, CS_SHARDED } cs_place;
+typedef enum { CS_REPLICATED, CS_SHARDED } ce_place;
 
 typedef struct {
-    cs_place params, grads, optim;
-} cs_stage;
+    ce_place params, grads, optim;
+} ce_stage;
 
-extern const cs_stage cs_stages[4];
+extern const ce_stage ce_stages[4];
 
 /* Facts that all shards of an engine share. */
 typedef struct {
-    cs_stage stage;
-    cs_precision precision;
+    ce_stage stage;
+    ce_precision precision;
     float prescale_factor;  /* gradients are multiplied by this before their reduction over ranks */
-    cs_optimizer optimizer; /* of optimizer.type; its slot count is the maximum over all parameters */
-    const cs_groups *groups;
+    ce_optimizer optimizer; /* of optimizer.type; its slot count is the maximum over all parameters */
+    const ce_groups *groups;
     cs_comm *comm;
     cs_device *device;
     int rank, world;
     void *wire; /* a row in which gradients are converted to precision.wire, one unit after another, in the comm stream;
-                 * NULL: they are sent in the type that they have (cs_plan_wire) */
-} cs_zero;
+                 * NULL: they are sent in the type that they have (ce_plan_wire) */
+} ce_zero;
 
 /* ---- stage.c ---- */
 
-cs_range cs_stage_part(const cs_zero *zero, int64_t padded);  /* this rank's elements of a row */
-int64_t cs_stage_padded(const cs_zero *zero, int64_t length); /* a row's length with padding */
-int64_t cs_stage_share(const cs_zero *zero, cs_place place,
+ce_range ce_stage_part(const ce_zero *zero, int64_t padded);  /* this rank's elements of a row */
+int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* a row's length with padding */
+int64_t ce_stage_share(const ce_zero *zero, ce_place place,
                        int64_t padded); /* elements that a rank holds under `place` */
 /* Number of elements in `range` of the unit's row that have this slot. Parameters whose optimizer has fewer slots have
  * none. */
-int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
-bool cs_stage_one_copy(const cs_zero *zero); /* true if masters and values are one buffer */
-int64_t cs_stage_norms(const cs_zero *zero,
+int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
+bool ce_stage_one_copy(const ce_zero *zero); /* true if masters and values are one buffer */
+int64_t ce_stage_norms(const ce_zero *zero,
                        const cs_unit *unit); /* norm elements kept in fp32 in addition to a 16-bit row */
 
 /* ---- pool.c: buffers of a whole row, which units borrow in turn ----
- * A row has the padded length of the unit that borrows it; units of equal length share rows. Before cs_pool_settle the
+ * A row has the padded length of the unit that borrows it; units of equal length share rows. Before ce_pool_settle the
  * pool counts how many rows of each length are borrowed at the same time, and returns addresses that must not be
- * accessed (dry run). cs_pool_settle allocates that many. */
+ * accessed (dry run). ce_pool_settle allocates that many. */
 
-typedef struct cs_pool cs_pool;
-typedef struct cs_row cs_row;
+typedef struct ce_pool ce_pool;
+typedef struct ce_row ce_row;
 
-cs_status cs_pool_open(cs_pool **pool, size_t element_bytes);
-void cs_pool_close(cs_pool *pool);
-cs_row *cs_pool_borrow(cs_pool *pool, int64_t length);
-void *cs_pool_data(cs_row *row);
+cs_status ce_pool_open(ce_pool **pool, size_t element_bytes);
+void ce_pool_close(ce_pool *pool);
+ce_row *ce_pool_borrow(ce_pool *pool, int64_t length);
+void *ce_pool_data(ce_row *row);
 /* Done when the last use of the row is over: the borrower makes its own stream wait for it. stream NULL: never used. */
-cs_event cs_pool_after(const cs_row *row);
+ce_event ce_pool_after(const ce_row *row);
 /* The next borrower may write to the row once `after` is done. */
-void cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
-size_t cs_pool_bytes(const cs_pool *pool);
-void cs_pool_settle(cs_pool *pool, cs_comm *comm); /* allocates the rows that were counted */
+void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after);
+size_t ce_pool_bytes(const ce_pool *pool);
+void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* allocates the rows that were counted */
 
 /* ---- shard.c: the verbs ---- */
 
-typedef struct cs_shard cs_shard;
+typedef struct ce_shard ce_shard;
 
-cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs_pool *values, cs_pool *grads);
-void cs_shard_close(cs_shard *shard);
+cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
+void ce_shard_close(ce_shard *shard);
 
-void cs_shard_gather(cs_shard *shard);  /* counts one more user; the first starts the all-gather */
-void cs_shard_await(cs_shard *shard);   /* the compute stream waits for it; parameters point into the row */
-void cs_shard_release(cs_shard *shard); /* counts one user fewer; the last returns the row to the pool */
+void ce_shard_gather(ce_shard *shard);  /* counts one more user; the first starts the all-gather */
+void ce_shard_await(ce_shard *shard);   /* the compute stream waits for it; parameters point into the row */
+void ce_shard_release(ce_shard *shard); /* counts one user fewer; the last returns the row to the pool */
 
-const cs_unit *cs_shard_unit(const cs_shard *shard);
-void cs_shard_publish(cs_shard *shard); /* after an update: other ranks' copies get the new values */
+const cs_unit *ce_shard_unit(const ce_shard *shard);
+void ce_shard_publish(ce_shard *shard); /* after an update: other ranks' copies get the new values */
 
-/* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls cs_shard_spread. */
-void cs_shard_init(cs_shard *shard, uint64_t seed);
+/* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
+void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
-void cs_shard_forget(cs_shard *shard);
+void ce_shard_forget(ce_shard *shard);
 /* After this rank's part of master and slots was set: updates every other copy of them on all ranks. Collective. */
-void cs_shard_spread(cs_shard *shard);
+void ce_shard_spread(ce_shard *shard);
 
 /* This rank's part of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
  * of these elements, in device memory, with the precision's types. */
 typedef struct {
-    cs_unit_entry *entry;
-    cs_range range;
+    ce_unit_entry *entry;
+    ce_range range;
     void *master;
     void *gradient;
     void *slots[CS_OPTIM_SLOTS];
-} cs_shard_piece;
-int cs_shard_pieces(
-    cs_shard *shard,
-    cs_shard_piece *pieces); /* `pieces`: one for each parameter of the unit; returns the number filled */
+} ce_shard_piece;
+int ce_shard_pieces(
+    ce_shard *shard,
+    ce_shard_piece *pieces); /* `pieces`: one for each parameter of the unit; returns the number filled */
 
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
-typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
+typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
 /* Makes a whole row available to backward. It holds the sum so far, or zeros; parameters whose layer sets the gradient
  * at first use (cs_param_grows) are left as they are. */
-void cs_gradient_open(cs_shard *shard, cs_micro micro);
-void cs_gradient_reduce(cs_shard *shard,
-                        cs_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
-void cs_gradient_finish(cs_shard *shard); /* at the boundary: reduces what was not reduced yet */
+void ce_gradient_open(ce_shard *shard, ce_micro micro);
+void ce_gradient_reduce(ce_shard *shard,
+                        ce_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
+void ce_gradient_finish(ce_shard *shard); /* at the boundary: reduces what was not reduced yet */
 
 /* *sum += squares of this rank's part of the reduced gradient times unscale^2; *sum is in device memory. */
-void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
+void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
 
-/* This rank's elements of a parameter (possibly none) as a range of its rows. `tile` is set by cs_ranges_open. */
-cs_state_range cs_apply_range(const cs_shard *shard, int entry);
+/* This rank's elements of a parameter (possibly none) as a range of its rows. `tile` is set by ce_ranges_open. */
+ce_state_range ce_apply_range(const ce_shard *shard, int entry);
 /* Runs the optimizer's rule over some ranges of this rank's rows in one launch, if the gate is open (NULL: always). A
  * rule that returns a direction (LAMB, Muon) writes it over the gradient and leaves the master as it is. */
-void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
-                   const cs_gate *gate);
+void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *optimizer, ce_hyper hyper,
+                   const ce_gate *gate);
 /* sums[0] += squares of this rank's part of a parameter, sums[1] += those of its direction; sums is in device
  * memory. */
-void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
-/* cs_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can work on whole matrices.
- * cs_apply_distribute sums the ranks' rows and returns to each rank its own elements. */
-float *cs_apply_collect(cs_shard *shard);
-void cs_apply_distribute(cs_shard *shard);
+void ce_apply_norms(ce_shard *shard, int entry, ce_exact sums[2]);
+/* ce_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can work on whole matrices.
+ * ce_apply_distribute sums the ranks' rows and returns to each rank its own elements. */
+float *ce_apply_collect(ce_shard *shard);
+void ce_apply_distribute(ce_shard *shard);
 
 /* ---- assign.c: assignment of parameters to parameter groups ---- */
 
 /* Fails if a pattern of cspeed.param_groups matches no parameter. */
-cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
-void cs_assign_print(const cs_groups *groups, const cs_model *model); /* logs one line for each group */
+cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
+void ce_assign_print(const ce_groups *groups, const cs_model *model); /* logs one line for each group */
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
 
 /* A table of all units' ranges; the ranges of one unit are ordered by group. Made once, then kept in device memory. */
 typedef struct {
-    cs_state_range *here;        /* the host's copy; `tile` of the entry behind the last is the number of tiles */
-    const cs_state_range *there; /* the same in device memory */
+    ce_state_range *here;        /* the host's copy; `tile` of the entry behind the last is the number of tiles */
+    const ce_state_range *there; /* the same in device memory */
     int *first;                  /* index of each unit's first range, and the total */
     int *entry;                  /* for each range: number of its parameter in its unit */
-} cs_ranges;
+} ce_ranges;
 
-size_t cs_ranges_bytes(const cs_model *model); /* device memory that cs_ranges_open needs, on any rank */
-cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+size_t ce_ranges_bytes(const cs_model *model); /* device memory that ce_ranges_open needs, on any rank */
+cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
-void cs_ranges_close(cs_ranges *ranges); /* also after a failed open; does not free the memory */
+void ce_ranges_close(ce_ranges *ranges); /* also after a failed open; does not free the memory */
 /* Ranges [from, to) of the table; they must belong to one unit. */
-cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some);
+ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
 /* ---- update.c: the optimizer's update of all parameters ---- */
 
-typedef struct cs_update cs_update;
+typedef struct ce_update ce_update;
 
 typedef struct {
     double rate;         /* learning rate from the schedule */
     int64_t t;           /* number of this update, from 1 */
-    const cs_gate *gate; /* in device memory */
+    const ce_gate *gate; /* in device memory */
     bool cycles;         /* `betas` replace those of the optimizer */
     double betas[2];
-} cs_update_terms;
+} ce_update_terms;
 
-/* Bytes of scratch memory that Muon's matrices and LAMB's norms need. cs_update_open borrows that much device memory at
- * `scratch`, and cs_ranges_bytes at `table`. */
-size_t cs_update_scratch(const cs_groups *groups, const cs_model *model);
-cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+/* Bytes of scratch memory that Muon's matrices and LAMB's norms need. ce_update_open borrows that much device memory at
+ * `scratch`, and ce_ranges_bytes at `table`. */
+size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
+cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table);
-void cs_update_close(cs_update *update); /* accepts NULL */
+void ce_update_close(ce_update *update); /* accepts NULL */
 /* Begins an update: sets hyper-parameters and computes LAMB's norms. Optimizers that return a direction wait for
  * numbers on the host; with them, call it only if the gate is open. Collective. */
-void cs_update_begin(cs_update *update, const cs_update_terms *move);
-/* Updates the parameters of shard `number`; call cs_shard_publish after it. Collective. */
-void cs_update_take(cs_update *update, int number);
+void ce_update_begin(ce_update *update, const ce_update_terms *move);
+/* Updates the parameters of shard `number`; call ce_shard_publish after it. Collective. */
+void ce_update_take(ce_update *update, int number);
 
 /* ---- muon.c: orthogonalization of a matrix ---- */
 
-size_t cs_muon_scratch(int64_t rows, int64_t columns);                           /* bytes */
-void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
+size_t ce_muon_scratch(int64_t rows, int64_t columns);                           /* bytes */
+void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
 
 /* ---- plan.c: memory of a run, computed before it starts ---- */
 
@@ -219,9 +219,9 @@ typedef struct {
     size_t values, gradients, masters, slots; /* bytes of one rank that exist between steps */
     size_t padding;                           /* part of these bytes: gaps behind padded parameters */
     int64_t rows_held, rows_zero;             /* rows of padded parameters; rows of their gaps */
-} cs_plan;
-cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
-/* Bytes of cs_zero.wire: room for the longest unit; 0: it is not needed. */
-size_t cs_plan_wire(const cs_zero *zero, const cs_model *model);
+} ce_plan;
+ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
+/* Bytes of ce_zero.wire: room for the longest unit; 0: it is not needed. */
+size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 
 #endif

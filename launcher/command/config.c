@@ -42,7 +42,7 @@ static int read_arguments(request *r, char **at)
 
 /* ---- --explain ---- */
 
-static void print_limits(const cs_key *key)
+static void print_limits(const ce_key *key)
 {
     bool limited = key->min != 0 || key->max != 0;
     if (key->type == CS_KEY_CHOICE)
@@ -53,13 +53,13 @@ static void print_limits(const cs_key *key)
         printf(", from %.10g to %.10g", key->min, key->max);
 }
 
-static void explain_row(void *to, const char *heading, const cs_key *key)
+static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
-    const cs_difference *other = cs_differences_find(r->explain);
+    const ce_difference *other = ce_differences_find(r->explain);
     bool bare = *heading && !strstr(r->explain, heading); /* a key of one optimizer or one schedule */
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
-    printf("  %s, default %s", cs_keys_type_name(key->type), key->fallback);
+    printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);
     print_limits(key);
     printf("\n  %s%s%s\n",
            key->type == CS_KEY_REFUSED ? "not supported, because "
@@ -72,9 +72,9 @@ static void explain_row(void *to, const char *heading, const cs_key *key)
 
 static int explain(request *r)
 {
-    if (cs_listing_explain(r->explain, explain_row, r) > 0)
+    if (ce_listing_explain(r->explain, explain_row, r) > 0)
         return 0;
-    char *near = cs_listing_nearest(r->explain);
+    char *near = ce_listing_nearest(r->explain);
     int code = cl_codes_fail(CL_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
                              near ? near : "");
     free(near);
@@ -83,15 +83,15 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
-static void print_value(void *to, const cs_listing *item)
+static void print_value(void *to, const ce_listing *item)
 {
     char text[SHOWN];
     (void)to;
-    printf("  %-50s %-24s %s%s%s\n", item->path, cs_json_show(item->value, text, sizeof text), item->origin,
+    printf("  %-50s %-24s %s%s%s\n", item->path, ce_json_show(item->value, text, sizeof text), item->origin,
            item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
 }
 
-static void add_value(void *to, const cs_listing *item)
+static void add_value(void *to, const ce_listing *item)
 {
     json_object_set_new(to, item->path,
                         json_pack("{sOsssb}", "value", item->value, "origin", item->origin, "effect", !item->idle));
@@ -99,9 +99,9 @@ static void add_value(void *to, const cs_listing *item)
 
 static void print_text(cs_config *config, const request *r, cs_status status)
 {
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        printf("note: %s\n", cs_json_note_text(config->doc, i));
-    cs_listing_each(config, print_value, NULL);
+    for (int i = 0; i < ce_json_note_count(config->doc); i++)
+        printf("note: %s\n", ce_json_note_text(config->doc, i));
+    ce_listing_each(config, print_value, NULL);
     if (!config->filled) {
         printf("%s: refused\n", r->file);
         return;
@@ -123,9 +123,9 @@ static json_t *lines_of(const char *text)
 static void print_json(cs_config *config, const request *r, cs_status status)
 {
     json_t *values = json_object(), *notes = json_array();
-    cs_listing_each(config, add_value, values);
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        json_array_append_new(notes, json_string(cs_json_note_text(config->doc, i)));
+    ce_listing_each(config, add_value, values);
+    for (int i = 0; i < ce_json_note_count(config->doc); i++)
+        json_array_append_new(notes, json_string(ce_json_note_text(config->doc, i)));
     json_t *all = json_pack("{sssisbsoso}", "file", r->file, "world_size", config->world.size, "accepted",
                             status == CS_OK, "values", values, "notes", notes);
     json_object_set_new(all, "refusals", status == CS_OK ? json_array() : lines_of(cs_error()));

@@ -36,7 +36,7 @@ static void add(request *r, json_t *row)
     json_array_append_new(r->rows, row);
 }
 
-static json_t *shape_of(const cs_manifest_tensor *tensor)
+static json_t *shape_of(const ce_manifest_tensor *tensor)
 {
     json_t *shape = json_array();
     for (int i = 0; i < tensor->dims; i++)
@@ -45,7 +45,7 @@ static json_t *shape_of(const cs_manifest_tensor *tensor)
 }
 
 /* Returns the index of an element in each dimension. */
-static json_t *place_of(const cs_manifest_tensor *tensor, int64_t element)
+static json_t *place_of(const ce_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();
     for (int i = tensor->dims - 1; i >= 0; element /= tensor->shape[i--])
@@ -53,7 +53,7 @@ static json_t *place_of(const cs_manifest_tensor *tensor, int64_t element)
     return place;
 }
 
-static bool same_shape(const cs_manifest_tensor *a, const cs_manifest_tensor *b)
+static bool same_shape(const ce_manifest_tensor *a, const ce_manifest_tensor *b)
 {
     return a->dims == b->dims && memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
@@ -67,18 +67,18 @@ static json_t *number(double value)
     return real ? real : json_string(text);
 }
 
-static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], const cs_manifest_tensor *a,
-                                const cs_manifest_tensor *b)
+static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], const ce_manifest_tensor *a,
+                                const ce_manifest_tensor *b)
 {
-    cs_scan_difference d;
+    ce_scan_difference d;
     if (!same_shape(a, b)) {
         add(r, json_pack("{sssssoso}", "tensor", a->name, "what", "shape", "one", shape_of(a), "other", shape_of(b)));
         return CS_OK;
     }
     if (a->dtype != b->dtype)
-        add(r, json_pack("{ssssssss}", "tensor", a->name, "what", "type", "one", cs_safetensors_name(a->dtype), "other",
-                         cs_safetensors_name(b->dtype)));
-    CS_TRY(cs_scan_compare(&d, checkpoint[0].reader, checkpoint[1].reader, checkpoint[0].self, a->name));
+        add(r, json_pack("{ssssssss}", "tensor", a->name, "what", "type", "one", ce_safetensors_name(a->dtype), "other",
+                         ce_safetensors_name(b->dtype)));
+    CS_TRY(ce_scan_compare(&d, checkpoint[0].reader, checkpoint[1].reader, checkpoint[0].self, a->name));
     if (d.differing)
         add(r, json_pack("{sssssIsosososo}", "tensor", a->name, "what", "values", "differing", (json_int_t)d.differing,
                          "most", number(d.max), "first", place_of(a, d.first), "one", number(d.one), "other",
@@ -91,9 +91,9 @@ static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], co
 static cs_status compare(request *r, cl_open_checkpoint checkpoint[2])
 {
     for (int side = 0; side < 2; side++) {
-        const cs_manifest *mine = &checkpoint[side].reader->manifest, *others = &checkpoint[!side].reader->manifest;
+        const ce_manifest *mine = &checkpoint[side].reader->manifest, *others = &checkpoint[!side].reader->manifest;
         for (int64_t i = 0; i < mine->tensor_count; i++) {
-            const cs_manifest_tensor *tensor = &mine->tensors[i], *twin = cs_manifest_find(others, tensor->name);
+            const ce_manifest_tensor *tensor = &mine->tensors[i], *twin = ce_manifest_find(others, tensor->name);
             if (r->glob && fnmatch(r->glob, tensor->name, 0) != 0)
                 continue;
             r->tensors += side == 0 || !twin;

@@ -28,7 +28,7 @@ static int read_arguments(request *r, char **at)
     return code;
 }
 
-static void print_plan(const cs_elasticity *settings, const cs_elasticity_plan *plan, int64_t world)
+static void print_plan(const ce_elasticity *settings, const ce_elasticity_plan *plan, int64_t world)
 {
     char heading[48] = "";
     if (world > 0)
@@ -39,30 +39,30 @@ static void print_plan(const cs_elasticity *settings, const cs_elasticity_plan *
         printf("%s%lld", i ? ", " : "", (long long)plan->worlds[i]);
     puts("]");
     if (world > 0)
-        printf("micro_batch_size .... %lld\n", (long long)cs_elasticity_micro(settings, plan->batch, world));
+        printf("micro_batch_size .... %lld\n", (long long)ce_elasticity_micro(settings, plan->batch, world));
 }
 
 static cs_status solve(cs_config *config, int64_t world)
 {
-    const cs_elasticity *settings = &config->settings.elasticity;
-    cs_elasticity_plan plan = { 0 };
-    CS_TRY(cs_resolve_elasticity(config));
+    const ce_elasticity *settings = &config->settings.elasticity;
+    ce_elasticity_plan plan = { 0 };
+    CS_TRY(ce_resolve_elasticity(config));
     if (!settings->enabled)
-        return cs_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", cs_json_name(config->doc));
-    cs_status status = cs_elasticity_solve(&plan, settings, world);
-    if (status == CS_OK && world > 0 && !cs_elasticity_allows(&plan, world))
-        status = cs_fail(CS_BAD_CONFIG,
+        return ce_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", ce_json_name(config->doc));
+    cs_status status = ce_elasticity_solve(&plan, settings, world);
+    if (status == CS_OK && world > 0 && !ce_elasticity_allows(&plan, world))
+        status = ce_fail(CS_BAD_CONFIG,
                          "%lld ranks cannot share a batch of %lld evenly; `cspeed elastic` without -w "
                          "lists those that can",
                          (long long)world, (long long)plan.batch);
     if (status == CS_OK) {
         printf("%sElasticity config:\n%s", rule, rule);
-        json_dumpf(cs_json_find(config->doc, "elasticity"), stdout,
+        json_dumpf(ce_json_find(config->doc, "elasticity"), stdout,
                    JSON_INDENT(4) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
         putchar('\n');
         print_plan(settings, &plan, world);
     }
-    cs_elasticity_free(&plan);
+    ce_elasticity_free(&plan);
     return status;
 }
 

@@ -20,9 +20,9 @@ static void count_only(void *to, const char *sentence)
 
 static bool is_whole(const char *dir, const char *name)
 {
-    cs_audit audit = { .threads = cs_processors_allowed(), .fault = count_only };
-    char *folder = cs_files_join(dir, name);
-    cs_audit_directory(&audit, folder);
+    ce_audit audit = { .threads = ce_processors_allowed(), .fault = count_only };
+    char *folder = ce_files_join(dir, name);
+    ce_audit_directory(&audit, folder);
     free(folder);
     return audit.faults == 0;
 }
@@ -32,18 +32,18 @@ static bool is_whole(const char *dir, const char *name)
 static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
 {
     char latest[CS_TAG_BYTES];
-    cs_catalog catalog;
+    ce_catalog catalog;
     bool found = false;
-    if (cs_catalog_open(&catalog, dir) != CS_OK)
+    if (ce_catalog_open(&catalog, dir) != CS_OK)
         return false;
-    if (cs_catalog_latest(latest, dir) == CS_OK)
-        cs_line_follow(&catalog, dir, latest);
+    if (ce_catalog_latest(latest, dir) == CS_OK)
+        ce_line_follow(&catalog, dir, latest);
     for (int64_t i = 0; i < catalog.count && !found; i++) {
         found = is_whole(dir, catalog.items[i].name);
         if (found)
             snprintf(tag, CS_TAG_BYTES, "%s", catalog.items[i].tag);
     }
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
     return found;
 }
 
@@ -53,21 +53,21 @@ static cs_status name_another(const cl_weights_request *request)
 {
     char why[4096], tag[CS_TAG_BYTES];
     snprintf(why, sizeof why, "%s", cs_error());
-    if (request->tag || cs_files_holds(request->from, CS_MANIFEST_FILE) || !find_whole(tag, request->from))
-        return cs_fail(CS_BAD_FILE, "%s", why);
-    return cs_fail(CS_BAD_FILE, "%s. The newest whole checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
+    if (request->tag || ce_files_holds(request->from, CS_MANIFEST_FILE) || !find_whole(tag, request->from))
+        return ce_fail(CS_BAD_FILE, "%s", why);
+    return ce_fail(CS_BAD_FILE, "%s. The newest whole checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
                    request->from, request->to, tag);
 }
 
 static cs_status export(const cl_weights_request *request)
 {
-    cs_source source;
-    CS_TRY(cs_huggingface_export(&source,
-                                 &(cs_huggingface_output){
+    ce_source source;
+    CS_TRY(ce_huggingface_export(&source,
+                                 &(ce_huggingface_output){
                                      .folder = request->to, .dtype = request->dtype, .max_shard = request->max_shard },
                                  request->typed, request->from, request->tag));
     cl_weights_report(request, &source);
-    cs_source_close(&source);
+    ce_source_close(&source);
     return CS_OK;
 }
 

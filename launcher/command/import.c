@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 /* Returns the largest data type of any tensor, so that no precision is lost. */
-static cs_dtype widest(const cs_source *source)
+static cs_dtype widest(const ce_source *source)
 {
     cs_dtype dtype = source->count > 0 ? source->tensors[0].dtype : CS_F32;
     for (int64_t i = 0; i < source->count; i++)
@@ -17,50 +17,50 @@ static cs_dtype widest(const cs_source *source)
     return dtype;
 }
 
-static cs_status write_all(const cl_weights_request *request, cs_source *source, json_t *config, const char *beside)
+static cs_status write_all(const cl_weights_request *request, ce_source *source, json_t *config, const char *beside)
 {
-    cs_huggingface_output output = { request->to, request->typed ? request->dtype : widest(source), request->max_shard,
+    ce_huggingface_output output = { request->to, request->typed ? request->dtype : widest(source), request->max_shard,
                                      config, beside };
-    CS_TRY(cs_huggingface_write(&output, source));
+    CS_TRY(ce_huggingface_write(&output, source));
     cl_weights_report(request, source);
     return CS_OK;
 }
 
 /* All tensors are checked against the model that config.json describes before anything is written. */
-static cs_status import_checked(const cl_weights_request *request, cs_source *source, cs_json *doc)
+static cs_status import_checked(const cl_weights_request *request, ce_source *source, ce_json *doc)
 {
     cs_model *model;
-    cs_model_facts facts;
-    cs_status status = cs_models_open(&model, &facts, doc, cs_json_root(doc), "");
+    ce_model_facts facts;
+    cs_status status = ce_models_open(&model, &facts, doc, ce_json_root(doc), "");
     if (status == CS_OK)
-        status = cs_huggingface_check(source, model, &facts, request->from);
+        status = ce_huggingface_check(source, model, &facts, request->from);
     cs_model_free(model);
-    return status == CS_OK ? write_all(request, source, cs_json_root(doc), request->from) : status;
+    return status == CS_OK ? write_all(request, source, ce_json_root(doc), request->from) : status;
 }
 
 static cs_status import_folder(const cl_weights_request *request)
 {
-    cs_source source;
-    cs_json *doc = NULL;
+    ce_source source;
+    ce_json *doc = NULL;
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", request->from);
-    CS_TRY(cs_huggingface_open(&source, request->from));
-    cs_status status = cs_json_open(&doc, path);
+    CS_TRY(ce_huggingface_open(&source, request->from));
+    cs_status status = ce_json_open(&doc, path);
     if (status == CS_OK)
         status = import_checked(request, &source, doc);
-    cs_source_close(&source);
-    cs_json_close(doc);
+    ce_source_close(&source);
+    ce_json_close(doc);
     return status;
 }
 
 static cs_status import_file(const cl_weights_request *request)
 {
-    cs_source source;
+    ce_source source;
     json_t *config = NULL;
-    CS_TRY(cs_llmc_open(&source, &config, request->from));
+    CS_TRY(ce_llmc_open(&source, &config, request->from));
     cs_status status = write_all(request, &source, config, NULL);
     json_decref(config);
-    cs_source_close(&source);
+    ce_source_close(&source);
     return status;
 }
 

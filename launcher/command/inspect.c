@@ -39,7 +39,7 @@ static void add_text(json_t *row, const char *key, const char *text)
     json_object_set_new(row, key, text ? json_string(text) : json_null());
 }
 
-static void describe_manifest(json_t *row, const cs_manifest *manifest)
+static void describe_manifest(json_t *row, const ce_manifest *manifest)
 {
     const json_t *saver = json_object_get(manifest->root, "provenance");
     add_text(row, "tag", manifest->tag);
@@ -56,15 +56,15 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
 /* Describes dir/name as one row of the list; returns NULL if it is not related to a checkpoint. */
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
-    cs_manifest manifest;
-    char *path = cs_files_join(dir, name), foreign[CS_OTHER_FORMATS_BYTES];
+    ce_manifest manifest;
+    char *path = ce_files_join(dir, name), foreign[CS_OTHER_FORMATS_BYTES];
     json_t *row = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
-    cs_status status = cs_manifest_load(&manifest, path);
+    cs_status status = ce_manifest_load(&manifest, path);
     if (status == CS_OK) {
         describe_manifest(row, &manifest);
-        status = cs_manifest_check_files(&manifest, path);
-        if (status == CS_OK && cs_staging_is_aside(name))
-            status = cs_fail(CS_BAD_FILE,
+        status = ce_manifest_check_files(&manifest, path);
+        if (status == CS_OK && ce_staging_is_aside(name))
+            status = ce_fail(CS_BAD_FILE,
                              "%s: found damaged by the training that set it aside; cspeed verify %s names "
                              "the damage",
                              path, path);
@@ -73,17 +73,17 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     } else if (status != CS_NOT_FOUND) {
         add_text(row, "status", status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", cs_error());
-    } else if (cs_other_formats_recognise(foreign, path)) {
+    } else if (ce_other_formats_recognise(foreign, path)) {
         add_text(row, "status", "foreign");
         add_text(row, "why", foreign);
-    } else if (cs_files_holds(path, "weights")) {
+    } else if (ce_files_holds(path, "weights")) {
         add_text(row, "status", "INCOMPLETE");
         json_object_set_new(row, "why", json_sprintf("%s: no manifest: a save that never ended; safe to delete", path));
     } else {
         json_decref(row);
         row = NULL;
     }
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     free(path);
     return row;
 }
@@ -116,8 +116,8 @@ static cs_status list(json_t **rows, const char *dir)
     *rows = json_array();
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_not_found_folder(dir);
-    if (cs_catalog_latest(latest, dir) != CS_OK)
+        return ce_not_found_folder(dir);
+    if (ce_catalog_latest(latest, dir) != CS_OK)
         latest[0] = 0;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
@@ -169,7 +169,7 @@ static int show_tags(const request *r, const char *dir)
     json_t *rows;
     cs_status status = list(&rows, dir);
     if (status == CS_OK && json_array_size(rows) == 0)
-        status = cs_not_found_all(&(cs_catalog){ 0 }, dir);
+        status = ce_not_found_all(&(ce_catalog){ 0 }, dir);
     if (status == CS_OK)
         (r->json ? print_json(rows) : print_rows(rows));
     json_decref(rows);
@@ -178,7 +178,7 @@ static int show_tags(const request *r, const char *dir)
 
 /* ---- one checkpoint ---- */
 
-static void show_head(const cs_checkpoint_reader *reader)
+static void show_head(const ce_checkpoint_reader *reader)
 {
     char *engine = json_dumps(json_object_get(reader->manifest.root, "engine"), JSON_INDENT(1)),
          *saver = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
@@ -189,7 +189,7 @@ static void show_head(const cs_checkpoint_reader *reader)
     free(saver);
 }
 
-static cs_status show(const request *r, const cs_checkpoint_reader *reader)
+static cs_status show(const request *r, const ce_checkpoint_reader *reader)
 {
     cs_status status = CS_OK;
     json_t *found = r->stats  ? cl_contents_stats(reader, r->stats, &status)

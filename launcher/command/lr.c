@@ -52,44 +52,44 @@ static int read_arguments(request *r, char **at)
 
 /* Reads only the keys on which the schedule depends, so that it also works for a configuration whose batch size needs
  * another world size. */
-static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_settings *schedule)
+static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
 {
-    cs_optim_settings optim;
-    json_t *total = cs_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
-    cs_resolve_templates(config);
-    CS_TRY(cs_json_verdict(config->doc));
-    cs_resolve_auto(config);
-    optimizer = cs_json_find(config->doc, "optimizer");
-    scheduler = cs_json_find(config->doc, "scheduler");
+    ce_optim_settings optim;
+    json_t *total = ce_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
+    ce_resolve_templates(config);
+    CS_TRY(ce_json_verdict(config->doc));
+    ce_resolve_auto(config);
+    optimizer = ce_json_find(config->doc, "optimizer");
+    scheduler = ce_json_find(config->doc, "scheduler");
     if (json_is_integer(total) && json_integer_value(total) > 0)
         steps = json_integer_value(total);
-    cs_optim_read(config->doc, json_is_object(optimizer) ? optimizer : NULL, &optim);
-    cs_schedule_read(config->doc, json_is_object(scheduler) ? scheduler : NULL, optim.rate, steps, schedule);
-    if (!cs_optim_has_betas(&optim))
-        cs_schedule_leave_momentum(config->doc, schedule);
-    return cs_json_verdict(config->doc);
+    ce_optim_read(config->doc, json_is_object(optimizer) ? optimizer : NULL, &optim);
+    ce_schedule_read(config->doc, json_is_object(scheduler) ? scheduler : NULL, optim.rate, steps, schedule);
+    if (!ce_optim_has_betas(&optim))
+        ce_schedule_leave_momentum(config->doc, schedule);
+    return ce_json_verdict(config->doc);
 }
 
-static void print_table(const request *r, const cs_schedule_settings *schedule)
+static void print_table(const request *r, const ce_schedule_settings *schedule)
 {
     double beta1, beta2;
-    bool cycled = cs_schedule_momentum(schedule, 1, &beta1, &beta2);
+    bool cycled = ce_schedule_momentum(schedule, 1, &beta1, &beta2);
     printf("%12s  %-16s%s\n", "step", "lr", cycled ? "  beta1" : "");
     for (int64_t step = 1; step <= r->steps; step += r->every) {
-        printf("%12lld  %-16.9g", (long long)step, cs_schedule_rate(schedule, step - 1));
-        if (cycled && cs_schedule_momentum(schedule, step - 1, &beta1, &beta2))
+        printf("%12lld  %-16.9g", (long long)step, ce_schedule_rate(schedule, step - 1));
+        if (cycled && ce_schedule_momentum(schedule, step - 1, &beta1, &beta2))
             printf("  %.9g", beta1);
         putchar('\n');
     }
 }
 
-static int draw(const request *r, const cs_schedule_settings *schedule)
+static int draw(const request *r, const ce_schedule_settings *schedule)
 {
     cs_plot_point points[MOST_POINTS];
     cs_plot_curve curve = { .name = "lr", .points = points };
     int64_t stride = (r->steps - 1) / MOST_POINTS + 1;
     for (int64_t step = 1; step <= r->steps; step += stride)
-        points[curve.count++] = (cs_plot_point){ (double)step, cs_schedule_rate(schedule, step - 1) };
+        points[curve.count++] = (cs_plot_point){ (double)step, ce_schedule_rate(schedule, step - 1) };
     FILE *file = fopen(r->plot, "w");
     if (!file)
         return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
@@ -97,7 +97,7 @@ static int draw(const request *r, const cs_schedule_settings *schedule)
     return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
 
-static int show(const request *r, const cs_schedule_settings *schedule)
+static int show(const request *r, const ce_schedule_settings *schedule)
 {
     print_table(r, schedule);
     return r->plot ? draw(r, schedule) : 0;
@@ -107,7 +107,7 @@ static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
     cs_config *config = NULL;
-    cs_schedule_settings schedule;
+    ce_schedule_settings schedule;
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code)

@@ -36,17 +36,17 @@ static int read_arguments(request *r, char **at)
 /* Returns the checkpoint that `latest` names. It must exist, since another one would not be what the user meant. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
-    cs_catalog catalog;
-    CS_TRY(cs_catalog_open(&catalog, dir));
-    cs_status status = cs_catalog_latest(name, dir);
+    ce_catalog catalog;
+    CS_TRY(ce_catalog_open(&catalog, dir));
+    cs_status status = ce_catalog_latest(name, dir);
     if (status == CS_NOT_FOUND && catalog.count == 0)
-        status = cs_not_found_all(&catalog, dir);
+        status = ce_not_found_all(&catalog, dir);
     else if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_NOT_FOUND,
+        status = ce_fail(CS_NOT_FOUND,
                          "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
                          "lists them",
                          dir, dir);
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
     return status;
 }
 
@@ -56,14 +56,14 @@ static cs_status find(char **directory, const request *r)
     char name[CS_TAG_BYTES];
     char *own, *dir = cl_open_checkpoint_locate(r->path, &own);
     const char *tag = r->tag ? r->tag : own;
-    cs_status status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
-    *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;
-    char *manifest = *directory ? cs_files_join(*directory, CS_MANIFEST_FILE) : NULL;
-    if (manifest && !cs_files_exists(*directory))
-        status = cs_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
+    cs_status status = tag ? ce_catalog_find(name, dir, tag) : find_latest(name, dir);
+    *directory = status == CS_OK ? ce_files_join(dir, name) : NULL;
+    char *manifest = *directory ? ce_files_join(*directory, CS_MANIFEST_FILE) : NULL;
+    if (manifest && !ce_files_exists(*directory))
+        status = ce_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
                          name, dir);
     else if (manifest && access(manifest, F_OK) != 0 && errno == ENOENT)
-        status = cs_not_found_manifest(*directory);
+        status = ce_not_found_manifest(*directory);
     free(manifest);
     free(own);
     free(dir);
@@ -76,7 +76,7 @@ static void keep(void *to, const char *sentence)
     json_array_append_new(r->faults, json_string(sentence));
 }
 
-static bool is_damaged(const cs_audit *audit)
+static bool is_damaged(const ce_audit *audit)
 {
     return audit->faults > audit->refused;
 }
@@ -89,7 +89,7 @@ static bool is_gone(const char *directory, const struct stat *before)
     return stat(directory, &now) != 0 || now.st_dev != before->st_dev || now.st_ino != before->st_ino;
 }
 
-static void print(const request *r, const cs_audit *audit, const char *directory, double seconds)
+static void print(const request *r, const ce_audit *audit, const char *directory, double seconds)
 {
     if (r->json) {
         json_t *all = json_pack("{sssIsIsIsfsO}", "directory", directory, "files", (json_int_t)audit->files, "blocks",
@@ -111,7 +111,7 @@ static void print(const request *r, const cs_audit *audit, const char *directory
         printf("whole\n");
 }
 
-static int verdict(const cs_audit *audit, const char *directory)
+static int verdict(const ce_audit *audit, const char *directory)
 {
     if (is_damaged(audit))
         return cl_codes_fail(CL_CODE_FILE, "%s is damaged", directory);
@@ -131,18 +131,18 @@ static int run(const cl_options *options, char **arguments)
         return code;
     cs_status status = find(&directory, &r);
     if (status == CS_OK) {
-        double begun = cs_clock_seconds();
+        double begun = ce_clock_seconds();
         r.faults = json_array();
-        cs_audit audit = { .threads = cs_processors_allowed(), .fault = keep, .to = &r };
+        ce_audit audit = { .threads = ce_processors_allowed(), .fault = keep, .to = &r };
         stat(directory, &before);
-        cs_audit_directory(&audit, directory);
+        ce_audit_directory(&audit, directory);
         if (audit.faults && is_gone(directory, &before)) {
-            status = cs_fail(CS_NOT_FOUND,
+            status = ce_fail(CS_NOT_FOUND,
                              "%s was removed or replaced while it was read, as a training does that prunes "
                              "or saves in this folder; that is no damage: verify what is there now",
                              directory);
         } else {
-            print(&r, &audit, directory, cs_clock_seconds() - begun);
+            print(&r, &audit, directory, ce_clock_seconds() - begun);
             code = verdict(&audit, directory);
         }
         json_decref(r.faults);

@@ -23,7 +23,7 @@ static const char rule[] = "================================";
 /* "00:41:07" */
 static void print_elapsed(const cl_front *front, FILE *out)
 {
-    int64_t seconds = (cs_clock_now() - front->began) / SECOND;
+    int64_t seconds = (ce_clock_now() - front->began) / SECOND;
     fprintf(out, "%02ld:%02ld:%02ld", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
@@ -34,7 +34,7 @@ static void print_moment(int64_t moment, FILE *out)
     struct tm day;
     char clock[32];
     clock_gettime(CLOCK_REALTIME, &now);
-    int64_t wall = now.tv_sec * SECOND + now.tv_nsec - (cs_clock_now() - moment);
+    int64_t wall = now.tv_sec * SECOND + now.tv_nsec - (ce_clock_now() - moment);
     time_t seconds = (time_t)(wall / SECOND);
     localtime_r(&seconds, &day);
     strftime(clock, sizeof clock, "%H:%M:%S", &day);

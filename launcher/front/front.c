@@ -37,7 +37,7 @@ void cl_front_fail(cl_front *front, int node, int code, const char *why)
         front->code = code;
         snprintf(front->why, sizeof front->why, "%s", why);
     }
-    cl_front_stop(front, cs_clock_now());
+    cl_front_stop(front, ce_clock_now());
 }
 
 /* ---- signals ---- */

@@ -95,7 +95,7 @@ typedef struct {
     int attempt;
     int64_t heartbeat_at;
     int64_t steps_before; /* the highest step that earlier attempts reached */
-    int64_t kept_before;  /* the `kept` value of cs_beat from earlier attempts: the newest checkpoint's step plus 1 */
+    int64_t kept_before;  /* the `kept` value of ce_beat from earlier attempts: the newest checkpoint's step plus 1 */
     int short_failures;   /* number of consecutive attempts that ended soon and without completing a step */
     bool over;            /* true: no further attempt follows, and the result is final */
     char master_addr[256];
@@ -151,7 +151,7 @@ void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t n
 void cl_workers_write_off(cl_front *front, int node, int64_t now); /* treats the ranks of a lost node as ended */
 /* true: the rank would end in the same way in another attempt */
 bool cl_workers_explained(const cl_front *front, int rank);
-/* Returns the newest `kept` value of cs_beat that any rank has reported (the newest checkpoint's step plus 1; 0:
+/* Returns the newest `kept` value of ce_beat that any rank has reported (the newest checkpoint's step plus 1; 0:
  * none). */
 int64_t cl_workers_kept(const cl_front *front);
 /* Returns true if the rank failed by itself, and not because of a signal that cspeed sent. */

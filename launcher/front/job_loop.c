@@ -49,7 +49,7 @@ static int open_default_folder(cl_front *front)
                       "--log_dir names another place",
                       plan->workdir);
         front->run_dir[0] = '\0';
-        cs_clear_error();
+        ce_clear_error();
         return 0;
     }
     snprintf(link, sizeof link, "%s/cspeed_runs/latest", plan->workdir);
@@ -79,7 +79,7 @@ static int open_registry(cl_front *front)
         return code;
     cl_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
                   cs_error());
-    cs_clear_error();
+    ce_clear_error();
     return 0;
 }
 
@@ -103,9 +103,9 @@ static int open_rendezvous(cl_front *front)
 
 static int open_front(cl_front *front)
 {
-    int64_t now = cs_clock_now();
+    int64_t now = ce_clock_now();
     front->began = front->heartbeat_at = now;
-    cs_mac_random(front->key, sizeof front->key);
+    ce_mac_random(front->key, sizeof front->key);
     signal(SIGPIPE, SIG_IGN); /* a console whose reader has closed it does not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
@@ -140,7 +140,7 @@ static int list_polled(const cl_front *front, struct pollfd *polled, int signal_
 {
     int count = 0;
     polled[count++] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
-    bool rests = cs_clock_now() < front->registry.rests_until;
+    bool rests = ce_clock_now() < front->registry.rests_until;
     polled[count++] = (struct pollfd){ .fd = rests ? -1 : front->registry.fd, .events = POLLIN };
     count += cl_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
@@ -153,7 +153,7 @@ static int list_polled(const cl_front *front, struct pollfd *polled, int signal_
 
 static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
 {
-    int64_t now = cs_clock_now(), due = next_due(front, now);
+    int64_t now = ce_clock_now(), due = next_due(front, now);
     for (int i = 0; i < front->node_total; i++)
         cl_link_flush(&front->nodes[i].link);
     int count = list_polled(front, polled, signal_fd);
@@ -165,9 +165,9 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
         free(state);
     }
     /* This process was suspended, so the silence of its agents in that time does not count. */
-    if (cs_clock_now() - due > 2 * SECOND)
+    if (ce_clock_now() - due > 2 * SECOND)
         for (int i = 0; i < front->node_total; i++)
-            front->nodes[i].link.heard = cs_clock_now();
+            front->nodes[i].link.heard = ce_clock_now();
 }
 
 /* Reaps children that started agents or carried connections and have ended. Two kinds of children are reaped elsewhere:
@@ -200,7 +200,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
     cl_stall_timer timer = { 0 };
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
-        int64_t now = cs_clock_now();
+        int64_t now = ce_clock_now();
         /* Messages are read before signals: the failure of a rank is the cause of what follows it. */
         cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
@@ -217,10 +217,10 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 /* Sends the final report to the agents and nodes, and gives them a short time to close their connections. */
 static void send_result(cl_front *front, int code, const char *text)
 {
-    int64_t deadline = cs_clock_now() + LAST_WAIT;
+    int64_t deadline = ce_clock_now() + LAST_WAIT;
     for (int i = 0; i < front->node_total; i++)
         cl_link_send(&front->nodes[i].link, CL_LINK_FINISH, (uint32_t)code, text, strlen(text));
-    for (bool any = true; any && cs_clock_now() < deadline;) {
+    for (bool any = true; any && ce_clock_now() < deadline;) {
         any = false;
         for (int i = 0; i < front->node_total; i++) {
             cl_message message;
@@ -240,9 +240,9 @@ static void send_result(cl_front *front, int code, const char *text)
  * suspended, is killed. */
 static void end_child(pid_t pid)
 {
-    int64_t deadline = cs_clock_now() + LAST_WAIT;
+    int64_t deadline = ce_clock_now() + LAST_WAIT;
     while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
-        if (cs_clock_now() > deadline)
+        if (ce_clock_now() > deadline)
             kill(pid, SIGKILL);
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }

@@ -49,7 +49,7 @@ static int call_here(cl_front *front, cl_node *node)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent of this machine: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent of this machine: %s", ce_reason(errno));
     fflush(NULL);
     node->pid = fork();
     if (node->pid < 0)

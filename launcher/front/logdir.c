@@ -64,7 +64,7 @@ int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder
         snprintf(reason, sizeof reason, "%s", cs_error());
         if (!find_run(id, folder))
             return cl_codes_fail(CL_CODE_NO_FILE, "%s; and ./cspeed_runs has no logs of it", reason);
-        cs_clear_error();
+        ce_clear_error();
     }
     return is_run(folder) ? 0
                           : cl_codes_fail(CL_CODE_NO_FILE, "%s has no log files of a job (attempt_0/RANK.out)", folder);

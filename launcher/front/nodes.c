@@ -38,9 +38,9 @@ static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *s
 /* A process that ends closes its sockets shortly before waitpid can report it. */
 static bool has_ended(const cl_node *node, int *status)
 {
-    int64_t deadline = cs_clock_now() + (node->link.broken ? SECOND : 0);
+    int64_t deadline = ce_clock_now() + (node->link.broken ? SECOND : 0);
     while (waitpid(node->pid, status, WNOHANG) == 0) {
-        if (cs_clock_now() >= deadline)
+        if (ce_clock_now() >= deadline)
             return false;
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }
@@ -114,7 +114,7 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
     node->state = CL_NODE_LOST;
     cl_link_close(&node->link);
     if (front->workers)
-        cl_workers_write_off(front, index, cs_clock_now());
+        cl_workers_write_off(front, index, ce_clock_now());
     if (took_part && front->phase != CL_OVER)
         cl_front_fail(front, index, code, why);
 }

@@ -153,7 +153,7 @@ static void print_binding(const cl_plan *plan)
         make_order(plan, i, &order);
         if (cl_bind_assign(&binding, &order)) {
             printf("\nbinding   cannot be done: %s\n", cs_error());
-            cs_clear_error();
+            ce_clear_error();
             continue;
         }
         printf("\nbinding   %s%s\n", binding.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
@@ -218,7 +218,7 @@ void cl_plan_print(const cl_plan *plan)
         printf("program   %s\n", path);
     else
         printf("program   not on this machine: %s\n", cs_error());
-    cs_clear_error();
+    ce_clear_error();
     printf("command  ");
     bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {

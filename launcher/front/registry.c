@@ -164,7 +164,7 @@ void cl_registry_answer(cl_registry *registry, const char *state)
     int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     int bytes = (int)strlen(state) + 4096;
     if (caller < 0) {
-        registry->rests_until = cs_clock_now() + REST;
+        registry->rests_until = ce_clock_now() + REST;
         return;
     }
     /* the whole text fits into the buffer, so send does not wait for the client */

@@ -15,7 +15,7 @@
 
 typedef struct {
     int fd; /* the listening socket; -1: none */
-    /* a time of cs_clock_now: the socket is not polled before it, since no file descriptor was free for a client */
+    /* a time of ce_clock_now: the socket is not polled before it, since no file descriptor was free for a client */
     int64_t rests_until;
     char job[64];
 } cl_registry;

@@ -39,7 +39,7 @@ static int start_agent(relay *here, const cl_guard *guard)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent: %s", ce_reason(errno));
     fflush(NULL);
     here->agent_pid = fork();
     if (here->agent_pid < 0)
@@ -53,7 +53,7 @@ static int start_agent(relay *here, const cl_guard *guard)
     }
     close(ends[1]);
     cl_link_open(&here->agent, ends[0], ends[0], NULL, false);
-    here->agent.heard = cs_clock_now();
+    here->agent.heard = ce_clock_now();
     return 0;
 }
 
@@ -157,7 +157,7 @@ static void sleep_on(relay *here, int signal_fd)
         { .fd = here->agent.in_fd, .events = cl_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN }
     };
     int count = 3 + cl_output_poll(&here->output, polled + 3);
-    int64_t now = cs_clock_now(), due = cl_output_due(&here->output);
+    int64_t now = ce_clock_now(), due = cl_output_due(&here->output);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
@@ -165,9 +165,9 @@ static void sleep_on(relay *here, int signal_fd)
 /* Returns true if the agent has ended within `seconds`. */
 static bool await_agent(relay *here, double seconds, int *status)
 {
-    double until = cs_clock_seconds() + seconds;
+    double until = ce_clock_seconds() + seconds;
     while (waitpid(here->agent_pid, status, WNOHANG) == 0) {
-        if (cs_clock_seconds() > until)
+        if (ce_clock_seconds() > until)
             return false;
         usleep(5000);
     }
@@ -181,7 +181,7 @@ static void end_agent(relay *here)
     enum { SECONDS = 10, MARGIN = 10 };
     const cl_options *options = here->plan->options;
     bool frozen =
-        options->dead_after > 0 && 2 * (double)(cs_clock_now() - here->agent.heard) > options->dead_after * SECOND;
+        options->dead_after > 0 && 2 * (double)(ce_clock_now() - here->agent.heard) > options->dead_after * SECOND;
     int status = 0;
     cl_link_flush(&here->agent);
     cl_link_close(&here->agent);
@@ -201,7 +201,7 @@ static void run(relay *here, int signal_fd)
         cl_link_flush(&here->front);
         cl_link_flush(&here->agent);
         sleep_on(here, signal_fd);
-        int64_t now = cs_clock_now();
+        int64_t now = ce_clock_now();
         pass_down(here, now);
         pass_up(here, now);
         take_signals(here, signal_fd);
@@ -222,13 +222,13 @@ static void run(relay *here, int signal_fd)
 static int open_relay(relay *here, const cl_guard *guard)
 {
     cl_guest_node joined;
-    int code = cl_output_open(&here->output, here->plan, cs_clock_now());
+    int code = cl_output_open(&here->output, here->plan, ce_clock_now());
     if (code == 0)
         code = cl_lobby_call(here->plan, &joined);
     if (code)
         return code;
     cl_link_open(&here->front, joined.fd, joined.fd, joined.sealed ? joined.key : NULL, true);
-    here->front.heard = cs_clock_now();
+    here->front.heard = ce_clock_now();
     return start_agent(here, guard);
 }
 

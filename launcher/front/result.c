@@ -31,7 +31,7 @@ static const char *const states[] = {
 /* Prints "2026-11-21T14:02:11Z", the wall-clock time that corresponds to a time of the monotonic clock. */
 static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 {
-    time_t wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
+    time_t wall = time(NULL) - (time_t)((ce_clock_now() - moment) / SECOND);
     struct tm day;
     gmtime_r(&wall, &day);
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
@@ -98,7 +98,7 @@ static char *result_text(const cl_front *front)
     if (!out)
         return NULL;
     print_moment(front->began, began);
-    print_moment(cs_clock_now(), ended);
+    print_moment(ce_clock_now(), ended);
     fputs("{\n  \"job\": ", out);
     cl_quote(out, front->plan->id);
     fprintf(out, ",\n  \"code\": %d,\n", code);
@@ -169,7 +169,7 @@ char *cl_result_state(const cl_front *front)
 {
     char *text = NULL, began[MOMENT_BYTES];
     size_t length;
-    int64_t now = cs_clock_now(), step = last_step(front);
+    int64_t now = ce_clock_now(), step = last_step(front);
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("{}\n");

@@ -84,25 +84,25 @@ static void add_flags(cl_facts *facts)
 static void add_isa(cl_facts *facts)
 {
     char list[CS_ISA_LIST];
-    cs_isa isa;
+    ce_isa isa;
     const char *wanted = getenv("CSPEED_CPU_ISA");
-    cs_isa_list(cs_isa_available(), list);
+    ce_isa_list(ce_isa_available(), list);
     cl_facts_add(facts, "kernels for", "%s", *list ? list : "no set of instructions of this CPU");
-    if (cs_isa_choose(&isa, cs_isa_available(), wanted) != CS_OK)
+    if (ce_isa_choose(&isa, ce_isa_available(), wanted) != CS_OK)
         cl_facts_add(facts, "kernels used", "none: %s", cs_error());
     else
-        cl_facts_add(facts, "kernels used", "%s, %s", cs_isa_name(isa),
+        cl_facts_add(facts, "kernels used", "%s, %s", ce_isa_name(isa),
                      wanted && *wanted ? "which CSPEED_CPU_ISA names" : "the highest set; CSPEED_CPU_ISA lowers it");
 }
 
 /* The three products of a linear layer, large enough that they are typical. */
-static cs_product_list linear_layer(cs_dtype dtype)
+static ce_product_list linear_layer(cs_dtype dtype)
 {
     enum { INPUTS = 768, OUTPUTS = 3072, TOKENS = 1024 };
-    cs_product_list list = { .count = 3 };
-    list.use[0] = (cs_product_use){ { false, false, INPUTS, OUTPUTS }, dtype, dtype, false, true, TOKENS, 1 };
-    list.use[1] = (cs_product_use){ { false, true, OUTPUTS, INPUTS }, dtype, dtype, false, false, TOKENS, 1 };
-    list.use[2] = (cs_product_use){ { true, false, INPUTS, OUTPUTS }, dtype, CS_F32, true, false, TOKENS, 1 };
+    ce_product_list list = { .count = 3 };
+    list.use[0] = (ce_product_use){ { false, false, INPUTS, OUTPUTS }, dtype, dtype, false, true, TOKENS, 1 };
+    list.use[1] = (ce_product_use){ { false, true, OUTPUTS, INPUTS }, dtype, dtype, false, false, TOKENS, 1 };
+    list.use[2] = (ce_product_use){ { true, false, INPUTS, OUTPUTS }, dtype, CS_F32, true, false, TOKENS, 1 };
     return list;
 }
 
@@ -121,19 +121,19 @@ static const char *weakness(unsigned fast, unsigned any, const double *speed)
 /* Adds the speed of each method, as cspeed.products "auto" measures it: the mean over the three products. */
 static void add_speeds(cl_facts *facts, cs_device *device, const char *name, cs_dtype dtype)
 {
-    cs_product_list list = linear_layer(dtype);
-    unsigned fast = cs_device_methods(device, dtype, false), any = cs_device_methods(device, dtype, true);
-    cs_product_trial trial = { .list = &list, .methods = fast, .seconds = 0.03 };
+    ce_product_list list = linear_layer(dtype);
+    unsigned fast = ce_device_methods(device, dtype, false), any = ce_device_methods(device, dtype, true);
+    ce_product_trial trial = { .list = &list, .methods = fast, .seconds = 0.03 };
     double speed[CS_METHODS] = { 0 };
     char text[CL_FACTS_VALUE] = "";
-    cs_device_try_products(device, &trial);
+    ce_device_try_products(device, &trial);
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
         if (!(fast & 1u << method))
             continue;
         for (int i = 0; i < list.count; i++)
             speed[method] += trial.speed[i][method] / list.count;
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "", cs_method_name((cs_method)method),
+        snprintf(text + used, sizeof text - used, "%s%s %.0f", used ? ", " : "", ce_method_name((ce_method)method),
                  1e-9 * speed[method]);
     }
     cl_facts_add(facts, name, "%s GFLOP/s a thread%s", text, weakness(fast, any, speed));
@@ -143,15 +143,15 @@ static void add_products(cl_facts *facts)
 {
     static const char name[] = "matrix library";
     cs_device *device;
-    if (cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }) != CS_OK) {
+    if (ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }) != CS_OK) {
         cl_facts_add(facts, name, "not measured: %s", cs_error());
         return;
     }
-    cl_facts_add(facts, name, "%s", cs_device_products_on(device));
+    cl_facts_add(facts, name, "%s", ce_device_products_on(device));
     add_speeds(facts, device, "fp32 products", CS_F32);
     add_speeds(facts, device, "bf16 products", CS_BF16);
     add_speeds(facts, device, "fp16 products", CS_F16);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 
 void cl_hardware_cpu(cl_facts *facts)
@@ -159,7 +159,7 @@ void cl_hardware_cpu(cl_facts *facts)
     char value[CL_FACTS_VALUE];
     bool known = cl_facts_key("/proc/cpuinfo", "model name", value);
     cl_facts_add(facts, "model", "%s", known ? value : "not known");
-    cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
+    cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), ce_processors_allowed());
     if (cl_facts_line("/sys/devices/system/cpu/smt/active", value))
         cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
     bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
@@ -172,8 +172,8 @@ void cl_hardware_cpu(cl_facts *facts)
 /* Adds what the CUDA device module reports, or the reason why it cannot be loaded. */
 static void add_module(cl_facts *facts)
 {
-    const cs_module *module;
-    if (cs_module_open(&module) != CS_OK) {
+    const ce_module *module;
+    if (ce_module_open(&module) != CS_OK) {
         cl_facts_add(facts, "CUDA module", "%s", cs_error());
         return;
     }

@@ -369,13 +369,13 @@ static bool is_over(const cl_agent *agent)
 static void run(cl_agent *agent)
 {
     bool unreported = false;
-    for (int64_t now = cs_clock_now(); !is_over(agent); now = cs_clock_now()) {
+    for (int64_t now = ce_clock_now(); !is_over(agent); now = ce_clock_now()) {
         cl_link_flush(&agent->link);
         if (sleep_on(agent, unreported, now) && !agent->abandoned) {
             agent->abandoned = true; /* the guard has ended */
             kill_all(agent, now);
         }
-        now = cs_clock_now();
+        now = ce_clock_now();
         pump_all(agent);
         bool any_left = reap(agent, now); /* before messages and signals: a rank that failed is the cause of them */
         unreported = report_ends(agent, now);
@@ -401,7 +401,7 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     cl_link_open(&agent->link, in_fd, out_fd, key, true);
-    agent->link.heard = cs_clock_now();
+    agent->link.heard = ce_clock_now();
     cl_agent_send_hello(agent);
     run(agent);
     cl_prepare_undo(agent);

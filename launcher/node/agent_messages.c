@@ -39,7 +39,7 @@ void cl_agent_send_hello(cl_agent *agent)
     size_t length = 0;
     FILE *out = open_memstream(&bytes, &length);
     if (!out)
-        cs_fatal(CS_NO_MEMORY, "no memory for a HELLO message");
+        ce_fatal(CS_NO_MEMORY, "no memory for a HELLO message");
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, "%d", getpid());
     put(out, "version", CS_VERSION);
@@ -54,12 +54,12 @@ void cl_agent_send_hello(cl_agent *agent)
 void cl_agent_send_failed(cl_agent *agent, int code)
 {
     cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
-    cs_clear_error();
+    ce_clear_error();
 }
 
 static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 {
-    cs_beat *beat = agent->processes[local].beat;
+    ce_beat *beat = agent->processes[local].beat;
     int64_t since = atomic_load(&beat->since);
     return (cl_link_beat){ .rank = agent->order.first_rank + local,
                            .collective = atomic_load(&beat->collective),

@@ -116,7 +116,7 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
     int beat = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, ce_reason(errno));
     void *page = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
@@ -161,7 +161,7 @@ int cl_local_start(const cl_local_job *job, cl_process *processes)
 {
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no pipe: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no pipe: %s", ce_reason(errno));
     for (int local = 0; local < job->order->rank_count; local++)
         processes[local] = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     int code = start_all(job, reports, processes);

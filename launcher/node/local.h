@@ -24,7 +24,7 @@ typedef struct {
     int64_t ended;  /* time of its end in CLOCK_MONOTONIC nanoseconds */
     int outputs[2]; /* read ends of its stdout and stderr, non-blocking; -1: closed */
     int beat_fd;
-    cs_beat *beat; /* the shared page with its heartbeat */
+    ce_beat *beat; /* the shared page with its heartbeat */
 } cl_process;
 
 typedef struct {

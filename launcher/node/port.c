@@ -78,5 +78,5 @@ int cl_port_hold(const cl_port_wish *wish, int *port, int *fd)
                              "--master_port (or MASTER_PORT) %d: %s; another job or program holds it (`ss -ltnp` "
                              "names it), and without either a free port is taken",
                              wish->port, strerror(reason));
-    return cl_codes_fail(CL_CODE_SLOTS, "no free port: %s", cs_reason(reason));
+    return cl_codes_fail(CL_CODE_SLOTS, "no free port: %s", ce_reason(reason));
 }

@@ -128,5 +128,5 @@ void cl_prepare_undo(cl_agent *agent)
     cl_port_release(&agent->master_fd);
     cl_bind_free(&agent->binding);
     cl_order_free(&agent->order);
-    cs_mac_forget(agent->key, sizeof agent->key);
+    ce_mac_forget(agent->key, sizeof agent->key);
 }

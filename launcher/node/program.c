@@ -136,7 +136,7 @@ int cl_program_may_be(const char *word)
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
     if (search(word, path)) { /* it may exist on the hosts of the job, which report it if it does not */
-        cs_clear_error();
+        ce_clear_error();
         return 0;
     }
     const char *meant = find_nearest(word);

@@ -69,7 +69,7 @@ char *cl_stack_text(cl_process *process)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (!out)
-        cs_fatal(CS_NO_MEMORY, "no memory for a stack");
+        ce_fatal(CS_NO_MEMORY, "no memory for a stack");
     if (ask(process)) {
         copy_stack(out, process);
     } else {
@@ -77,6 +77,6 @@ char *cl_stack_text(cl_process *process)
         copy_threads(out, process->pid);
     }
     if (fclose(out) != 0)
-        cs_fatal(CS_NO_MEMORY, "no memory for a stack");
+        ce_fatal(CS_NO_MEMORY, "no memory for a stack");
     return text;
 }

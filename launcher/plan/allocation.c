@@ -149,7 +149,7 @@ int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
     listing here = { .ranks = ranks };
     here.out = open_memstream(&here.list, &here.length);
     if (!here.out)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     bool good = cl_allocation_expand(list, list_host, &here);
     fclose(here.out);
     int code = good ? cl_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)

@@ -25,7 +25,7 @@ enum { TEXT_RANKS = 8, CORES_BYTES = 128 };
 
 /* Half-open ranges of indices into the array of CPUs. */
 typedef struct {
-    cs_range list[CPU_SETSIZE];
+    ce_range list[CPU_SETSIZE];
     int count;
 } domains;
 
@@ -92,11 +92,11 @@ static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology
     for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(topology, type, object));) {
         int to = gather(cores, from, object);
         if (to > from)
-            all->list[all->count++] = (cs_range){ from, to };
+            all->list[all->count++] = (ce_range){ from, to };
         from = to;
     }
     if (from < cores->cpu_count) /* CPUs that belong to no object */
-        all->list[all->count++] = (cs_range){ from, cores->cpu_count };
+        all->list[all->count++] = (ce_range){ from, cores->cpu_count };
 }
 
 static int find_domains(domains *all, cl_cores *cores, int mode)
@@ -104,7 +104,7 @@ static int find_domains(domains *all, cl_cores *cores, int mode)
     hwloc_topology_t topology;
     all->count = 0;
     if (mode < CL_BIND_NUMA) {
-        all->list[all->count++] = (cs_range){ 0, cores->cpu_count };
+        all->list[all->count++] = (ce_range){ 0, cores->cpu_count };
         return 0;
     }
     if (hwloc_topology_init(&topology) < 0)
@@ -119,7 +119,7 @@ static int find_domains(domains *all, cl_cores *cores, int mode)
 
 /* ---- assignment ---- */
 
-static int count_cores(const cl_cores *cores, cs_range range)
+static int count_cores(const cl_cores *cores, ce_range range)
 {
     int count = 0;
     for (int64_t i = range.from; i < range.to; i++)
@@ -128,7 +128,7 @@ static int count_cores(const cl_cores *cores, cs_range range)
 }
 
 /* Returns the index at which core number `index` of a range begins. */
-static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
+static int64_t core_start(const cl_cores *cores, ce_range range, int64_t index)
 {
     int64_t seen = -1;
     for (int64_t i = range.from; i < range.to; i++) {
@@ -139,7 +139,7 @@ static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
     return range.to;
 }
 
-static cl_rank_cpus make_rank_cpus(const cl_cores *cores, cs_range cpus, int share)
+static cl_rank_cpus make_rank_cpus(const cl_cores *cores, ce_range cpus, int share)
 {
     cl_rank_cpus here = { .threads = count_cores(cores, cpus) };
     CPU_ZERO(&here.cpus);
@@ -153,14 +153,14 @@ static cl_rank_cpus make_rank_cpus(const cl_cores *cores, cs_range cpus, int sha
 }
 
 /* Returns the CPUs of one of `count` ranks in a range: whole cores if there are enough, otherwise hardware threads. */
-static cl_rank_cpus cpus_of_rank(const cl_cores *cores, cs_range range, int index, int count, int share)
+static cl_rank_cpus cpus_of_rank(const cl_cores *cores, ce_range range, int index, int count, int share)
 {
     int core_count = count_cores(cores, range);
     bool whole = count <= core_count;
-    cs_range part = cs_range_part(whole ? core_count : cs_range_length(range), index, count);
-    cs_range cpus = { range.from + part.from, range.from + part.to };
+    ce_range part = ce_range_part(whole ? core_count : ce_range_length(range), index, count);
+    ce_range cpus = { range.from + part.from, range.from + part.to };
     if (whole)
-        cpus = (cs_range){ core_start(cores, range, part.from), core_start(cores, range, part.to) };
+        cpus = (ce_range){ core_start(cores, range, part.from), core_start(cores, range, part.to) };
     return make_rank_cpus(cores, cpus, share);
 }
 
@@ -168,20 +168,20 @@ static int assign(cl_binding *binding, const cl_cores *cores, const domains *all
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count; /* in threads */
     for (int rank = 0; binding->count <= all->count && rank < binding->count; rank++) {
-        cs_range part = cs_range_part(all->count, rank, binding->count);
-        cs_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
+        ce_range part = ce_range_part(all->count, rank, binding->count);
+        ce_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
         binding->list[rank] = make_rank_cpus(cores, cpus, share);
     }
     for (int i = 0; binding->count > all->count && i < all->count; i++) {
-        cs_range ranks = cs_range_part(binding->count, i, all->count);
-        if (binding->bound && cs_range_length(ranks) > cs_range_length(all->list[i]))
+        ce_range ranks = ce_range_part(binding->count, i, all->count);
+        if (binding->bound && ce_range_length(ranks) > ce_range_length(all->list[i]))
             return cl_codes_fail(CL_CODE_SLOTS,
                                  "--bind %s: %ld ranks cannot have separate cores among %ld; start fewer, or take "
                                  "--bind none",
-                                 mode_names[mode], cs_range_length(ranks), cs_range_length(all->list[i]));
+                                 mode_names[mode], ce_range_length(ranks), ce_range_length(all->list[i]));
         for (int64_t rank = ranks.from; rank < ranks.to; rank++)
             binding->list[rank] =
-                cpus_of_rank(cores, all->list[i], (int)(rank - ranks.from), (int)cs_range_length(ranks), share);
+                cpus_of_rank(cores, all->list[i], (int)(rank - ranks.from), (int)ce_range_length(ranks), share);
     }
     return 0;
 }
@@ -192,7 +192,7 @@ static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *home
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;
     for (int rank = 0; rank < binding->count; rank++) {
-        cs_range range = { 0, 0 };
+        ce_range range = { 0, 0 };
         int others = 0, before = 0;
         for (int i = 0; i < binding->count; i++) {
             others += homes[i] == homes[rank];
@@ -202,7 +202,7 @@ static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *home
             range.from++;
         for (range.to = range.from; range.to < cores->cpu_count && cores->cpus[range.to].node == homes[rank];)
             range.to++;
-        if (cs_range_length(range) < others)
+        if (ce_range_length(range) < others)
             return false;
         binding->list[rank] = cpus_of_rank(cores, range, before, others, share);
     }
@@ -259,7 +259,7 @@ int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, c
     domains *all = calloc(1, sizeof *all);
     binding->list = calloc((size_t)order->rank_count, sizeof *binding->list);
     if (!all || !binding->list)
-        cs_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
+        ce_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
     decide_binding(binding, order, cores);
     bool at_home = homes && binding->bound && order->bind == CL_BIND_AUTO && assign_by_home(binding, cores, homes);
     if (!at_home)
@@ -281,7 +281,7 @@ int cl_bind_assign(cl_binding *binding, const cl_order *order)
     const char *visible = order->has_devices ? NULL : getenv("CUDA_VISIBLE_DEVICES");
     *binding = (cl_binding){ 0 };
     if (!cores || !homes)
-        cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
+        ce_fatal(CS_NO_MEMORY, "no memory for the list of cores");
     bool known = (order->has_devices || visible) && cl_gpus_nodes(order->slots, order->rank_count, visible, homes);
     int code = cl_cores_read(cores);
     if (code == 0)

@@ -26,7 +26,7 @@ static char *copy(const char *text, size_t length)
 {
     char *kept = strndup(text, length);
     if (!kept)
-        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
     return kept;
 }
 
@@ -57,7 +57,7 @@ void cl_env_set(cl_env *env, const char *name, const char *value, const char *or
     }
     cl_env_entry *larger = realloc(env->list, sizeof *larger * ((size_t)env->count + 1));
     if (!larger)
-        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
     env->list = larger;
     memmove(&env->list[at + 1], &env->list[at], sizeof *larger * (size_t)(env->count - at));
     env->list[at] =
@@ -170,15 +170,15 @@ static void forward(cl_env *env, const char *name, const char *value, const void
 
 int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand)
 {
-    cs_faults faults = { .count = 0 };
+    ce_faults faults = { .count = 0 };
     cl_envfile_read(env, file, text, length, expand, &faults);
-    return cs_faults_verdict(&faults, CL_CODE_FILE);
+    return ce_faults_verdict(&faults, CL_CODE_FILE);
 }
 
 typedef struct {
     cl_env *env;
     bool expand;
-    cs_faults faults;
+    ce_faults faults;
     bool missing; /* a file that the user named does not exist */
     int read;
 } collection;
@@ -191,7 +191,7 @@ static bool read_file(collection *all, const char *path, bool required)
         cl_envfile_read(all->env, path, text, length, all->expand, &all->faults);
         all->read++;
     } else if (required || (errno != ENOENT && errno != ENOTDIR)) {
-        cs_faults_add(&all->faults, path, 0, 0, "", "the environment file cannot be read: %s", strerror(errno));
+        ce_faults_add(&all->faults, path, 0, 0, "", "the environment file cannot be read: %s", strerror(errno));
         all->missing = true;
     }
     free(text);
@@ -230,7 +230,7 @@ static void read_default_files(collection *all)
     } else {
         read_both(all, &name, 1);
         if (all->read == before && all->faults.count == 0) {
-            cs_faults_add(&all->faults, name, 0, 0, "",
+            ce_faults_add(&all->faults, name, 0, 0, "",
                           "%s names this environment file, which is neither in the home "
                           "folder nor here",
                           own && *own ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
@@ -259,13 +259,13 @@ static void take(collection *all, const char *text)
     if (!text[length] && strpbrk(name, "*?["))
         each_own(all->env, take_matching, name);
     else if (length == 0 || good < length)
-        cs_faults_add(&all->faults, "--env", 0, 0, "", "\"%s\" is not the name of a variable", name);
+        ce_faults_add(&all->faults, "--env", 0, 0, "", "\"%s\" is not the name of a variable", name);
     else if (text[length])
         cl_env_set(all->env, name, text + length + 1, "--env");
     else if (getenv(name))
         cl_env_set(all->env, name, getenv(name), "--env (caller)");
     else
-        cs_faults_add(&all->faults, "--env", 0, 0, "",
+        ce_faults_add(&all->faults, "--env", 0, 0, "",
                       "%s without a value copies the variable of this machine, but it is not set here", name);
     free(name);
 }
@@ -282,7 +282,7 @@ int cl_env_collect(cl_env *env, const cl_options *options)
         read_file(&all, options->env_files.list[i], true);
     for (int i = 0; i < options->env.count; i++)
         take(&all, options->env.list[i]);
-    int code = cs_faults_verdict(&all.faults, all.missing ? CL_CODE_NO_FILE : CL_CODE_FILE);
+    int code = ce_faults_verdict(&all.faults, all.missing ? CL_CODE_NO_FILE : CL_CODE_FILE);
     if (code)
         cl_env_free(env);
     return code;

@@ -11,7 +11,7 @@ enum { ORIGIN_BYTES = 512 };
 
 typedef struct {
     cl_env *env;
-    cs_faults *faults;
+    ce_faults *faults;
     const char *file, *at, *end, *line_start;
     int line;
     bool expand;
@@ -20,7 +20,7 @@ typedef struct {
 } scanner;
 
 #define FAULT(scan, place, ...)                                                                                        \
-    cs_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, "", __VA_ARGS__)
+    ce_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, "", __VA_ARGS__)
 
 static void put(scanner *scan, const char *bytes, size_t count)
 {
@@ -28,7 +28,7 @@ static void put(scanner *scan, const char *bytes, size_t count)
         scan->room = 2 * (scan->used + count) + 64;
         scan->value = realloc(scan->value, scan->room);
         if (!scan->value)
-            cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+            ce_fatal(CS_NO_MEMORY, "no memory for the environment");
     }
     memcpy(scan->value + scan->used, bytes, count);
     scan->used += count;
@@ -78,7 +78,7 @@ static char *take_name(scanner *scan)
         return NULL;
     char *name = strndup(from, (size_t)(scan->at - from));
     if (!name)
-        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
     return name;
 }
 
@@ -143,7 +143,7 @@ static bool take_quoted(scanner *scan)
         scan->at++;
         return true;
     }
-    cs_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "", "this quote is never closed");
+    ce_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "", "this quote is never closed");
     return false;
 }
 
@@ -223,7 +223,7 @@ static void read_line(scanner *scan)
     free(name);
 }
 
-void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults)
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults)
 {
     scanner scan = { .env = env, .faults = faults, .file = file, .line = 1, .expand = expand };
     scan.at = text;

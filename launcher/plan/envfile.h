@@ -11,6 +11,6 @@
 #include "base/faults.h"
 
 /* Adds the variables of the file to `env`, and its faults to `faults`. */
-void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults);
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
 
 #define FAULT(reader, ...)                                                                                             \
     do {                                                                                                               \
-        cs_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column, "",     \
+        ce_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column, "",     \
                       __VA_ARGS__);                                                                                    \
         (reader)->faulty = true;                                                                                       \
     } while (0)
@@ -34,7 +34,7 @@ static char *copy(const char *text)
 {
     char *kept = strdup(text);
     if (!kept)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     return kept;
 }
 
@@ -102,7 +102,7 @@ static void add_slot(cl_host *host, int slot)
     if (host->slot_count % 64 == 0) {
         int *larger = realloc(host->slots, sizeof *larger * ((size_t)host->slot_count + 64));
         if (!larger)
-            cs_fatal(CS_NO_MEMORY, "no memory for the slots of %s", host->name);
+            ce_fatal(CS_NO_MEMORY, "no memory for the slots of %s", host->name);
         host->slots = larger;
     }
     host->slots[host->slot_count++] = slot;
@@ -156,7 +156,7 @@ static void read_variable(line_reader *reader, const char *name, const char *val
     char **larger = realloc(host->env, sizeof *larger * (count + 2));
     char *text = malloc(strlen(name) + strlen(value) + 2);
     if (!larger || !text)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     stpcpy(stpcpy(stpcpy(text, name), "="), value);
     host->env = larger;
     host->env[count] = text;

@@ -10,7 +10,7 @@ typedef struct {
     const char *file;
     int line;
     const char *start; /* column 1 */
-    cs_faults *faults;
+    ce_faults *faults;
 } cl_hostline_place;
 
 /* Reads "NAME key=value ..." of `length` bytes. Returns false if there was a fault; `host` is then empty. */

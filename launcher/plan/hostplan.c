@@ -46,11 +46,11 @@ static void keep_first(cl_hosts *hosts, int count)
         return;
     cl_host *kept = malloc((size_t)count * sizeof *kept);
     if (!kept)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     memcpy(kept, hosts->list, (size_t)count * sizeof *kept);
     cl_host *all = malloc((size_t)rest.count * sizeof *all);
     if (!all)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     memcpy(all, rest.list, (size_t)rest.count * sizeof *all);
     free(hosts->list);
     rest.list = all;
@@ -129,7 +129,7 @@ static int make_nodes(cl_plan *plan)
     plan->node_count = plan->hosts.count;
     plan->nodes = calloc((size_t)plan->node_count, sizeof *plan->nodes);
     if (!plan->nodes)
-        cs_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
+        ce_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
     for (int i = 0; i < plan->node_count; i++) {
         const cl_host *host = &plan->hosts.list[i];
         plan->nodes[i].host = host;

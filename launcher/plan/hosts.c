@@ -24,7 +24,7 @@ static char *copy(const char *text)
 {
     char *kept = strdup(text);
     if (!kept)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     return kept;
 }
 
@@ -32,7 +32,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
 {
     for (int i = 0; i < hosts->count; i++)
         if (cl_hostline_same(hosts->list[i].name, host->name)) {
-            cs_faults_add(place->faults, place->file, place->line, 1, "", "%s is listed twice", host->name);
+            ce_faults_add(place->faults, place->file, place->line, 1, "", "%s is listed twice", host->name);
             cl_host twin = *host;
             cl_hostline_free(&twin);
             return;
@@ -40,7 +40,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
     if (hosts->count % 64 == 0) {
         cl_host *larger = realloc(hosts->list, sizeof *larger * ((size_t)hosts->count + 64));
         if (!larger)
-            cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+            ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
         hosts->list = larger;
     }
     hosts->list[hosts->count++] = *host;
@@ -61,7 +61,7 @@ static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 {
     cl_host host;
     if (memchr(place->start, '\0', length))
-        cs_faults_add(place->faults, place->file, place->line, 1, "", "there is a NUL byte in this line");
+        ce_faults_add(place->faults, place->file, place->line, 1, "", "there is a NUL byte in this line");
     else if ((length = bare_length(place->start, length)) > 0 && strspn(place->start, " \t") < length &&
              cl_hostline_read(&host, place, place->start, length))
         add(hosts, place, &host);
@@ -69,7 +69,7 @@ static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length)
 {
-    cs_faults faults = { .count = 0 };
+    ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = name, .faults = &faults };
     const char *end = text + length;
     *hosts = (cl_hosts){ .origin = copy(name) };
@@ -83,8 +83,8 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
         text = newline ? newline + 1 : end;
     }
     if (hosts->count == 0 && faults.count == 0)
-        cs_faults_add(&faults, name, 0, 0, "", "names no host; a line is NAME slots=N");
-    int code = cs_faults_verdict(&faults, CL_CODE_FILE);
+        ce_faults_add(&faults, name, 0, 0, "", "names no host; a line is NAME slots=N");
+    int code = ce_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
         cl_hosts_free(hosts);
     return code;
@@ -107,7 +107,7 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
 
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
-    cs_faults faults = { .count = 0 };
+    ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
     *hosts = (cl_hosts){ .origin = copy("--hosts") };
     for (const char *item = list;; item++) {
@@ -119,7 +119,7 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
         if (!*item)
             break;
     }
-    int code = cs_faults_verdict(&faults, CL_CODE_FILE);
+    int code = ce_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
         cl_hosts_free(hosts);
     return code;
@@ -132,7 +132,7 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count)
                      .slots = calloc((size_t)slot_count, sizeof *here.slots) };
     *hosts = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
     if (!here.slots || !hosts->list)
-        cs_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
+        ce_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
     for (int i = 0; i < slot_count; i++)
         here.slots[i] = i;
     hosts->list[0] = here;

@@ -92,7 +92,7 @@ char *cl_order_encode(const cl_order *order, size_t *length)
     char *bytes = NULL;
     FILE *out = open_memstream(&bytes, length);
     if (!out)
-        cs_fatal(CS_NO_MEMORY, "no memory for an order");
+        ce_fatal(CS_NO_MEMORY, "no memory for an order");
     for (int i = 0; i < FIELD_COUNT; i++)
         put_field(out, order, i);
     for (int i = 0; i < order->rank_count; i++) {
@@ -110,7 +110,7 @@ char *cl_order_encode(const cl_order *order, size_t *length)
     for (char **variable = order->environment; *variable; variable++)
         put(out, "env", *variable);
     if (fclose(out) != 0)
-        cs_fatal(CS_NO_MEMORY, "no memory for an order");
+        ce_fatal(CS_NO_MEMORY, "no memory for an order");
     return bytes;
 }
 

@@ -22,10 +22,10 @@ typedef struct {
     cl_hosts *hosts;
     bool **marks; /* [host][slot] */
     bool mark;    /* value that a named slot gets */
-    cs_faults faults;
+    ce_faults faults;
 } slot_filter;
 
-#define FAULT(filter, ...) cs_faults_add(&(filter)->faults, (filter)->flag, 0, 0, "", __VA_ARGS__)
+#define FAULT(filter, ...) ce_faults_add(&(filter)->faults, (filter)->flag, 0, 0, "", __VA_ARGS__)
 
 /* Writes "slots 0-3" or "slot 5" of a host, for a message. */
 static const char *known_slots(const cl_host *host, char text[128])
@@ -90,7 +90,7 @@ static void unknown(slot_filter *filter, const char *name)
 {
     const char **names = calloc((size_t)filter->hosts->count + 1, sizeof *names);
     if (!names)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     for (int i = 0; i < filter->hosts->count; i++)
         names[i] = filter->hosts->list[i].name;
     const char *nearest = cs_nearest(name, names);
@@ -176,7 +176,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
         };
         if (filter.text)
             apply(&filter);
-        int code = cs_faults_verdict(&filter.faults, CL_CODE_FILE);
+        int code = ce_faults_verdict(&filter.faults, CL_CODE_FILE);
         if (code)
             return code;
     }
@@ -194,11 +194,11 @@ int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude)
     for (int i = 0; marks && i < count; i++) {
         marks[i] = malloc((size_t)hosts->list[i].slot_count + 1);
         if (!marks[i])
-            cs_fatal(CS_NO_MEMORY, "no memory for the slots");
+            ce_fatal(CS_NO_MEMORY, "no memory for the slots");
         memset(marks[i], !include, (size_t)hosts->list[i].slot_count + 1);
     }
     if (!marks)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     int code = select_marked(hosts, include, exclude, marks);
     for (int i = 0; i < count; i++)
         free(marks[i]);

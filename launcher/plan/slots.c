@@ -28,7 +28,7 @@ static int read_machine(machine *here)
 {
     cl_cores *cores = malloc(sizeof *cores);
     if (!cores)
-        cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
+        ce_fatal(CS_NO_MEMORY, "no memory for the list of cores");
     int code = cl_cores_read(cores);
     here->gpus = cl_gpus_count(here->why);
     here->cores = cores->quota;
@@ -73,7 +73,7 @@ static int name_nodes(cl_hosts *hosts, int count, int slots)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     if (!out)
-        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     for (int i = 0; i < count; i++)
         fprintf(out, "node%d slots=%d\n", i, slots);
     fclose(out);
@@ -154,7 +154,7 @@ static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
     if (!slots)
-        cs_fatal(CS_NO_MEMORY, "no memory for %d slots", count);
+        ce_fatal(CS_NO_MEMORY, "no memory for %d slots", count);
     for (int i = 0; i < count; i++)
         slots[i] = host->slots[count <= host->slot_count ? i : (int)((long)i * host->slot_count / count)];
     free(host->slots);
@@ -165,7 +165,7 @@ static void resize(cl_host *host, int count)
 int cl_slots_choose(cl_plan *plan)
 {
     const cl_options *options = plan->options;
-    cs_faults faults = { .count = 0 };
+    ce_faults faults = { .count = 0 };
     char flag[128];
     if (!is_number(options->ranks))
         return 0;
@@ -174,7 +174,7 @@ int cl_slots_choose(cl_plan *plan)
     for (int i = 0; i < plan->hosts.count; i++) {
         cl_host *host = &plan->hosts.list[i];
         if (wanted > host->slot_count && !options->oversubscribe)
-            cs_faults_add(&faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
+            ce_faults_add(&faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
                           plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
                           plan->named || plan->has_devices
                               ? ""
@@ -183,7 +183,7 @@ int cl_slots_choose(cl_plan *plan)
         else
             resize(host, wanted);
     }
-    return cs_faults_verdict(&faults, CL_CODE_SLOTS);
+    return ce_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
 /* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG

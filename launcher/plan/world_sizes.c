@@ -16,16 +16,16 @@ const char *cl_world_sizes_config(char **arguments)
 /* Reads the sizes of the section; if it is not enabled, every size is allowed. */
 static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
-    cs_elasticity_plan plan = { 0 };
-    CS_TRY(cs_resolve_elasticity(config));
+    ce_elasticity_plan plan = { 0 };
+    CS_TRY(ce_resolve_elasticity(config));
     if (!config->settings.elasticity.enabled)
         return CS_OK;
-    CS_TRY(cs_elasticity_solve(&plan, &config->settings.elasticity, 0));
+    CS_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));
     sizes->list = calloc((size_t)plan.count + 1, sizeof *sizes->list);
     for (int i = 0; sizes->list && i < plan.count; i++)
         sizes->list[sizes->count++] = (int)plan.worlds[i];
-    cs_elasticity_free(&plan);
-    return sizes->list ? CS_OK : cs_fail(CS_NO_MEMORY, "no memory for the world sizes of an elastic job");
+    ce_elasticity_free(&plan);
+    return sizes->list ? CS_OK : ce_fail(CS_NO_MEMORY, "no memory for the world sizes of an elastic job");
 }
 
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments)

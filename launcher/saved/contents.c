@@ -19,7 +19,7 @@ static json_t *numbers(const int64_t *number, int count)
 }
 
 /* Describes one box in one file. Its rows are indices of the first dimension. */
-static json_t *describe_part(const cs_checkpoint_reader *reader, const cs_chunk *chunk)
+static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;
     return json_pack("{sssIsIsoso}", "file", reader->manifest.files[chunk->file].name, "first_row", (json_int_t)from,
@@ -27,21 +27,21 @@ static json_t *describe_part(const cs_checkpoint_reader *reader, const cs_chunk 
                      "size", numbers(chunk->box.size, chunk->box.dims));
 }
 
-static json_t *describe_tensor(const cs_checkpoint_reader *reader, int64_t index)
+static json_t *describe_tensor(const ce_checkpoint_reader *reader, int64_t index)
 {
-    const cs_manifest_tensor *tensor = &reader->manifest.tensors[index];
-    cs_range own = cs_chunks_of(&reader->chunks, index);
+    const ce_manifest_tensor *tensor = &reader->manifest.tensors[index];
+    ce_range own = ce_chunks_of(&reader->chunks, index);
     json_t *parts = json_array();
     int64_t count;
-    cs_boxes_count(&count, tensor->shape, tensor->dims, 1);
+    ce_boxes_count(&count, tensor->shape, tensor->dims, 1);
     for (int64_t i = own.from; i < own.to; i++)
         json_array_append_new(parts, describe_part(reader, &reader->chunks.chunks[i]));
-    return json_pack("{sssssosIso}", "name", tensor->name, "dtype", cs_safetensors_name(tensor->dtype), "shape",
+    return json_pack("{sssssosIso}", "name", tensor->name, "dtype", ce_safetensors_name(tensor->dtype), "shape",
                      numbers(tensor->shape, tensor->dims), "bytes",
                      (json_int_t)(count * (int64_t)cs_dtype_bytes(tensor->dtype)), "parts", parts);
 }
 
-json_t *cl_contents_tensors(const cs_checkpoint_reader *reader, const char *glob)
+json_t *cl_contents_tensors(const ce_checkpoint_reader *reader, const char *glob)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < reader->manifest.tensor_count; i++)
@@ -80,10 +80,10 @@ void cl_contents_print(const json_t *tensors)
     }
 }
 
-json_t *cl_contents_stats(const cs_checkpoint_reader *reader, const char *name, cs_status *status)
+json_t *cl_contents_stats(const ce_checkpoint_reader *reader, const char *name, cs_status *status)
 {
-    cs_scan scan;
-    *status = cs_scan_tensor(&scan, reader, name);
+    ce_scan scan;
+    *status = ce_scan_tensor(&scan, reader, name);
     if (*status != CS_OK)
         return NULL;
     return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan",

@@ -6,14 +6,14 @@
 
 /* Returns the tensors whose name matches the pattern as a JSON array: [{"name", "dtype", "shape", "bytes", "parts":
  * [...]}, ...]. The caller owns the reference. */
-json_t *cl_contents_tensors(const cs_checkpoint_reader *reader, const char *glob);
+json_t *cl_contents_tensors(const ce_checkpoint_reader *reader, const char *glob);
 
 /* Prints the tensors as a table to stdout. */
 void cl_contents_print(const json_t *tensors);
 
 /* Returns the statistics of one tensor as a JSON object that the caller owns. Returns NULL, with *status set and a
  * sentence in cs_error(), if there is no such tensor or it is damaged. */
-json_t *cl_contents_stats(const cs_checkpoint_reader *reader, const char *name, cs_status *status);
+json_t *cl_contents_stats(const ce_checkpoint_reader *reader, const char *name, cs_status *status);
 
 /* Prints the statistics and a histogram to stdout. */
 void cl_contents_print_stats(const json_t *stats);

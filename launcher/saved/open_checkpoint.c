@@ -14,7 +14,7 @@ enum { HEAP_BYTES = 4096 };
 /* Returns the path without trailing slashes, resolved if its last component is "." or "..". */
 static char *named(const char *path)
 {
-    char *dir = cs_files_join(path, "");
+    char *dir = ce_files_join(path, "");
     for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
         dir[length - 1] = 0;
     const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
@@ -29,14 +29,14 @@ char *cl_open_checkpoint_locate(const char *path, char **tag)
 {
     char *dir = named(path);
     *tag = NULL;
-    if (!cs_files_holds(dir, CS_MANIFEST_FILE))
+    if (!ce_files_holds(dir, CS_MANIFEST_FILE))
         return dir;
     char *slash = strrchr(dir, '/'), *above;
     above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
     *tag = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
     /* The tag comes from the folder's name: the manifest may be damaged, or may be that of a copied checkpoint. */
-    cs_tag_unescape(*tag, slash ? slash + 1 : dir);
+    ce_tag_unescape(*tag, slash ? slash + 1 : dir);
     free(dir);
     return above;
 }
@@ -49,7 +49,7 @@ int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, co
     *checkpoint = (cl_open_checkpoint){ 0 };
     cs_status status = cs_comm_open(&checkpoint->self, &world, &settings);
     if (status == CS_OK)
-        status = cs_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : own);
+        status = ce_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : own);
     free(own);
     free(dir);
     return cs_exit_code(status);
@@ -57,7 +57,7 @@ int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, co
 
 void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint)
 {
-    cs_checkpoint_close(checkpoint->reader);
+    ce_checkpoint_close(checkpoint->reader);
     cs_comm_close(checkpoint->self);
     *checkpoint = (cl_open_checkpoint){ 0 };
 }

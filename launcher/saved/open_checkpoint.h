@@ -8,7 +8,7 @@
 
 typedef struct {
     cs_comm *self;
-    cs_checkpoint_reader *reader;
+    ce_checkpoint_reader *reader;
 } cl_open_checkpoint;
 
 /* Splits a path that is either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. *tag becomes

@@ -60,13 +60,13 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
     if (code == 0) {
         r->from = arguments[0];
         r->to = arguments[1];
-        if (cs_files_exists(r->to))
+        if (ce_files_exists(r->to))
             code = cl_codes_fail(CL_CODE_USAGE, "%s is there already: name a new folder", r->to);
     }
     return code;
 }
 
-void cl_weights_report(const cl_weights_request *r, const cs_source *source)
+void cl_weights_report(const cl_weights_request *r, const ce_source *source)
 {
     int64_t elements = 0;
     for (int64_t i = 0; i < source->count; i++) {

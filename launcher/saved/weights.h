@@ -16,6 +16,6 @@ typedef struct {
 int cl_weights_read(cl_weights_request *request, char **arguments);
 
 /* Prints the number of tensors and parameters that were written. */
-void cl_weights_report(const cl_weights_request *request, const cs_source *source);
+void cl_weights_report(const cl_weights_request *request, const ce_source *source);
 
 #endif

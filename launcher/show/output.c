@@ -266,7 +266,7 @@ void cl_output_drain(cl_output *output, int signal_fd)
         struct pollfd polled[4] = { { .fd = signal_fd, .events = POLLIN } };
         int count = 1 + cl_output_poll(output, polled + 1);
         poll(polled, (nfds_t)count, 1000);
-        cl_output_serve(output, cs_clock_now());
+        cl_output_serve(output, ce_clock_now());
         struct signalfd_siginfo news;
         while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
             asked |= news.ssi_signo != SIGCHLD;

@@ -26,7 +26,7 @@ static char *make_room(cl_link_queue *queue, size_t count)
         queue->room = 2 * (queue->to + count);
         queue->data = realloc(queue->data, queue->room);
         if (!queue->data)
-            cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->room);
     }
     return queue->data + queue->to;
 }
@@ -45,7 +45,7 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (!key)
         return;
-    cs_seal_open(&link->seal, key, calls);
+    ce_seal_open(&link->seal, key, calls);
     link->sealed = true;
 }
 
@@ -56,7 +56,7 @@ void cl_link_close(cl_link *link)
     close(link->in_fd);
     if (link->out_fd != link->in_fd)
         close(link->out_fd);
-    cs_seal_close(&link->seal);
+    ce_seal_close(&link->seal);
     free(link->in.data);
     free(link->out.data);
     *link = (cl_link){ .in_fd = -1, .out_fd = -1, .broken = true };
@@ -88,7 +88,7 @@ void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *b
     if (link->sealed) {
         unsigned char tag[CS_SEAL_TAG];
         struct iovec parts[] = { { head, sizeof head }, { (void *)(uintptr_t)bytes, length } };
-        cs_seal_sign(&link->seal, tag, parts, 2);
+        ce_seal_sign(&link->seal, tag, parts, 2);
         append(&link->out, tag, sizeof tag);
     }
 }
@@ -180,7 +180,7 @@ bool cl_link_next(cl_link *link, cl_message *message)
         return false;
     link->in.from += HEAD_BYTES + message->length + tag_bytes;
     struct iovec frame = { head, HEAD_BYTES + message->length };
-    if (link->sealed && !cs_seal_check(&link->seal, (unsigned char *)head + frame.iov_len, &frame, 1)) {
+    if (link->sealed && !ce_seal_check(&link->seal, (unsigned char *)head + frame.iov_len, &frame, 1)) {
         link->in.from = link->in.to;
         break_link(link, "a received message was changed or repeated in transit");
         return false;

@@ -48,9 +48,9 @@ typedef enum {
 } cl_link_kind;
 
 typedef struct {
-    int32_t rank, collective; /* collective: index into cs_beat_names */
+    int32_t rank, collective; /* collective: index into ce_beat_names */
     int64_t step, age;        /* age: nanoseconds since the rank's last change, measured on its node */
-    int64_t kept, gave_up;    /* as in cs_beat */
+    int64_t kept, gave_up;    /* as in ce_beat */
 } cl_link_beat;
 
 typedef struct {
@@ -80,7 +80,7 @@ typedef struct {
     bool broken;       /* no more bytes are received or sent */
     char why[160];     /* reason, if broken */
     bool sealed;
-    cs_seal seal; /* of a sealed link: the keys and sequence numbers of both directions */
+    ce_seal seal; /* of a sealed link: the keys and sequence numbers of both directions */
     cl_link_queue in, out;
     int64_t heard; /* time of the last received bytes; CLOCK_MONOTONIC nanoseconds */
 } cl_link;

@@ -39,7 +39,7 @@ enum {
 typedef struct {
     int fd;
     uint64_t number; /* serial number of the connection: lower is older */
-    cs_join join;
+    ce_join join;
     char address[INET6_ADDRSTRLEN];
 } caller;
 
@@ -52,7 +52,7 @@ struct cl_lobby {
     caller calls[MOST_CALLS]; /* unordered */
     int call_count;
     uint64_t connections;                         /* accepted so far */
-    int64_t rests_until;                          /* time of cs_clock_now before which none is accepted */
+    int64_t rests_until;                          /* time of ce_clock_now before which none is accepted */
     char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses whose refusal was reported */
     int refused_count;
     char news[MOST_NEWS][NEWS_BYTES];
@@ -183,7 +183,7 @@ static int explain(const cl_plan *plan, int port, int reason)
                                       "that has all its nodes");
     }
     return cl_codes_fail(CL_CODE_SYSTEM, "cannot listen on %s port %d: %s",
-                         *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
+                         *plan->master_addr ? plan->master_addr : "any address", port, ce_reason(reason));
 }
 
 static int listen_for(cl_lobby *lobby, const cl_plan *plan)
@@ -197,7 +197,7 @@ static int listen_for(cl_lobby *lobby, const cl_plan *plan)
         return code;
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
-    if (cs_join_allow(&a.any, lobby->keyed) != CS_OK)
+    if (ce_join_allow(&a.any, lobby->keyed) != CS_OK)
         return cl_codes_fail(CL_CODE_USAGE,
                              "nodes on other hosts must prove that they are of the job: put the same random "
                              "text (openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode "
@@ -285,7 +285,7 @@ void cl_lobby_close(cl_lobby *lobby)
     if (!lobby)
         return;
     stop_listening(lobby);
-    cs_mac_forget(lobby->key, sizeof lobby->key);
+    ce_mac_forget(lobby->key, sizeof lobby->key);
     free(lobby);
 }
 
@@ -324,7 +324,7 @@ static caller *find_oldest(cl_lobby *lobby)
 {
     caller *oldest = &lobby->calls[0];
     for (caller *call = oldest + 1; call < lobby->calls + lobby->call_count; call++) {
-        bool heard = cs_join_heard(&call->join), oldest_heard = cs_join_heard(&oldest->join);
+        bool heard = ce_join_heard(&call->join), oldest_heard = ce_join_heard(&oldest->join);
         if (heard == oldest_heard ? call->number < oldest->number : oldest_heard)
             oldest = call;
     }
@@ -349,7 +349,7 @@ static void add_call(cl_lobby *lobby, int fd, const address *from)
     call->number = lobby->connections++;
     name_address(from, call->address);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, CS_JOIN_NODES, "front", 5);
+    ce_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, CS_JOIN_NODES, "front", 5);
 }
 
 static bool has_waiting(const cl_lobby *lobby)
@@ -379,7 +379,7 @@ static int accept_one(cl_lobby *lobby)
 
 int cl_lobby_accept(cl_lobby *lobby)
 {
-    int64_t began = cs_clock_now();
+    int64_t began = ce_clock_now();
     int count = 0, reason = 0;
     if (!lobby->listens || began < lobby->rests_until)
         return 0;
@@ -387,13 +387,13 @@ int cl_lobby_accept(cl_lobby *lobby)
         reason = accept_one(lobby);
     if (reason == EAGAIN)
         return 0;
-    int64_t now = cs_clock_now();
+    int64_t now = ce_clock_now();
     lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
-    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", cs_reason(reason)) : 0;
+    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
 /* Parses NODE_RANK NUL HOST NUL DIGEST NUL. The join has already terminated the bytes with a zero. */
-static bool read_identity(const cs_join *join, cl_guest_node *guest)
+static bool read_identity(const ce_join *join, cl_guest_node *guest)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
     if (host >= end || host + strlen(host) + 1 >= end)
@@ -415,7 +415,7 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
 {
     for (int i = 0; i < lobby->call_count;) {
         caller *call = &lobby->calls[i];
-        cs_join_state state = cs_join_advance(&call->join, call->fd);
+        ce_join_state state = ce_join_advance(&call->join, call->fd);
         if (state == CS_JOIN_WAITS) {
             i++;
             continue;
@@ -424,7 +424,7 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
-            cs_clear_error(); /* a failed handshake of a stranger is not a failure of the job */
+            ce_clear_error(); /* a failed handshake of a stranger is not a failure of the job */
         }
         forget_call(lobby, call);
         if (joined)
@@ -436,14 +436,14 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
 int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max)
 {
     int count = 0;
-    if (max > 0 && lobby->listens && cs_clock_now() >= lobby->rests_until)
+    if (max > 0 && lobby->listens && ce_clock_now() >= lobby->rests_until)
         polled[count++] = (struct pollfd){ .fd = lobby->fd, .events = POLLIN };
     for (int i = 0; i < lobby->call_count && count < max; i++)
-        polled[count++] = (struct pollfd){ .fd = lobby->calls[i].fd, .events = cs_join_events(&lobby->calls[i].join) };
+        polled[count++] = (struct pollfd){ .fd = lobby->calls[i].fd, .events = ce_join_events(&lobby->calls[i].join) };
     return count;
 }
 
 int64_t cl_lobby_due(const cl_lobby *lobby)
 {
-    return lobby->listens && cs_clock_now() < lobby->rests_until ? lobby->rests_until : INT64_MAX;
+    return lobby->listens && ce_clock_now() < lobby->rests_until ? lobby->rests_until : INT64_MAX;
 }

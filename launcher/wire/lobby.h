@@ -31,7 +31,7 @@ int cl_lobby_port(const cl_lobby *lobby);
 
 /* fills `polled` and returns the number of entries */
 int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max);
-int64_t cl_lobby_due(const cl_lobby *lobby); /* time of cs_clock_now at which to poll again; INT64_MAX: no deadline */
+int64_t cl_lobby_due(const cl_lobby *lobby); /* time of ce_clock_now at which to poll again; INT64_MAX: no deadline */
 /* Accepts some of the pending connections; call it once in each iteration of the loop. Returns 0, or CL_CODE_SYSTEM
  * if descriptors or memory have run out. */
 int cl_lobby_accept(cl_lobby *lobby);

@@ -42,7 +42,7 @@ static int pending_signal(void)
 
 static void remind(calling *c)
 {
-    double now = cs_clock_seconds();
+    double now = ce_clock_seconds();
     if (now < c->remind_at)
         return;
     c->remind_at = now + REMIND_SECONDS;
@@ -55,7 +55,7 @@ static void remind(calling *c)
  * signal is pending. */
 static bool await(calling *c, int fd, short events, double until)
 {
-    while (cs_clock_seconds() < until && cs_clock_seconds() < c->began + c->who->patience && !pending_signal()) {
+    while (ce_clock_seconds() < until && ce_clock_seconds() < c->began + c->who->patience && !pending_signal()) {
         if (poll(&(struct pollfd){ .fd = fd, .events = events }, 1, PAUSE_MILLISECONDS) > 0)
             return true;
         remind(c);
@@ -75,7 +75,7 @@ static int connect_to(calling *c, const struct addrinfo *a, int *fd)
         reason = errno;
     if (reason == EINPROGRESS) {
         reason = ETIMEDOUT;
-        if (await(c, *fd, POLLOUT, cs_clock_seconds() + CONNECT_SECONDS))
+        if (await(c, *fd, POLLOUT, ce_clock_seconds() + CONNECT_SECONDS))
             getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &length);
     }
     setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -104,7 +104,7 @@ static int connect_to_front(calling *c, int *fd)
         return 0;
     }
     for (const struct addrinfo *a = all; a && *fd < 0; a = a->ai_next) {
-        if (cs_join_allow(a->ai_addr, c->keyed) != CS_OK) {
+        if (ce_join_allow(a->ai_addr, c->keyed) != CS_OK) {
             freeaddrinfo(all);
             return cl_codes_fail(CL_CODE_USAGE,
                                  "joining %s needs the job's secret: give CSPEED_SECRET, or --secret_file, "
@@ -117,7 +117,7 @@ static int connect_to_front(calling *c, int *fd)
     }
     freeaddrinfo(all);
     if (*fd < 0)
-        snprintf(c->why, sizeof c->why, "%s%s", reason == ETIMEDOUT ? "no answer" : cs_reason(reason),
+        snprintf(c->why, sizeof c->why, "%s%s", reason == ETIMEDOUT ? "no answer" : ce_reason(reason),
                  reason != ECONNREFUSED ? ""
                  : c->who->lent         ? lent_or_absent
                                         : ": cspeed is not running there yet, or its job has all its nodes");
@@ -134,18 +134,18 @@ static bool has_hung_up(int fd)
 /* Runs the handshake on an open connection. If it returns 0 and *joined is false, connect again. */
 static int run_handshake(calling *c, int fd, cl_guest_node *guest, bool *joined)
 {
-    cs_join join;
+    ce_join join;
     char identity[CS_JOIN_IDENTITY];
     int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->who->node_rank, 0, c->who->host, 0,
                           c->who->digest, 0);
-    cs_join_state state = CS_JOIN_WAITS;
-    if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, CS_JOIN_NODES, identity, (size_t)length) !=
+    ce_join_state state = CS_JOIN_WAITS;
+    if (ce_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, CS_JOIN_NODES, identity, (size_t)length) !=
         CS_OK)
         return CL_CODE_USAGE;
     snprintf(c->why, sizeof c->why, "%s", c->who->lent ? lent : "it answered, and hung up");
     while (state == CS_JOIN_WAITS) {
-        state = cs_join_advance(&join, fd);
-        if (state == CS_JOIN_WAITS && !await(c, fd, cs_join_events(&join), join.deadline + 1))
+        state = ce_join_advance(&join, fd);
+        if (state == CS_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
             break;
         if (state == CS_JOIN_WAITS && has_hung_up(fd))
             break; /* the front is ending, or is not yet there behind a forwarded port */
@@ -176,7 +176,7 @@ static int give_up(const calling *c)
 
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
 {
-    double now = cs_clock_seconds();
+    double now = ce_clock_seconds();
     calling c = { .who = who, .began = now, .remind_at = now + (who->lent ? 1 : REMIND_SECONDS) };
     bool joined = false;
     int fd, code = cl_secret_key(c.key, &c.keyed);
@@ -190,10 +190,10 @@ int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
             close(fd);
         remind(&c);
         poll(NULL, 0, fd >= 0 && who->lent ? LONG_PAUSE_MILLISECONDS : PAUSE_MILLISECONDS);
-        if (pending_signal() || cs_clock_seconds() > c.began + who->patience)
+        if (pending_signal() || ce_clock_seconds() > c.began + who->patience)
             code = give_up(&c);
     }
-    cs_mac_forget(c.key, sizeof c.key);
+    ce_mac_forget(c.key, sizeof c.key);
     return code;
 }
 

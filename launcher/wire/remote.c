@@ -180,7 +180,7 @@ static void await(carrier *c, double until)
     bool shown = c->agent ? c->up.to < CARRIED : !cl_link_waits(&c->link);
     bool waiting = c->agent ? c->answered && c->up.from < c->up.to : cl_link_waits(&c->link);
     int count = c->way->poll(&c->route, shown, c->down.from < c->down.to, polled);
-    double left = until - cs_clock_seconds();
+    double left = until - ce_clock_seconds();
     int wants = (c->down.to < CARRIED ? POLLIN : 0) | (waiting ? POLLOUT : 0);
     polled[count] = (struct pollfd){ .fd = c->front_gone ? -1 : c->link.in_fd, .events = (short)wants };
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
@@ -189,7 +189,7 @@ static void await(carrier *c, double until)
 /* Returns true if everything has been forwarded. */
 static bool is_over(const carrier *c, double until)
 {
-    bool late = until > 0 && cs_clock_seconds() > until;
+    bool late = until > 0 && ce_clock_seconds() > until;
     if (c->front_gone)
         return late || c->down.from == c->down.to;
     if (c->agent && !c->answered && (late || c->up.to == CARRIED))
@@ -211,14 +211,14 @@ static bool move(carrier *c)
 
 static void pump(carrier *c)
 {
-    double until = c->agent ? cs_clock_seconds() + answer_seconds : 0;
+    double until = c->agent ? ce_clock_seconds() + answer_seconds : 0;
     while (!is_over(c, until)) {
         bool waited = c->agent && !c->answered, gone = c->front_gone;
         bool moved = move(c);
         if (waited && c->answered)
             until = 0;
         if (!gone && c->front_gone)
-            until = cs_clock_seconds() + last_seconds;
+            until = ce_clock_seconds() + last_seconds;
         if (!moved)
             await(c, until);
     }
@@ -247,11 +247,11 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
     cl_route route = c->route;
-    double until = cs_clock_seconds() + 10;
+    double until = ce_clock_seconds() + 10;
     size_t count = 0;
     route.command = command;
     ssize_t got = c->way->open(&route) ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
-    while (got != CL_ROUTE_ENDED && count < room - 1 && cs_clock_seconds() < until) {
+    while (got != CL_ROUTE_ENDED && count < room - 1 && ce_clock_seconds() < until) {
         struct pollfd polled[CL_WAY_POLLED];
         got = c->way->read(&route, 0, text + count, room - 1 - count);
         count += got > 0 ? (size_t)got : 0;
@@ -299,7 +299,7 @@ static int explain(carrier *c, double waited)
 
 static void carry(carrier *c)
 {
-    double began = cs_clock_seconds();
+    double began = ce_clock_seconds();
     int code = c->way->open(&c->route);
     if (code) {
         report(c, code);
@@ -312,7 +312,7 @@ static void carry(carrier *c)
     if (c->front_gone || c->answered)
         return;
     if (c->agent)
-        report(c, explain(c, cs_clock_seconds() - began));
+        report(c, explain(c, ce_clock_seconds() - began));
     else
         cl_link_send(&c->link, CL_LINK_FINISH, (uint32_t)c->way->code(&c->route), NULL, 0);
     flush_link(&c->link);
@@ -345,7 +345,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     pid_t parent = getpid();
     *channel = (cl_channel){ .fd = -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         static carrier c; /* of this process only */

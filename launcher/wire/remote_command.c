@@ -49,7 +49,7 @@ static int start(cl_route *route, char **argv)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     for (int i = 0; i < 3; i++)
         if (pipe2(fds[i], O_CLOEXEC) < 0)
-            return cl_codes_fail(CL_CODE_SYSTEM, "no pipes: %s", cs_reason(errno));
+            return cl_codes_fail(CL_CODE_SYSTEM, "no pipes: %s", ce_reason(errno));
     c->pid = fork();
     if (c->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));

@@ -21,7 +21,7 @@ static int take(const char *where, const char *secret, size_t length, unsigned c
         return cl_codes_fail(CL_CODE_FILE,
                              "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32", where,
                              length, LEAST_BYTES);
-    cs_mac_key(secret, length, key);
+    ce_mac_key(secret, length, key);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static int read_file(const char *path, unsigned char *key)
     while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
         length--;
     int code = take(path, text, length > 0 ? (size_t)length : 0, key);
-    cs_mac_forget(text, sizeof text);
+    ce_mac_forget(text, sizeof text);
     return code;
 }
 
@@ -64,7 +64,7 @@ int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known)
     if (code || !*known)
         return code;
     struct iovec parts[] = { { "ranks of ", 9 }, { (void *)(uintptr_t)job, strlen(job) } };
-    cs_mac_once(key, secret, parts, 2);
-    cs_mac_forget(secret, sizeof secret);
+    ce_mac_once(key, secret, parts, 2);
+    ce_mac_forget(secret, sizeof secret);
     return 0;
 }

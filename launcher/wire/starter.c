@@ -34,12 +34,12 @@ int cl_starter_secret(void)
 {
     unsigned char random[SECRET_BYTES];
     char text[2 * SECRET_BYTES + 1];
-    cs_mac_random(random, sizeof random);
+    ce_mac_random(random, sizeof random);
     for (int i = 0; i < SECRET_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", random[i]);
     int failed = setenv("CSPEED_SECRET", text, 1);
-    cs_mac_forget(random, sizeof random);
-    cs_mac_forget(text, sizeof text);
+    ce_mac_forget(random, sizeof random);
+    ce_mac_forget(text, sizeof text);
     return failed ? cl_codes_fail(CL_CODE_SYSTEM, "no memory for the job's secret") : 0;
 }
 

@@ -35,8 +35,8 @@ START_TEST(halves_round_to_nearest_even)
     unsigned short state[3] = { 1, 2, 3 };
     for (int i = 0; i < 200000; i++) {
         float value = (float)ldexp(erand48(state) - 0.5, (int)(erand48(state) * 60) - 40);
-        ck_assert_uint_eq(cs_float_to_f16(value), nearest(value, cs_f16_to_float, 0x7c00));
-        ck_assert_uint_eq(cs_float_to_bf16(value), nearest(value, cs_bf16_to_float, 0x7f80));
+        ck_assert_uint_eq(ce_float_to_f16(value), nearest(value, ce_f16_to_float, 0x7c00));
+        ck_assert_uint_eq(ce_float_to_bf16(value), nearest(value, ce_bf16_to_float, 0x7f80));
     }
 }
 END_TEST
@@ -44,27 +44,27 @@ END_TEST
 START_TEST(every_half_comes_back)
 {
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
-        float f16 = cs_f16_to_float((uint16_t)bits), bf16 = cs_bf16_to_float((uint16_t)bits);
+        float f16 = ce_f16_to_float((uint16_t)bits), bf16 = ce_bf16_to_float((uint16_t)bits);
         if (!isnan(f16))
-            ck_assert_uint_eq(cs_float_to_f16(f16), bits);
+            ck_assert_uint_eq(ce_float_to_f16(f16), bits);
         else
-            ck_assert(isnan(cs_f16_to_float(cs_float_to_f16(f16))));
+            ck_assert(isnan(ce_f16_to_float(ce_float_to_f16(f16))));
         if (!isnan(bf16))
-            ck_assert_uint_eq(cs_float_to_bf16(bf16), bits);
+            ck_assert_uint_eq(ce_float_to_bf16(bf16), bits);
         else
-            ck_assert(isnan(cs_bf16_to_float(cs_float_to_bf16(bf16))));
+            ck_assert(isnan(ce_bf16_to_float(ce_float_to_bf16(bf16))));
     }
-    ck_assert_float_eq(cs_f16_to_float(0x3c00), 1);
-    ck_assert_float_eq(cs_f16_to_float(0x0001), 0x1p-24f);
-    ck_assert_uint_eq(cs_float_to_f16(65520), 0x7c00);
-    ck_assert_uint_eq(cs_float_to_f16(65519), 0x7bff);
+    ck_assert_float_eq(ce_f16_to_float(0x3c00), 1);
+    ck_assert_float_eq(ce_f16_to_float(0x0001), 0x1p-24f);
+    ck_assert_uint_eq(ce_float_to_f16(65520), 0x7c00);
+    ck_assert_uint_eq(ce_float_to_f16(65519), 0x7bff);
 }
 END_TEST
 
 /* Known answers of Philox4x32-10: the authors' test vectors. Tests words 2 and 3 of the results for counter zero. */
 START_TEST(philox_known_answer)
 {
-    cs_rng_block block = cs_rng_philox(0, 0);
+    ce_rng_block block = cs_rng_philox(0, 0);
     ck_assert_uint_eq(block.word[0], 0x6627e8d5);
     ck_assert_uint_eq(block.word[1], 0xe169c58d);
     ck_assert_uint_eq(block.word[2], 0xbc57ac4c);
@@ -75,18 +75,18 @@ END_TEST
 START_TEST(normals_have_mean_and_deviation)
 {
     double sum = 0, squares = 0;
-    uint64_t key = cs_rng_key(1, "weight");
+    uint64_t key = ce_rng_key(1, "weight");
     int n = 200000;
     for (int i = 0; i < n; i++) {
-        double value = cs_rng_normal(key, (uint64_t)i);
+        double value = ce_rng_normal(key, (uint64_t)i);
         sum += value;
         squares += value * value;
     }
     ck_assert_double_lt(fabs(sum / n), 0.01);
     ck_assert_double_lt(fabs(squares / n - 1), 0.01);
-    ck_assert(cs_rng_key(1, "weight") != cs_rng_key(2, "weight"));
-    ck_assert(cs_rng_key(1, "a.b") != cs_rng_key(1, "ab"));
-    ck_assert_float_eq(cs_rng_normal(key, 5), cs_rng_normal(key, 5));
+    ck_assert(ce_rng_key(1, "weight") != ce_rng_key(2, "weight"));
+    ck_assert(ce_rng_key(1, "a.b") != ce_rng_key(1, "ab"));
+    ck_assert_float_eq(ce_rng_normal(key, 5), ce_rng_normal(key, 5));
 }
 END_TEST
 
@@ -95,41 +95,41 @@ START_TEST(exact_sums_commute)
     enum { COUNT = 3000 };
     static double values[COUNT];
     unsigned short state[3] = { 7, 8, 9 };
-    cs_exact forward = { 0 }, backward = { 0 }, halves[2] = { 0 };
+    ce_exact forward = { 0 }, backward = { 0 }, halves[2] = { 0 };
     long double plain = 0;
     for (int i = 0; i < COUNT; i++) {
         values[i] = ldexp(erand48(state) - 0.4, (int)(erand48(state) * 40) - 20);
         plain += (long double)values[i];
     }
     for (int i = 0; i < COUNT; i++) {
-        cs_exact_add(&forward, values[i]);
-        cs_exact_add(&backward, values[COUNT - 1 - i]);
-        cs_exact_add(&halves[i % 2], values[i]);
+        ce_exact_add(&forward, values[i]);
+        ce_exact_add(&backward, values[COUNT - 1 - i]);
+        ce_exact_add(&halves[i % 2], values[i]);
     }
-    cs_exact_merge(&halves[0], &halves[1]);
-    ck_assert_double_eq(cs_exact_value(&forward), cs_exact_value(&backward));
-    ck_assert_double_eq(cs_exact_value(&forward), cs_exact_value(&halves[0]));
-    ck_assert_double_eq_tol(cs_exact_value(&forward), (double)plain, 1e-12 * fabs((double)plain));
+    ce_exact_merge(&halves[0], &halves[1]);
+    ck_assert_double_eq(ce_exact_value(&forward), ce_exact_value(&backward));
+    ck_assert_double_eq(ce_exact_value(&forward), ce_exact_value(&halves[0]));
+    ck_assert_double_eq_tol(ce_exact_value(&forward), (double)plain, 1e-12 * fabs((double)plain));
 }
 END_TEST
 
 START_TEST(exact_sums_lose_nothing)
 {
-    cs_exact sum = { 0 };
-    cs_exact_add(&sum, 1e60);
-    cs_exact_add(&sum, 3e-40);
-    cs_exact_add(&sum, -1e60);
-    ck_assert_double_eq(cs_exact_value(&sum), 3e-40);
-    cs_exact_add(&sum, -1);
-    ck_assert_double_eq(cs_exact_value(&sum), -1);
-    cs_exact_add(&sum, (double)INFINITY);
+    ce_exact sum = { 0 };
+    ce_exact_add(&sum, 1e60);
+    ce_exact_add(&sum, 3e-40);
+    ce_exact_add(&sum, -1e60);
+    ck_assert_double_eq(ce_exact_value(&sum), 3e-40);
+    ce_exact_add(&sum, -1);
+    ck_assert_double_eq(ce_exact_value(&sum), -1);
+    ce_exact_add(&sum, (double)INFINITY);
     ck_assert_int_eq(sum.nonfinite, 1);
-    ck_assert(isnan(cs_exact_value(&sum)));
-    cs_exact squares = { 0 };
-    cs_exact_add(&squares, (double)3.4e38f * (double)3.4e38f);
-    cs_exact_add(&squares, (double)1e-45f * (double)1e-45f);
+    ck_assert(isnan(ce_exact_value(&sum)));
+    ce_exact squares = { 0 };
+    ce_exact_add(&squares, (double)3.4e38f * (double)3.4e38f);
+    ce_exact_add(&squares, (double)1e-45f * (double)1e-45f);
     ck_assert_int_eq(squares.nonfinite, 0);
-    ck_assert_double_eq(cs_exact_value(&squares), (double)3.4e38f * (double)3.4e38f);
+    ck_assert_double_eq(ce_exact_value(&squares), (double)3.4e38f * (double)3.4e38f);
 }
 END_TEST
 
@@ -139,16 +139,16 @@ START_TEST(parts_cover_without_gap)
         for (int64_t parts = 1; parts < 9; parts++) {
             int64_t at = 0;
             for (int64_t i = 0; i < parts; i++) {
-                cs_range part = cs_range_part(length, i, parts);
+                ce_range part = ce_range_part(length, i, parts);
                 ck_assert_int_eq(part.from, at);
-                ck_assert_int_le(cs_range_length(part), length / parts + 1);
+                ck_assert_int_le(ce_range_length(part), length / parts + 1);
                 at = part.to;
             }
             ck_assert_int_eq(at, length);
         }
-    cs_range both = cs_range_overlap((cs_range){ 2, 9 }, (cs_range){ 5, 20 });
+    ce_range both = ce_range_overlap((ce_range){ 2, 9 }, (ce_range){ 5, 20 });
     ck_assert(both.from == 5 && both.to == 9);
-    ck_assert_int_eq(cs_range_length(cs_range_overlap((cs_range){ 2, 4 }, (cs_range){ 5, 20 })), 0);
+    ck_assert_int_eq(ce_range_length(ce_range_overlap((ce_range){ 2, 4 }, (ce_range){ 5, 20 })), 0);
 }
 END_TEST
 

@@ -19,7 +19,7 @@ typedef struct {
 static int take(void *field, const char *word, const char *value)
 {
     if (strcmp(value, "bad") == 0)
-        return cs_fail(CS_BAD_CONFIG, "%s: bad", word), (int)CS_OPTIONS_WRONG;
+        return ce_fail(CS_BAD_CONFIG, "%s: bad", word), (int)CS_OPTIONS_WRONG;
     *(const char **)field = value;
     return 0;
 }

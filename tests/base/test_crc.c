@@ -24,8 +24,8 @@ START_TEST(vectors)
         { up, 32, 0x46dd794e }, { down, 32, 0x113fdb5c },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ck_assert_uint_eq(cs_crc32c(0, cases[i].bytes, cases[i].count), cases[i].crc);
-        ck_assert_uint_eq(cs_crc32c_plain(0, cases[i].bytes, cases[i].count), cases[i].crc);
+        ck_assert_uint_eq(ce_crc32c(0, cases[i].bytes, cases[i].count), cases[i].crc);
+        ck_assert_uint_eq(ce_crc32c_plain(0, cases[i].bytes, cases[i].count), cases[i].crc);
     }
 }
 END_TEST
@@ -44,8 +44,8 @@ START_TEST(both_ways_agree)
     }
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (size_t from = 0; from < 9; from++)
-            ck_assert_uint_eq(cs_crc32c(random, bytes + from, lengths[i]),
-                              cs_crc32c_plain(random, bytes + from, lengths[i]));
+            ck_assert_uint_eq(ce_crc32c(random, bytes + from, lengths[i]),
+                              ce_crc32c_plain(random, bytes + from, lengths[i]));
     free(bytes);
 }
 END_TEST
@@ -56,11 +56,11 @@ START_TEST(continues)
     uint8_t *bytes = malloc(BYTES);
     for (int i = 0; i < BYTES; i++)
         bytes[i] = (uint8_t)(i * 7 + i / 256);
-    uint32_t whole = cs_crc32c(0, bytes, BYTES);
+    uint32_t whole = ce_crc32c(0, bytes, BYTES);
     for (size_t cut = 0; cut <= BYTES; cut += 997)
-        ck_assert_uint_eq(cs_crc32c(cs_crc32c(0, bytes, cut), bytes + cut, BYTES - cut), whole);
+        ck_assert_uint_eq(ce_crc32c(ce_crc32c(0, bytes, cut), bytes + cut, BYTES - cut), whole);
     bytes[BYTES / 2] ^= 4;
-    ck_assert_uint_ne(cs_crc32c(0, bytes, BYTES), whole);
+    ck_assert_uint_ne(ce_crc32c(0, bytes, BYTES), whole);
     free(bytes);
 }
 END_TEST

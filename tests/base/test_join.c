@@ -18,8 +18,8 @@ static const unsigned char key_one[CS_MAC_BYTES] = "one", key_two[CS_MAC_BYTES] 
 
 typedef struct {
     int sockets[2];
-    cs_join sides[2]; /* the caller, the listener */
-    cs_join_state states[2];
+    ce_join sides[2]; /* the caller, the listener */
+    ce_join_state states[2];
     char errors[2][512];
 } pair;
 
@@ -27,15 +27,15 @@ static void begin(pair *both, const unsigned char *key, const char *job, int att
 {
     *both = (pair){ 0 };
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, both->sockets), 0);
-    ck_assert_int_eq(cs_join_begin(&both->sides[0], true, key_one, "job", 3, "rank 1", 6), CS_OK);
-    ck_assert_int_eq(cs_join_begin(&both->sides[1], false, key, job, attempt, "rank 0!", 7), CS_OK);
+    ck_assert_int_eq(ce_join_begin(&both->sides[0], true, key_one, "job", 3, "rank 1", 6), CS_OK);
+    ck_assert_int_eq(ce_join_begin(&both->sides[1], false, key, job, attempt, "rank 0!", 7), CS_OK);
 }
 
 static void advance(pair *both, int side)
 {
     if (both->states[side] != CS_JOIN_WAITS)
         return;
-    both->states[side] = cs_join_advance(&both->sides[side], both->sockets[side]);
+    both->states[side] = ce_join_advance(&both->sides[side], both->sockets[side]);
     if (both->states[side] == CS_JOIN_REFUSED)
         snprintf(both->errors[side], sizeof both->errors[side], "%s", cs_error());
 }
@@ -117,7 +117,7 @@ START_TEST(no_secret_on_both_sides_joins)
 {
     pair both;
     begin(&both, NULL, "job", 3);
-    ck_assert_int_eq(cs_join_begin(&both.sides[0], true, NULL, "job", 3, "", 0), CS_OK);
+    ck_assert_int_eq(ce_join_begin(&both.sides[0], true, NULL, "job", 3, "", 0), CS_OK);
     run(&both);
     ck_assert_int_eq(both.states[0], CS_JOIN_DONE);
     ck_assert_int_eq(both.states[1], CS_JOIN_DONE);
@@ -288,8 +288,8 @@ START_TEST(the_silent_are_let_go_of)
     begin(&both, key_one, "job", 3);
     advance(&both, 1);
     ck_assert_int_eq(both.states[1], CS_JOIN_WAITS);
-    ck_assert_int_eq(cs_join_events(&both.sides[1]), POLLIN);
-    both.sides[1].deadline = cs_clock_seconds() - 1;
+    ck_assert_int_eq(ce_join_events(&both.sides[1]), POLLIN);
+    both.sides[1].deadline = ce_clock_seconds() - 1;
     advance(&both, 1);
     ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
     ck_assert_msg(strstr(both.errors[1], "in time") != NULL, "%s", both.errors[1]);
@@ -326,13 +326,13 @@ END_TEST
 
 START_TEST(sizes_are_bounded)
 {
-    cs_join join;
+    ce_join join;
     char job[CS_JOIN_JOB + 2] = "", who[CS_JOIN_IDENTITY + 1] = "";
     memset(job, 'j', CS_JOIN_JOB + 1);
-    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, "", 0), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, "", 0), CS_BAD_CONFIG);
     job[CS_JOIN_JOB] = 0;
-    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY), CS_OK);
-    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY + 1), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY), CS_OK);
+    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY + 1), CS_BAD_CONFIG);
 }
 END_TEST
 
@@ -348,17 +348,17 @@ START_TEST(a_key_is_inherited)
     unsigned char key[CS_MAC_BYTES];
     bool known;
     unsetenv("CSPEED_KEY_FD");
-    ck_assert_int_eq(cs_join_key(key, &known), CS_OK);
+    ck_assert_int_eq(ce_join_key(key, &known), CS_OK);
     ck_assert(!known);
     int memory = memfd_create("key", 0);
     ck_assert_int_eq(write(memory, key_two, 7), 7);
     set_number("CSPEED_KEY_FD", memory);
-    ck_assert_int_eq(cs_join_key(key, &known), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_join_key(key, &known), CS_BAD_CONFIG);
     ck_assert_msg(strstr(cs_error(), "holds 7 bytes") != NULL, "%s", cs_error());
     ck_assert_int_eq(pwrite(memory, key_two, sizeof key_two, 0), sizeof key_two);
     for (int i = 0; i < 2; i++) {
         memset(key, 0, sizeof key);
-        ck_assert_int_eq(cs_join_key(key, &known), CS_OK);
+        ck_assert_int_eq(ce_join_key(key, &known), CS_OK);
         ck_assert(known);
         ck_assert_mem_eq(key, key_two, sizeof key);
     }
@@ -393,10 +393,10 @@ START_TEST(without_a_key_only_loopback)
                   six ? (void *)&((struct sockaddr_in6 *)(void *)&any)->sin6_addr
                       : (void *)&((struct sockaddr_in *)(void *)&any)->sin_addr);
         const struct sockaddr *address = (const void *)&any;
-        ck_assert_int_eq(cs_join_allow(address, true), CS_OK);
-        ck_assert_int_eq(cs_join_allow(address, false), addresses[i].loopback ? CS_OK : CS_BAD_CONFIG);
+        ck_assert_int_eq(ce_join_allow(address, true), CS_OK);
+        ck_assert_int_eq(ce_join_allow(address, false), addresses[i].loopback ? CS_OK : CS_BAD_CONFIG);
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
-        ck_assert_int_eq(cs_join_allow(address, false), CS_OK);
+        ck_assert_int_eq(ce_join_allow(address, false), CS_OK);
         unsetenv("CSPEED_INSECURE_JOIN");
     }
 }
@@ -413,16 +413,16 @@ START_TEST(a_tag_is_hmac_sha256)
     for (int i = 0; i < CS_MAC_BYTES; i++)
         key[i] = (unsigned char)i;
     struct iovec parts[] = { { (char[]){ "what do ya want " }, 16 }, { (char[]){ "for nothing?" }, 12 } };
-    cs_mac_once(tag, key, parts, 2);
+    ce_mac_once(tag, key, parts, 2);
     ck_assert_mem_eq(tag, should, sizeof tag);
-    cs_mac *mac = cs_mac_open(key);
+    ce_mac *mac = ce_mac_open(key);
     for (int i = 0; i < 3; i++) {
-        cs_mac_sum(mac, again, parts, 2);
-        ck_assert(cs_mac_equal(tag, again, sizeof tag));
+        ce_mac_sum(mac, again, parts, 2);
+        ck_assert(ce_mac_equal(tag, again, sizeof tag));
     }
     again[31] ^= 1;
-    ck_assert(!cs_mac_equal(tag, again, sizeof tag));
-    cs_mac_close(mac);
+    ck_assert(!ce_mac_equal(tag, again, sizeof tag));
+    ce_mac_close(mac);
 }
 END_TEST
 

@@ -8,30 +8,30 @@
 #include <string.h>
 #include <unistd.h>
 
-static cs_status parse(const char *text, cs_json **doc)
+static cs_status parse(const char *text, ce_json **doc)
 {
-    return cs_json_parse(doc, text, strlen(text), "file");
+    return ce_json_parse(doc, text, strlen(text), "file");
 }
 
-static cs_json *must_parse(const char *text)
+static ce_json *must_parse(const char *text)
 {
-    cs_json *doc;
+    ce_json *doc;
     ck_assert_msg(parse(text, &doc) == CS_OK, "%s: %s", text, cs_error());
     return doc;
 }
 
 START_TEST(test_dialect)
 {
-    cs_json *doc = must_parse(
+    ce_json *doc = must_parse(
         "\xef\xbb\xbf// one\n{ # two\n \"a\": [1, 2,], /* three\n */ \"b\": {\"c\": Infinity, \"d\": -Infinity,},\n"
         " \"url\": \"http://x/*y*/#z\", \"\xc3\xa9\": 5e8, \"e\": [], \"f\": {}, }\n# end");
-    ck_assert_int_eq((int)json_array_size(cs_json_find(doc, "a")), 2);
-    ck_assert(json_number_value(cs_json_find(doc, "b.c")) >= 1.7e308);
-    ck_assert(json_number_value(cs_json_find(doc, "b.d")) <= -1.7e308);
-    ck_assert_str_eq(json_string_value(cs_json_find(doc, "url")), "http://x/*y*/#z");
-    ck_assert(json_number_value(cs_json_find(doc, "\xc3\xa9")) == 5e8);
-    ck_assert_ptr_null(cs_json_find(doc, "a.b.c"));
-    cs_json_close(doc);
+    ck_assert_int_eq((int)json_array_size(ce_json_find(doc, "a")), 2);
+    ck_assert(json_number_value(ce_json_find(doc, "b.c")) >= 1.7e308);
+    ck_assert(json_number_value(ce_json_find(doc, "b.d")) <= -1.7e308);
+    ck_assert_str_eq(json_string_value(ce_json_find(doc, "url")), "http://x/*y*/#z");
+    ck_assert(json_number_value(ce_json_find(doc, "\xc3\xa9")) == 5e8);
+    ck_assert_ptr_null(ce_json_find(doc, "a.b.c"));
+    ce_json_close(doc);
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(test_syntax)
           "of Accelerate's own YAML, give the file that deepspeed_config_file names" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        cs_json *doc;
+        ce_json *doc;
         ck_assert_msg(parse(bad[i].text, &doc) == CS_BAD_CONFIG, "%s was accepted", bad[i].text);
         ck_assert_ptr_null(doc);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", bad[i].text, cs_error());
@@ -96,7 +96,7 @@ END_TEST
 
 START_TEST(test_all_syntax_faults)
 {
-    cs_json *doc;
+    ce_json *doc;
     ck_assert_int_eq(parse("{\n \"a\": adam,\n \"b\": 1\n \"c\": 01,\n d: [1 2]\n}", &doc), CS_BAD_CONFIG);
     const char *at = cs_error();
     for (const char *const *place =
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(test_depth)
 {
     char text[1024];
-    cs_json *doc;
+    ce_json *doc;
     for (int depth = 63; depth <= 65; depth++) { /* the root is one more */
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
@@ -119,8 +119,8 @@ START_TEST(test_depth)
         char whole[1100];
         snprintf(whole, sizeof whole, "{\"a\": %s}", text);
         ck_assert_int_eq(parse(whole, &doc), depth <= 63 ? CS_OK : CS_BAD_CONFIG);
-        cs_json_close(doc);
-        json_t *strict = cs_json_strict(text, strlen(text));
+        ce_json_close(doc);
+        json_t *strict = ce_json_strict(text, strlen(text));
         ck_assert((strict != NULL) == (depth <= 64));
         json_decref(strict);
     }
@@ -129,68 +129,68 @@ END_TEST
 
 START_TEST(test_faults)
 {
-    cs_json *doc = must_parse("{\n  \"zero\": {\n    \"stage\": 7\n  },\n  \"b\": 1\n}");
-    ck_assert_int_eq(cs_json_verdict(doc), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "b", "2"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "new.key", "2"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "zero.key", "2"), CS_OK);
-    cs_json_fault(doc, "zero.stage", "first %d", 1);
-    cs_json_fault_key(doc, "zero.stage", "second");
-    cs_json_fault(doc, "zero.missing", "third");
-    cs_json_fault(doc, "b", "fourth");
-    cs_json_fault_key(doc, "new", "fifth");
-    cs_json_fault_key(doc, "zero", "sixth");
-    ck_assert_int_eq(cs_json_verdict(doc), CS_BAD_CONFIG);
+    ce_json *doc = must_parse("{\n  \"zero\": {\n    \"stage\": 7\n  },\n  \"b\": 1\n}");
+    ck_assert_int_eq(ce_json_verdict(doc), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "b", "2"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "new.key", "2"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "zero.key", "2"), CS_OK);
+    ce_json_fault(doc, "zero.stage", "first %d", 1);
+    ce_json_fault_key(doc, "zero.stage", "second");
+    ce_json_fault(doc, "zero.missing", "third");
+    ce_json_fault(doc, "b", "fourth");
+    ce_json_fault_key(doc, "new", "fifth");
+    ce_json_fault_key(doc, "zero", "sixth");
+    ck_assert_int_eq(ce_json_verdict(doc), CS_BAD_CONFIG);
     ck_assert_str_eq(cs_error(), "command line at b: fourth\n"
                                  "command line at new: fifth\n"
                                  "file:2:3 at zero: sixth\n"
                                  "file:2:11 at zero.missing: third\n"
                                  "file:3:5 at zero.stage: second\n"
                                  "file:3:14 at zero.stage: first 1");
-    cs_json_close(doc);
+    ce_json_close(doc);
 }
 END_TEST
 
 START_TEST(test_set)
 {
-    cs_json *doc = must_parse("{\"a\": {\"b\": 1}, \"n\": null, \"c\": 3}");
-    ck_assert_int_eq(cs_json_set(doc, "a.b", "[1, 2,]"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "x.y.z", "true"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "n.m", "5"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "s", "runs/one two"), CS_OK);
-    ck_assert_int_eq(cs_json_set(doc, "empty", ""), CS_OK);
-    ck_assert_int_eq((int)json_array_size(cs_json_find(doc, "a.b")), 2);
-    ck_assert(json_is_true(cs_json_find(doc, "x.y.z")));
-    ck_assert_int_eq((int)json_integer_value(cs_json_find(doc, "n.m")), 5);
-    ck_assert_str_eq(json_string_value(cs_json_find(doc, "s")), "runs/one two");
-    ck_assert_str_eq(json_string_value(cs_json_find(doc, "empty")), "");
-    ck_assert_int_eq(cs_json_set(doc, "c.d", "1"), CS_BAD_CONFIG);
+    ce_json *doc = must_parse("{\"a\": {\"b\": 1}, \"n\": null, \"c\": 3}");
+    ck_assert_int_eq(ce_json_set(doc, "a.b", "[1, 2,]"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "x.y.z", "true"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "n.m", "5"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "s", "runs/one two"), CS_OK);
+    ck_assert_int_eq(ce_json_set(doc, "empty", ""), CS_OK);
+    ck_assert_int_eq((int)json_array_size(ce_json_find(doc, "a.b")), 2);
+    ck_assert(json_is_true(ce_json_find(doc, "x.y.z")));
+    ck_assert_int_eq((int)json_integer_value(ce_json_find(doc, "n.m")), 5);
+    ck_assert_str_eq(json_string_value(ce_json_find(doc, "s")), "runs/one two");
+    ck_assert_str_eq(json_string_value(ce_json_find(doc, "empty")), "");
+    ck_assert_int_eq(ce_json_set(doc, "c.d", "1"), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "c is a value in the file, not a section"));
-    ck_assert_int_eq(cs_json_set(doc, "a.b", "{broken"), CS_BAD_CONFIG);
-    ck_assert_int_eq(cs_json_set(doc, "", "1"), CS_BAD_CONFIG);
-    ck_assert_int_eq(cs_json_set(doc, "a..b", "1"), CS_BAD_CONFIG);
-    ck_assert_int_eq(cs_json_set(doc, "\xff.b", "1"), CS_BAD_CONFIG);
-    cs_json_close(doc);
+    ck_assert_int_eq(ce_json_set(doc, "a.b", "{broken"), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_json_set(doc, "", "1"), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_json_set(doc, "a..b", "1"), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_json_set(doc, "\xff.b", "1"), CS_BAD_CONFIG);
+    ce_json_close(doc);
 }
 END_TEST
 
 START_TEST(test_open)
 {
-    cs_json *doc;
+    ce_json *doc;
     const char *folder = getenv("TMPDIR");
     char path[512], text[1 << 10];
     snprintf(path, sizeof path, "%s/test_json.XXXXXX", folder ? folder : "/tmp");
-    ck_assert_int_eq(cs_json_open(&doc, "/nowhere/at/all.json"), CS_NOT_FOUND);
+    ck_assert_int_eq(ce_json_open(&doc, "/nowhere/at/all.json"), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), "/nowhere/at/all.json"));
-    ck_assert_int_eq(cs_json_open(&doc, "/"), CS_NOT_FOUND);
+    ck_assert_int_eq(ce_json_open(&doc, "/"), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), "directory"));
     int file = mkstemp(path);
     ck_assert_int_ge(file, 0);
     memset(text, ' ', sizeof text);
-    ck_assert_int_eq(cs_json_open(&doc, path), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_json_open(&doc, path), CS_BAD_CONFIG);
     for (int i = 0; i < 1025; i++)
         ck_assert_int_eq(write(file, text, sizeof text), sizeof text);
-    ck_assert_int_eq(cs_json_open(&doc, path), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_json_open(&doc, path), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "larger than"));
     close(file);
     unlink(path);
@@ -202,11 +202,11 @@ START_TEST(test_strict)
     static const char *const bad[] = { "",         "{\"a\": 1,}",       "{\"a\": 1, \"a\": 2}",
                                        "// x\n{}", "{\"a\": Infinity}", "{} {}",
                                        "3" };
-    json_t *good = cs_json_strict("{\"a\": [1, \"[[\"]}", 16);
+    json_t *good = ce_json_strict("{\"a\": [1, \"[[\"]}", 16);
     ck_assert_ptr_nonnull(good);
     json_decref(good);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_msg(cs_json_strict(bad[i], strlen(bad[i])) == NULL, "%s was accepted", bad[i]);
+        ck_assert_msg(ce_json_strict(bad[i], strlen(bad[i])) == NULL, "%s was accepted", bad[i]);
 }
 END_TEST
 
@@ -222,7 +222,7 @@ typedef struct {
 } thing;
 
 #define AT(field) offsetof(thing, field)
-static const cs_key keys[] = {
+static const ce_key keys[] = {
     { "flag", CS_KEY_BOOL, AT(flag), "true", 0, 0, "auto", "" },
     { "count", CS_KEY_INT, AT(count), "7", 1, 2e18, NULL, "" },
     { "most", CS_KEY_INT, AT(max), "1", 0, INFINITY, NULL, "" },
@@ -237,21 +237,21 @@ static const cs_key keys[] = {
     { "section", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "" },
 };
 
-static cs_status fill(const char *text, thing *to, cs_json **doc)
+static cs_status fill(const char *text, thing *to, ce_json **doc)
 {
     *doc = must_parse(text);
-    cs_keys_fill(*doc, cs_json_root(*doc), "", to, CS_KEYS(keys));
-    return cs_json_verdict(*doc);
+    ce_keys_fill(*doc, ce_json_root(*doc), "", to, CS_KEYS(keys));
+    return ce_json_verdict(*doc);
 }
 
 START_TEST(test_fill)
 {
     thing t;
-    cs_json *doc;
+    ce_json *doc;
     ck_assert_int_eq(fill("{}", &t, &doc), CS_OK);
     ck_assert(t.flag && t.count == 7 && t.number == 0.5 && t.pair[1] == 2 && t.choice == 1 && !t.any);
     ck_assert_str_eq(t.text, "usual");
-    cs_json_close(doc);
+    ce_json_close(doc);
     ck_assert_int_eq(
         fill("{\"flag\": 0, \"count\": 1e12, \"most\": Infinity, \"number\": 3, \"pair\": [4, 5.5], \"text\": null,"
              "\"choice\": \"THREE\", \"any\": {}, \"inert\": 6, \"refused\": 0.0, \"switched\": {\"path\": \"x\"},"
@@ -260,18 +260,18 @@ START_TEST(test_fill)
         CS_OK);
     ck_assert(!t.flag && t.count == 1000000000000 && t.max == INT64_MAX && t.number == 3 && t.pair[1] == 5.5 &&
               !t.text && t.choice == 2 && t.any);
-    ck_assert_int_eq(cs_json_note_count(doc), 1); /* inert, at another value than its default */
-    ck_assert_ptr_nonnull(strstr(cs_json_note_text(doc, 0), "inert"));
-    cs_json_close(doc);
+    ck_assert_int_eq(ce_json_note_count(doc), 1); /* inert, at another value than its default */
+    ck_assert_ptr_nonnull(strstr(ce_json_note_text(doc, 0), "inert"));
+    ce_json_close(doc);
     ck_assert_int_eq(
         fill("{\"count\": 1234567890123456789, \"refused\": \"off\", \"inert\": \"auto\", \"flag\": \"auto\"}", &t,
              &doc),
         CS_OK);
     ck_assert(t.count == 1234567890123456789 && t.flag);
-    cs_keys_settle(doc, cs_json_root(doc), "", &t, CS_KEYS(keys));
-    ck_assert(json_is_true(cs_json_find(doc, "flag")));
-    ck_assert(json_number_value(cs_json_find(doc, "inert")) == 5e8);
-    cs_json_close(doc);
+    ce_keys_settle(doc, ce_json_root(doc), "", &t, CS_KEYS(keys));
+    ck_assert(json_is_true(ce_json_find(doc, "flag")));
+    ck_assert(json_number_value(ce_json_find(doc, "inert")) == 5e8);
+    ce_json_close(doc);
 }
 END_TEST
 
@@ -305,11 +305,11 @@ START_TEST(test_fill_faults)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         thing t;
-        cs_json *doc;
+        ce_json *doc;
         ck_assert_msg(fill(bad[i].text, &t, &doc) == CS_BAD_CONFIG, "%s was accepted", bad[i].text);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", bad[i].text, cs_error());
         ck_assert_ptr_null(strchr(cs_error(), 0x1b));
-        cs_json_close(doc);
+        ce_json_close(doc);
     }
 }
 END_TEST
@@ -318,37 +318,37 @@ START_TEST(test_many_faults)
 {
     char text[8192] = "{", *end = text + 1;
     thing t;
-    cs_json *doc;
+    ce_json *doc;
     for (int i = 0; i < 100; i++)
         end += sprintf(end, "\"unknown%d\": %d,", i, i);
     strcpy(end, "}");
     ck_assert_int_eq(fill(text, &t, &doc), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "\nand 60 more"));
-    cs_json_close(doc);
+    ce_json_close(doc);
     char path[20000];
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
-    ck_assert_int_eq(cs_json_parse(&doc, "{}", 2, "file"), CS_OK);
+    ck_assert_int_eq(ce_json_parse(&doc, "{}", 2, "file"), CS_OK);
     for (int i = 0; i < 2; i++) /* a fault of more bytes than there is room for is cut off, not lost */
-        cs_json_fault(doc, path, "wrong");
-    ck_assert_int_eq(cs_json_verdict(doc), CS_BAD_CONFIG);
+        ce_json_fault(doc, path, "wrong");
+    ck_assert_int_eq(ce_json_verdict(doc), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "file:1:1 at xxx"));
     ck_assert_ptr_nonnull(strstr(cs_error(), "\nand 1 more"));
-    cs_json_close(doc);
+    ce_json_close(doc);
 }
 END_TEST
 
 START_TEST(test_lenient)
 {
     thing t;
-    cs_json *doc = must_parse("{\"cuont\": 1, \"count\": 2}");
-    cs_json_lenient(doc);
-    cs_keys_fill(doc, cs_json_root(doc), "", &t, CS_KEYS(keys));
-    ck_assert_int_eq(cs_json_verdict(doc), CS_OK);
+    ce_json *doc = must_parse("{\"cuont\": 1, \"count\": 2}");
+    ce_json_lenient(doc);
+    ce_keys_fill(doc, ce_json_root(doc), "", &t, CS_KEYS(keys));
+    ck_assert_int_eq(ce_json_verdict(doc), CS_OK);
     ck_assert_int_eq((int)t.count, 2);
-    ck_assert_int_eq(cs_json_note_count(doc), 1);
-    ck_assert_ptr_nonnull(strstr(cs_json_note_text(doc, 0), "cuont: ignored: unknown key"));
-    cs_json_close(doc);
+    ck_assert_int_eq(ce_json_note_count(doc), 1);
+    ck_assert_ptr_nonnull(strstr(ce_json_note_text(doc, 0), "cuont: ignored: unknown key"));
+    ce_json_close(doc);
 }
 END_TEST
 

@@ -41,7 +41,7 @@ typedef struct {
 } speeds;
 
 typedef struct {
-    const cs_checkpoint_content *content;
+    const ce_checkpoint_content *content;
     cs_comm *comm;
     double bytes;
     int threads;
@@ -65,8 +65,8 @@ static _Atomic uint32_t checksums;
 
 static cs_status sum_piece(void *argument, int64_t index)
 {
-    const cs_piece *piece = &((const bench *)argument)->content->pieces[index];
-    checksums ^= cs_crc32c(0, piece->data, TENSOR * sizeof(float));
+    const ce_piece *piece = &((const bench *)argument)->content->pieces[index];
+    checksums ^= ce_crc32c(0, piece->data, TENSOR * sizeof(float));
     return CS_OK;
 }
 
@@ -87,47 +87,47 @@ static cs_status read_piece(void *argument, int64_t index)
 
 static double since(double begun, const bench *p)
 {
-    return p->bytes / (cs_clock_seconds() - begun) / 1e9;
+    return p->bytes / (ce_clock_seconds() - begun) / 1e9;
 }
 
 static double load(const bench *p)
 {
-    cs_checkpoint_reader *reader;
-    double begun = cs_clock_seconds();
-    CS_MUST(cs_checkpoint_open(&reader, p->comm, "out", NULL));
-    CS_MUST(cs_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
+    ce_checkpoint_reader *reader;
+    double begun = ce_clock_seconds();
+    CS_MUST(ce_checkpoint_open(&reader, p->comm, "out", NULL));
+    CS_MUST(ce_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
     double speed = since(begun, p);
-    cs_checkpoint_close(reader);
+    ce_checkpoint_close(reader);
     return speed;
 }
 
 static void measure_round(speeds *s, const bench *p)
 {
     char command[256];
-    cs_audit audit = { .fault = fault, .threads = p->threads };
+    ce_audit audit = { .fault = fault, .threads = p->threads };
     snprintf(command, sizeof command, "dd if=%s of=disk bs=16M oflag=direct conv=fsync 2>dd.txt", p->memory);
-    double begun = cs_clock_seconds();
+    double begun = ce_clock_seconds();
     shell(command);
     s->speed[DISK] = since(begun, p);
-    begun = cs_clock_seconds();
-    CS_MUST(cs_checkpoint_save(p->comm, "out", p->content));
+    begun = ce_clock_seconds();
+    CS_MUST(ce_checkpoint_save(p->comm, "out", p->content));
     s->speed[SAVE] = since(begun, p);
-    begun = cs_clock_seconds();
+    begun = ce_clock_seconds();
     shell("dd if=disk of=/dev/null bs=16M iflag=direct 2>dd.txt");
     s->speed[READ] = since(begun, p);
     unlink("disk");
     s->speed[LOAD] = load(p);
     s->speed[AGAIN] = load(p);
-    begun = cs_clock_seconds();
-    cs_audit_directory(&audit, "out/t");
+    begun = ce_clock_seconds();
+    ce_audit_directory(&audit, "out/t");
     s->speed[VERIFY] = since(begun, p);
     for (kind roof = CRC_ONE; roof <= CRC_ALL; roof++) {
-        begun = cs_clock_seconds();
-        cs_thread_pool_run(roof == CRC_ONE ? 1 : p->threads, p->content->piece_count, sum_piece, (void *)(uintptr_t)p);
+        begun = ce_clock_seconds();
+        ce_thread_pool_run(roof == CRC_ONE ? 1 : p->threads, p->content->piece_count, sum_piece, (void *)(uintptr_t)p);
         s->speed[roof] = since(begun, p);
     }
-    begun = cs_clock_seconds();
-    cs_thread_pool_run(p->threads, p->content->piece_count, read_piece, (void *)(uintptr_t)p);
+    begun = ce_clock_seconds();
+    ce_thread_pool_run(p->threads, p->content->piece_count, read_piece, (void *)(uintptr_t)p);
     s->speed[CACHE] = since(begun, p);
 }
 
@@ -175,22 +175,22 @@ static void keep_in_memory(bench *p)
 
 static void measure_io(int megabytes, int count)
 {
-    static cs_piece pieces[MOST];
+    static ce_piece pieces[MOST];
     static char names[MOST][16];
     speeds rounds[ROUNDS_MOST];
     cs_world world = { .size = 1, .local_size = 1 };
     int tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = tensors, .writing.threads = 2
     };
-    bench p = { .content = &content, .bytes = (double)tensors * TENSOR_BYTES, .threads = cs_processors_allowed() };
+    bench p = { .content = &content, .bytes = (double)tensors * TENSOR_BYTES, .threads = ce_processors_allowed() };
     CS_MUST(cs_comm_open(&p.comm, &world, &(cs_comm_settings){ .kind = "self", .heap_bytes = 4096 }));
     for (int i = 0; i < tensors; i++) {
         float *data = malloc(TENSOR_BYTES);
         for (int k = 0; k < TENSOR; k++)
             data[k] = (float)(k ^ i);
         snprintf(names[i], sizeof names[i], "t%d", i);
-        pieces[i] = (cs_piece){ names[i], i % 3 ? "optim" : "weights", CS_F32, 1, { TENSOR }, { 0, TENSOR }, data };
+        pieces[i] = (ce_piece){ names[i], i % 3 ? "optim" : "weights", CS_F32, 1, { TENSOR }, { 0, TENSOR }, data };
     }
     keep_in_memory(&p);
     for (int i = 0; i < count; i++)

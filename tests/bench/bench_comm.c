@@ -85,14 +85,14 @@ static void write_vector(cs_device *gpu, float *a, size_t bytes)
         memset(a, 0, bytes);
         return;
     }
-    cs_op_fill(cs_device_stream(gpu, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
-    cs_stream_sync(cs_device_stream(gpu, CS_COMPUTE));
+    cs_op_fill(ce_device_stream(gpu, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
+    ce_stream_sync(ce_device_stream(gpu, CS_COMPUTE));
 }
 
 static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
 {
     if (gpu)
-        cs_stream_copy(cs_device_stream(gpu, CS_COMM), b, a, bytes);
+        ce_stream_copy(ce_device_stream(gpu, CS_COMM), b, a, bytes);
     else
         memcpy(b, a, bytes);
 }
@@ -117,7 +117,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
     }
     double took = now() - begun;
     if (gpu)
-        cs_stream_sync(cs_device_stream(gpu, CS_COMM));
+        ce_stream_sync(ce_device_stream(gpu, CS_COMM));
     return took;
 }
 
@@ -195,16 +195,16 @@ static int run(void *argument)
     if (cs_world_read(&world) != CS_OK)
         return 1;
     pin(world.rank);
-    cs_device_settings place = { .kind = wish->device, .local_rank = world.local_rank };
-    if (wish->device && cs_device_open(&device, &place) != CS_OK)
+    ce_device_settings place = { .kind = wish->device, .local_rank = world.local_rank };
+    if (wish->device && ce_device_open(&device, &place) != CS_OK)
         return 1;
     if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind, .device = device }) != CS_OK)
         return 1;
     if (device && world.rank == 0)
-        snprintf(wish->description, sizeof wish->description, "%s", cs_device_describe(device));
-    measure_all(wish, comm, device && cs_device_has_own_memory(device) ? device : NULL);
+        snprintf(wish->description, sizeof wish->description, "%s", ce_device_describe(device));
+    measure_all(wish, comm, device && ce_device_has_own_memory(device) ? device : NULL);
     cs_comm_close(comm);
-    cs_device_close(device);
+    ce_device_close(device);
     return 0;
 }
 

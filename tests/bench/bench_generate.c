@@ -29,21 +29,21 @@ static roofs measure_roofs(cs_dtype dtype)
 {
     cs_device *device;
     roofs found = { 0 };
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    float *memory = cs_device_alloc(device, 2 * COPIED * sizeof *memory);
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    float *memory = ce_device_alloc(device, 2 * COPIED * sizeof *memory);
     cs_tensor from = cs_vector(memory, CS_F32, COPIED), to = cs_vector(memory + COPIED, CS_F32, COPIED);
     cs_op_fill(stream, from, 1);
     cs_op_fill(stream, to, 1);
     for (int round = 0; round < ROUNDS; round++) {
-        double started = cs_clock_seconds();
+        double started = ce_clock_seconds();
         cs_op_cast(stream, to, from);
-        double rate = 2 * COPIED * sizeof *memory / (cs_clock_seconds() - started);
+        double rate = 2 * COPIED * sizeof *memory / (ce_clock_seconds() - started);
         found.copy = rate > found.copy ? rate : found.copy;
     }
-    found.products = cs_device_roof(device, dtype);
-    cs_device_free(device, memory);
-    cs_device_close(device);
+    found.products = ce_device_roof(device, dtype);
+    ce_device_free(device, memory);
+    ce_device_close(device);
     return found;
 }
 
@@ -81,10 +81,10 @@ static double decode(cs_engine *engine, int texts)
         CS_MUST(cs_context_read(contexts[i], last, 1, &logits));
     }
     CS_MUST(cs_contexts_step(contexts, texts, last, &logits));
-    double started = cs_clock_seconds();
+    double started = ce_clock_seconds();
     for (int step = 0; step < tokens; step++)
         CS_MUST(cs_contexts_step(contexts, texts, last, &logits));
-    double seconds = cs_clock_seconds() - started;
+    double seconds = ce_clock_seconds() - started;
     for (int i = 0; i < texts; i++)
         cs_context_close(contexts[i]);
     return tokens / seconds;
@@ -100,9 +100,9 @@ static double read_prompt(cs_engine *engine)
     for (int round = 0; round < ROUNDS; round++) {
         cs_context *context;
         CS_MUST(cs_context_open(&context, engine, prompt));
-        double started = cs_clock_seconds();
+        double started = ce_clock_seconds();
         CS_MUST(cs_context_read(context, text, prompt, &logits));
-        double rate = prompt / (cs_clock_seconds() - started);
+        double rate = prompt / (ce_clock_seconds() - started);
         best = rate > best ? rate : best;
         cs_context_close(context);
     }

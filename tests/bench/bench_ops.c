@@ -43,14 +43,14 @@ static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, loss, dloss;
     cs_tensor head_lse;
     float *state[4];
-    cs_exact *sum;
-    cs_state_ranges ranges; /* all of the state */
+    ce_exact *sum;
+    ce_state_ranges ranges; /* all of the state */
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
 {
     size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
-    cs_tensor x = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
+    cs_tensor x = cs_matrix(ce_device_alloc(device, bytes), type, rows, columns);
     if (type <= CS_F16)
         cs_op_fill(stream, x, 0.01f); /* memory that was never written would be read from one shared page of zeros */
     return x;
@@ -59,9 +59,9 @@ static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
 /* Copies the caller's host memory to new memory of the device. */
 static void *bring(const void *from, size_t bytes)
 {
-    void *there = cs_device_alloc(device, bytes);
-    cs_stream_copy(stream, there, from, bytes);
-    cs_stream_sync(stream);
+    void *there = ce_device_alloc(device, bytes);
+    ce_stream_copy(stream, there, from, bytes);
+    ce_stream_sync(stream);
     return there;
 }
 
@@ -85,11 +85,11 @@ static void make_small(void)
 /* Normally distributed numbers; large results of one operation must not make the next one slow. */
 static void refill(cs_tensor x)
 {
-    float *values = cs_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
-    cs_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, 0, cs_count(x));
+    float *values = ce_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
+    ce_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, 0, cs_count(x));
     cs_op_cast(stream, x, cs_vector(values, CS_F32, cs_count(x)));
-    cs_stream_sync(stream);
-    cs_device_free(device, values);
+    ce_stream_sync(stream);
+    ce_device_free(device, values);
 }
 
 static void refill_all(void)
@@ -113,11 +113,11 @@ static void make_all(void)
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
-    on.sum = cs_device_alloc(device, sizeof *on.sum);
-    cs_state_range whole = { .to = STATE, .decays = 1 };
-    on.ranges = (cs_state_ranges){ .table = bring(&whole, sizeof whole),
+    on.sum = ce_device_alloc(device, sizeof *on.sum);
+    ce_state_range whole = { .to = STATE, .decays = 1 };
+    on.ranges = (ce_state_ranges){ .table = bring(&whole, sizeof whole),
                                    .count = 1,
-                                   .tiles = cs_state_tiles((cs_range){ 0, STATE }) };
+                                   .tiles = ce_state_tiles((ce_range){ 0, STATE }) };
 }
 
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
@@ -291,28 +291,28 @@ static void run_fill(void)
 }
 static void run_squares(void)
 {
-    cs_state_sum_squares(stream, on.sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
+    ce_state_sum_squares(stream, on.sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
 }
 static void run_sum_into(void)
 {
-    cs_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
+    ce_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
 static cs_tensor row_of(float *state)
 {
     return cs_vector(state, CS_F32, STATE);
 }
-static void update(cs_optim_kind kind)
+static void update(ce_optim_kind kind)
 {
-    cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
-    cs_optimizer found = cs_optim_find(&settings);
-    cs_state_rows rows = { .ranges = on.ranges };
+    ce_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
+    ce_optimizer found = ce_optim_find(&settings);
+    ce_state_rows rows = { .ranges = on.ranges };
     rows.master = row_of(on.state[0]);
     rows.gradient = row_of(on.state[1]);
     for (int i = 0; i < found.slots; i++)
         rows.slots[i] = row_of(on.state[2 + i]);
     if (dtype != CS_F32 && !found.directs)
         rows.publish = cs_vector(on.table.data, dtype, STATE);
-    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), &rows);
+    ce_state_update(stream, &found, ce_optim_hyper(&settings, 1e-3, 1, 1), &rows);
 }
 static void run_adamw(void)
 {
@@ -340,7 +340,7 @@ static void run_muon(void)
 }
 static void run_init(void)
 {
-    cs_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
+    ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
 }
 
 /* ---- timing ---- */
@@ -356,7 +356,7 @@ static double time_of(void (*run)(void), int times)
     double from = seconds();
     for (int i = 0; i < times; i++)
         run();
-    cs_stream_sync(stream);
+    ce_stream_sync(stream);
     return seconds() - from;
 }
 
@@ -365,7 +365,7 @@ static double best_of(void (*run)(void))
     double once, best = INFINITY, begin = seconds();
     time_of(run, 1);
     once = time_of(run, 1);
-    int times = cs_device_has_own_memory(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
+    int times = ce_device_has_own_memory(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
     for (int round = 0; round < 3 || (round < 50 && seconds() - begin < 0.15); round++)
         best = fmin(best, time_of(run, times) / times);
     return best;
@@ -373,12 +373,12 @@ static double best_of(void (*run)(void))
 
 static void show(const bench *one)
 {
-    double before = cs_device_flops(device);
+    double before = ce_device_flops(device);
     one->run();
-    double flops = cs_device_flops(device) - before, time = best_of(one->run);
+    double flops = ce_device_flops(device) - before, time = best_of(one->run);
     if (one->bytes == 0)
         printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
-               flops / time * 1e-9, 100 * flops / time / cs_device_raise_roof(device, dtype, flops / time));
+               flops / time * 1e-9, 100 * flops / time / ce_device_raise_roof(device, dtype, flops / time));
     else
         printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
                100 * one->bytes / time / copy_rate);
@@ -459,12 +459,12 @@ enum { FP32, BF16, NATIVE, WAYS };
 
 static void show_all(void)
 {
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CS_COMPUTE);
     make_small();
     make_all();
     copy_rate = 8.0 * LONG / best_of(run_copy);
-    printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
-           dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9,
+    printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", ce_device_describe(device),
+           dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, ce_device_roof(device, dtype) * 1e-9,
            copy_rate * 1e-9);
     refill_all();
     show_products();
@@ -487,15 +487,15 @@ int main(int count, char **arguments)
     N = B * T;
     for (int way = 0; way < WAYS; way++) {
         dtype = way == FP32 ? CS_F32 : CS_BF16;
-        CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
-        if (way == NATIVE && !(cs_device_methods(device, dtype, false) & 1u << CS_METHOD_NATIVE)) {
-            cs_device_close(device);
+        CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
+        if (way == NATIVE && !(ce_device_methods(device, dtype, false) & 1u << CS_METHOD_NATIVE)) {
+            ce_device_close(device);
             break;
         }
         if (way == NATIVE)
-            cs_device_use_products(device, &(cs_product_choice){ .dtype = dtype, .others = CS_METHOD_NATIVE });
+            ce_device_use_products(device, &(ce_product_choice){ .dtype = dtype, .others = CS_METHOD_NATIVE });
         show_all();
-        cs_device_close(device);
+        ce_device_close(device);
     }
     return 0;
 }

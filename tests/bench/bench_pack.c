@@ -21,14 +21,14 @@ static double pack(int threads)
 {
     static char text[] = "text";
     static char *const paths[] = { text };
-    cs_packing_settings settings = { .paths = paths,
+    ce_packing_settings settings = { .paths = paths,
                                      .path_count = 1,
                                      .output = "out",
                                      .tokenizer = "tokenizer.json",
                                      .shard_tokens = 100000000,
                                      .threads = threads };
-    cs_packing_counts counts;
-    CS_MUST(cs_packing_run(&settings, &counts));
+    ce_packing_counts counts;
+    CS_MUST(ce_packing_run(&settings, &counts));
     return 1e-6 * (double)counts.bytes / counts.seconds;
 }
 

@@ -45,16 +45,16 @@ static double cpu_seconds(clockid_t whose)
 static cs_tensor filled(cs_device *device, cs_dtype dtype, int64_t rows, int64_t columns)
 {
     cs_tensor made =
-        cs_matrix(cs_device_alloc(device, (size_t)(rows * columns) * cs_dtype_bytes(dtype)), dtype, rows, columns);
-    cs_cpu_fill(device, made, 0.01f);
+        cs_matrix(ce_device_alloc(device, (size_t)(rows * columns) * cs_dtype_bytes(dtype)), dtype, rows, columns);
+    ce_cpu_fill(device, made, 0.01f);
     return made;
 }
 
-static void bench(cs_device *device, const cs_product_use *use, unsigned methods, double *speed)
+static void bench(cs_device *device, const ce_product_use *use, unsigned methods, double *speed)
 {
-    cs_product_size size = cs_product_size_of(&use->of, use->tokens);
+    ce_product_size size = ce_product_size_of(&use->of, use->tokens);
     bool ta = use->of.transpose_a, tb = use->of.transpose_b;
-    cs_product product = { .c = filled(device, use->to, size.m, size.n),
+    ce_product product = { .c = filled(device, use->to, size.m, size.n),
                            .a = filled(device, use->dtype, ta ? size.k : size.m, ta ? size.m : size.k),
                            .b = filled(device, use->dtype, tb ? size.n : size.k, tb ? size.k : size.n),
                            .bias = use->bias ? filled(device, use->dtype, 1, size.n) : (cs_tensor){ 0 },
@@ -63,7 +63,7 @@ static void bench(cs_device *device, const cs_product_use *use, unsigned methods
                            .add = use->add };
     if (use->bias)
         product.bias = cs_vector(product.bias.data, use->dtype, size.n);
-    cs_panel panel = {
+    ce_panel panel = {
         ta, tb, size.m, size.n, size.k, cs_columns(product.a), cs_columns(product.b), size.n, use->add ? 1.0f : 0
     };
     int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
@@ -75,34 +75,34 @@ static void bench(cs_device *device, const cs_product_use *use, unsigned methods
             if (!(methods & 1u << method))
                 continue;
             double from = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
-            cs_cpu_product_panel(device, &product, &panel, (cs_method)method);
+            ce_cpu_product_panel(device, &product, &panel, (ce_method)method);
             if (round > 0) /* the first warms up */
                 speed[method] = fmax(speed[method], flops / (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - from));
         }
-    cs_device_free(device, product.a.data);
-    cs_device_free(device, product.b.data);
-    cs_device_free(device, product.c.data);
+    ce_device_free(device, product.a.data);
+    ce_device_free(device, product.b.data);
+    ce_device_free(device, product.c.data);
     if (use->bias)
-        cs_device_free(device, product.bias.data);
+        ce_device_free(device, product.bias.data);
 }
 
-static void bench_all(const cs_product_list *list, cs_dtype dtype)
+static void bench_all(const ce_product_list *list, cs_dtype dtype)
 {
-    static cs_product_trial trial;
-    static cs_product_choice choice;
+    static ce_product_trial trial;
+    static ce_product_choice choice;
     cs_device *device;
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    trial = (cs_product_trial){ .list = list, .methods = cs_device_methods(device, dtype, false), .seconds = 0.05 };
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    trial = (ce_product_trial){ .list = list, .methods = ce_device_methods(device, dtype, false), .seconds = 0.05 };
     double from = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-    cs_device_try_products(device, &trial);
-    double took = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - from, share = cs_products_pick(&choice, &trial);
+    ce_device_try_products(device, &trial);
+    double took = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - from, share = ce_products_pick(&choice, &trial);
     printf(
         "%s; %s, %d tokens; measured at the start in %.1f ms of CPU time: roof %.1f GFLOP/s a thread, %.0f %% of it chosen\n",
-        cs_device_products_on(device), dtype == CS_F32 ? "fp32" : "bf16", tokens, 1e3 * took, 1e-9 * trial.roof,
+        ce_device_products_on(device), dtype == CS_F32 ? "fp32" : "bf16", tokens, 1e3 * took, 1e-9 * trial.roof,
         100 * share);
     printf("%-14s  %24s  %24s  %s\n", "", "native  sgemm  packed", "the same at the start", "chosen (without: fixed)");
     for (int i = 0; i < list->count; i++) {
-        const cs_product_class *of = &list->use[i].of;
+        const ce_product_class *of = &list->use[i].of;
         double speed[CS_METHODS];
         bench(device, &list->use[i], trial.methods, speed);
         printf("%c%c %5lldx%-5lld ", of->transpose_a ? 't' : 'n', of->transpose_b ? 't' : 'n', (long long)of->rows,
@@ -112,9 +112,9 @@ static void bench_all(const cs_product_list *list, cs_dtype dtype)
         printf("  ");
         for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
             printf("  %6.1f", 1e-9 * trial.speed[i][method]);
-        printf("   %s (%s)\n", cs_method_name(cs_products_method(&choice, of)), cs_method_name(trial.fixed[i]));
+        printf("   %s (%s)\n", ce_method_name(ce_products_method(&choice, of)), ce_method_name(trial.fixed[i]));
     }
-    cs_device_close(device);
+    ce_device_close(device);
 }
 
 int main(int argc, char **argv)
@@ -131,8 +131,8 @@ int main(int argc, char **argv)
         if (precision && strcmp(precision, dtype == CS_F32 ? "fp32" : "bf16") != 0)
             continue;
         cs_device *dry;
-        CS_MUST(cs_device_open(&dry, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
-        cs_stream *stream = cs_device_stream(dry, CS_COMPUTE);
+        CS_MUST(ce_device_open(&dry, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
+        cs_stream *stream = ce_device_stream(dry, CS_COMPUTE);
         for (int layer = 0; layer < 12; layer++) {
             list_linear(stream, (cs_dtype)dtype, 768, 2304, CS_IN_OUT);
             list_linear(stream, (cs_dtype)dtype, 768, 768, CS_IN_OUT);
@@ -140,8 +140,8 @@ int main(int argc, char **argv)
             list_linear(stream, (cs_dtype)dtype, 3072, 768, CS_IN_OUT);
         }
         list_linear(stream, (cs_dtype)dtype, 768, vocabulary, CS_OUT_IN);
-        bench_all(cs_device_product_list(dry), (cs_dtype)dtype);
-        cs_device_close(dry);
+        bench_all(ce_device_product_list(dry), (cs_dtype)dtype);
+        ce_device_close(dry);
     }
     return 0;
 }

@@ -46,7 +46,7 @@ static void train(job *j, int async)
     CS_MUST(cs_finish_checkpoint(engine));
     CS_ASSERT(cs_last_step(engine).saved_step == 6);
     CS_ASSERT((cs_memory_of(engine).copy > 0) == (async == 1));
-    CS_ASSERT(cs_memory_of(engine).copy == cs_background_held(engine->saving.work));
+    CS_ASSERT(cs_memory_of(engine).copy == ce_background_held(engine->saving.work));
     cs_destroy(engine);
 }
 

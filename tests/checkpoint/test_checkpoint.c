@@ -65,38 +65,38 @@ START_TEST(types_convert)
     static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
     float wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
     cs_comm *comm = saved_world();
-    cs_piece piece = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    ce_piece piece = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
+    ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     shell_enter();
-    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    SHOULD(ce_checkpoint_save(comm, "out", &content));
     for (int from = 0; from < 3; from++) {
         uint16_t stored[6], got[12];
-        cs_checkpoint_reader *reader;
+        ce_checkpoint_reader *reader;
         piece.dtype = dtypes[from];
         piece.data = from ? (void *)stored : (void *)wide;
         if (from) { /* the type as which the reader converts; then the type in which it is saved */
-            SHOULD(cs_checkpoint_open(&reader, comm, "out", "t"));
-            SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
-            cs_checkpoint_close(reader);
+            SHOULD(ce_checkpoint_open(&reader, comm, "out", "t"));
+            SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
+            ce_checkpoint_close(reader);
             content.tag = "u";
-            SHOULD(cs_checkpoint_save(comm, "out", &content));
+            SHOULD(ce_checkpoint_save(comm, "out", &content));
         }
         for (int to = 0; to < 3; to++) {
             float back[6];
-            SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
+            SHOULD(ce_checkpoint_open(&reader, comm, "out", content.tag));
             piece.dtype = dtypes[to];
             piece.data = to ? (void *)got : (void *)back;
-            SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
-            cs_checkpoint_close(reader);
+            SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
+            ce_checkpoint_close(reader);
             if (to == 0)
                 ck_assert_mem_eq(back, wide, sizeof wide);
             else if (to == from)
                 ck_assert_mem_eq(got, stored, sizeof stored);
         }
-        SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
+        SHOULD(ce_checkpoint_open(&reader, comm, "out", content.tag));
         piece.dtype = CS_I32;
-        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "in the checkpoint and I32 in this model");
-        cs_checkpoint_close(reader);
+        SHOULD_SAY(ce_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "in the checkpoint and I32 in this model");
+        ce_checkpoint_close(reader);
     }
     shell_leave();
     cs_comm_close(comm);
@@ -110,8 +110,8 @@ START_TEST(texts_come_back)
     json_t *aliases = json_pack("{s:s}", "lm_head.weight", "wte");
     json_t *provenance = json_pack("{s:i}", "world_size", 1);
     const char *state = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
-    cs_checkpoint_reader *reader;
-    cs_checkpoint_content content = { .tag = "a",
+    ce_checkpoint_reader *reader;
+    ce_checkpoint_content content = { .tag = "a",
                                       .client_state = state,
                                       .config_text = "// as it was\n{}",
                                       .engine = engine,
@@ -119,21 +119,21 @@ START_TEST(texts_come_back)
                                       .provenance = provenance,
                                       .step = 5 };
     shell_enter();
-    SHOULD(cs_checkpoint_save(comm, "deep/down/out/", &content));
-    SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
-    ck_assert_str_eq(cs_checkpoint_client_state(reader), state);
-    ck_assert_str_eq(cs_checkpoint_tag(reader), "a");
-    ck_assert(json_equal(cs_checkpoint_engine(reader), engine));
-    ck_assert(json_equal(cs_checkpoint_provenance(reader), provenance));
-    cs_checkpoint_close(reader);
+    SHOULD(ce_checkpoint_save(comm, "deep/down/out/", &content));
+    SHOULD(ce_checkpoint_open(&reader, comm, "deep/down/out", NULL));
+    ck_assert_str_eq(ce_checkpoint_client_state(reader), state);
+    ck_assert_str_eq(ce_checkpoint_tag(reader), "a");
+    ck_assert(json_equal(ce_checkpoint_engine(reader), engine));
+    ck_assert(json_equal(ce_checkpoint_provenance(reader), provenance));
+    ce_checkpoint_close(reader);
     content.client_state = "best so far";
-    ck_assert_int_eq(cs_checkpoint_save(comm, "deep/down/out", &content), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_checkpoint_save(comm, "deep/down/out", &content), CS_BAD_CONFIG);
     ck_assert_msg(strstr(cs_error(), "client state is no JSON text (line 1, column") != NULL, "%s", cs_error());
     content.client_state = NULL;
-    SHOULD(cs_checkpoint_save(comm, "deep/down/out", &content));
-    SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
-    ck_assert_ptr_null(cs_checkpoint_client_state(reader));
-    cs_checkpoint_close(reader);
+    SHOULD(ce_checkpoint_save(comm, "deep/down/out", &content));
+    SHOULD(ce_checkpoint_open(&reader, comm, "deep/down/out", NULL));
+    ck_assert_ptr_null(ce_checkpoint_client_state(reader));
+    ce_checkpoint_close(reader);
     ck_assert(!exists("deep/down/out/a/client_state.json"));
     size_t bytes;
     char *text = shell_read("deep/down/out/a/ds_config.json", &bytes);
@@ -166,9 +166,9 @@ START_TEST(tags)
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], path[300], longest[300];
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        SHOULD(cs_tag_escape(name, rows[i].tag));
+        SHOULD(ce_tag_escape(name, rows[i].tag));
         ck_assert_str_eq(name, rows[i].name);
-        cs_tag_unescape(tag, name);
+        ce_tag_unescape(tag, name);
         ck_assert_str_eq(tag, rows[i].tag);
         SHOULD(saved_save("out", rows[i].tag, (int64_t)i));
         expect_latest(rows[i].tag);
@@ -210,7 +210,7 @@ END_TEST
 START_TEST(pruning)
 {
     cs_comm *comm = saved_world();
-    cs_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
+    ce_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
     shell_enter();
     ck_assert_int_eq(
         shell_run("mkdir -p out/notes out/broken && echo keep > out/notes/x && echo '{}' > out/broken/manifest.json"),
@@ -220,7 +220,7 @@ START_TEST(pruning)
         snprintf(tag, sizeof tag, "step/%d", step);
         content.tag = tag;
         content.step = step;
-        SHOULD(cs_checkpoint_save(comm, "out", &content));
+        SHOULD(ce_checkpoint_save(comm, "out", &content));
         if (step == 2)
             ck_assert_int_eq(shell_run("cp -r out/step%%2F1 out/mine"), 0);
     }
@@ -229,7 +229,7 @@ START_TEST(pruning)
                      0);
     content.tag = "old";
     content.step = 3; /* not one of the two highest steps, but `latest` names it */
-    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    SHOULD(ce_checkpoint_save(comm, "out", &content));
     ck_assert(exists("out/old/manifest.json"));
     ck_assert(exists("out/step%2F8/manifest.json"));
     ck_assert(exists("out/step%2F9/manifest.json"));
@@ -242,30 +242,30 @@ START_TEST(pieces_must_fit_together)
 {
     float data[64] = { 0 };
     cs_comm *comm = saved_world();
-    cs_piece piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
+    ce_piece piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
                           { "w", "weights", CS_F32, 2, { 8, 8 }, { 32, 64 }, data } };
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
+    ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
     shell_enter();
-    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    SHOULD(ce_checkpoint_save(comm, "out", &content));
     piece[1].range.from = 31;
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
                "elements 31 to 32 of tensor w are written twice");
     piece[1].range.from = 34;
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
                "elements 32 to 34 of tensor w are written by no rank");
-    piece[1].range = (cs_range){ 32, 60 };
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+    piece[1].range = (ce_range){ 32, 60 };
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
                "elements 60 to 64 of tensor w are written by no rank");
-    piece[1].range = (cs_range){ 32, 65 };
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
-    piece[1].range = (cs_range){ 32, 64 };
+    piece[1].range = (ce_range){ 32, 65 };
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
+    piece[1].range = (ce_range){ 32, 64 };
     piece[1].folder = "optim";
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
                "disagree about the type, shape or folder of tensor w");
     piece[1].folder = "elsewhere";
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "no folder of a checkpoint");
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "no folder of a checkpoint");
     piece[1].name = "__metadata__";
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "cannot name a tensor");
+    SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "cannot name a tensor");
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest t ' ]"), 0);
     shell_leave();
     cs_comm_close(comm);
@@ -277,19 +277,19 @@ static int want_too_much(void *argument)
 {
     static float data[8];
     cs_comm *comm = saved_world();
-    cs_checkpoint_reader *reader;
-    cs_piece piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
+    ce_checkpoint_reader *reader;
+    ce_piece piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
                           { "h.0.ln.weight", "weights", CS_F32, 2, { 2, 4 }, { 0, 4 }, data },
                           { "nowhere", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data } };
     (void)argument;
-    cs_status status = cs_checkpoint_open(&reader, comm, "out", NULL);
+    cs_status status = ce_checkpoint_open(&reader, comm, "out", NULL);
     if (status == CS_OK)
-        status = cs_checkpoint_read(reader, comm, piece + cs_comm_rank(comm), 2);
-    bool heard = status == CS_BAD_FILE && !cs_checkpoint_is_damaged(reader) &&
+        status = ce_checkpoint_read(reader, comm, piece + cs_comm_rank(comm), 2);
+    bool heard = status == CS_BAD_FILE && !ce_checkpoint_is_damaged(reader) &&
                  strstr(cs_error(), "absent is missing, and 2 more tensors differ");
     if (status == CS_OK)
-        cs_fail(CS_BAD_FILE, "it was read");
-    cs_checkpoint_close(reader);
+        ce_fail(CS_BAD_FILE, "it was read");
+    ce_checkpoint_close(reader);
     cs_comm_close(comm);
     return heard ? 0 : 1;
 }
@@ -309,35 +309,35 @@ START_TEST(large_tensors)
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */
     float *data = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
     cs_comm *comm = saved_world();
-    cs_piece piece = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
-    cs_checkpoint_reader *reader;
+    ce_piece piece = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
+    ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    ce_checkpoint_reader *reader;
     shell_enter();
     for (int i = 0; i < COUNT + TAIL; i++)
         data[i] = (float)(i * 3 % 1000003);
-    SHOULD(cs_checkpoint_save(comm, "out", &content));
-    SHOULD(cs_checkpoint_open(&reader, comm, "out", NULL));
+    SHOULD(ce_checkpoint_save(comm, "out", &content));
+    SHOULD(ce_checkpoint_open(&reader, comm, "out", NULL));
     piece.data = back;
-    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
     ck_assert(memcmp(back, data, (COUNT + TAIL) * sizeof *data) == 0);
-    piece.range = (cs_range){ (4 << 20) - 3, (8 << 20) + 5 };
-    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
-    ck_assert(memcmp(back, data + piece.range.from, (size_t)cs_range_length(piece.range) * sizeof *data) == 0);
+    piece.range = (ce_range){ (4 << 20) - 3, (8 << 20) + 5 };
+    SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
+    ck_assert(memcmp(back, data + piece.range.from, (size_t)ce_range_length(piece.range) * sizeof *data) == 0);
     FILE *file = fopen("out/t/weights/shard-00001-of-00001.safetensors", "r+b");
     fseek(file, 40 << 20, SEEK_SET);
     fputc(~fgetc(file), file);
     fclose(file);
-    piece.range = (cs_range){ 0, 8 << 20 };
-    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    piece.range = (ce_range){ 0, 8 << 20 };
+    SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
     piece.range.to++;
-    SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE,
+    SHOULD_SAY(ce_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE,
                "shard-00001-of-00001.safetensors: block 2 of tensor w");
-    cs_checkpoint_close(reader);
-    SHOULD(cs_checkpoint_open_as(&reader, comm, "out", NULL, &(cs_checkpoint_reading){ .verify = CS_VERIFY_OFF }));
-    piece.range = (cs_range){ (8 << 20) + 200001, 9 << 20 };
-    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
-    ck_assert(memcmp(back, data + piece.range.from, (size_t)cs_range_length(piece.range) * sizeof *data) == 0);
-    cs_checkpoint_close(reader);
+    ce_checkpoint_close(reader);
+    SHOULD(ce_checkpoint_open_as(&reader, comm, "out", NULL, &(ce_checkpoint_reading){ .verify = CS_VERIFY_OFF }));
+    piece.range = (ce_range){ (8 << 20) + 200001, 9 << 20 };
+    SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
+    ck_assert(memcmp(back, data + piece.range.from, (size_t)ce_range_length(piece.range) * sizeof *data) == 0);
+    ce_checkpoint_close(reader);
     shell_leave();
     cs_comm_close(comm);
     free(data);

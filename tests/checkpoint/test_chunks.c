@@ -43,7 +43,7 @@ static json_t *write_shard(const box *boxes, int count, const char *save_id)
         char key[32], digits[9];
         int elements = fill(data + used, boxes[i]);
         snprintf(key, sizeof key, "w.__dcp_shard_%d", i);
-        snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, data + used, (size_t)elements * sizeof *data));
+        snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, data + used, (size_t)elements * sizeof *data));
         json_object_set_new(crcs, key, json_pack("[s]", digits));
         json_object_set_new(sharding, key,
                             json_pack("{s:[i,i], s:s}", "saved_offsets", boxes[i].row, boxes[i].column, "logical_fqn",
@@ -65,7 +65,7 @@ static json_t *write_shard(const box *boxes, int count, const char *save_id)
     fwrite(block, 1, 8 + length, file);
     fwrite(data, sizeof *data, (size_t)used, file);
     fclose(file);
-    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, block, 8 + length));
+    snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, block, 8 + length));
     json_decref(header);
     json_decref(sharding);
     json_decref(crcs);
@@ -79,13 +79,13 @@ static json_t *write_shard(const box *boxes, int count, const char *save_id)
 /* Writes a checkpoint of one shard. */
 static void forge(const box *boxes, int count, const char *save_id)
 {
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}" };
+    ce_checkpoint_content content = { .tag = "t", .config_text = "{}" };
     mkdir("out", 0777);
     mkdir("out/t", 0777);
     mkdir("out/t/weights", 0777);
     json_t *files = write_shard(boxes, count, save_id);
     json_t *tensors = json_pack("{s:{s:s, s:[i,i]}}", "w", "dtype", "F32", "shape", ROWS, COLUMNS);
-    char *text = cs_manifest_text(&content, "this-save", tensors, files);
+    char *text = ce_manifest_text(&content, "this-save", tensors, files);
     shell_write("out/t/manifest.json", text);
     free(text);
     json_decref(files);
@@ -96,21 +96,21 @@ static void forge(const box *boxes, int count, const char *save_id)
 static cs_status read_all_ranges(void)
 {
     cs_comm *comm = saved_world();
-    cs_checkpoint_reader *reader = NULL;
+    ce_checkpoint_reader *reader = NULL;
     float data[ELEMENTS];
-    cs_piece piece = { "w", "weights", CS_F32, 2, { ROWS, COLUMNS }, { 0, 0 }, data };
-    cs_status status = cs_checkpoint_open(&reader, comm, "out", "t");
+    ce_piece piece = { "w", "weights", CS_F32, 2, { ROWS, COLUMNS }, { 0, 0 }, data };
+    cs_status status = ce_checkpoint_open(&reader, comm, "out", "t");
     for (int from = 0; from < ELEMENTS && status == CS_OK; from += 5) {
         for (int to = from + 1; to <= ELEMENTS && status == CS_OK; to++) {
-            piece.range = (cs_range){ from, to };
+            piece.range = (ce_range){ from, to };
             memset(data, 0xff, sizeof data);
-            status = cs_checkpoint_read(reader, comm, &piece, 1);
+            status = ce_checkpoint_read(reader, comm, &piece, 1);
             for (int i = from; i < to && status == CS_OK; i++)
                 if (memcmp(&data[i - from], &(float){ value(i / COLUMNS, i % COLUMNS) }, sizeof *data) != 0)
-                    status = cs_fail(CS_BAD_FILE, "element %d of %d to %d is wrong", i, from, to);
+                    status = ce_fail(CS_BAD_FILE, "element %d of %d to %d is wrong", i, from, to);
         }
     }
-    cs_checkpoint_close(reader);
+    ce_checkpoint_close(reader);
     cs_comm_close(comm);
     return status;
 }

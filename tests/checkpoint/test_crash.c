@@ -51,9 +51,9 @@ enum { SCENES = sizeof scenes / sizeof *scenes, OLD = 1, NEW = 9 };
 static _Noreturn void save_armed(const scene *s, int at, shim_how how, int report)
 {
     cs_comm *comm = saved_world();
-    cs_background *work = NULL;
+    ce_background *work = NULL;
     saved_pieces pieces;
-    cs_checkpoint_content content = { .tag = s->tag,
+    ce_checkpoint_content content = { .tag = s->tag,
                                       .step = NEW,
                                       .config_text = "{}",
                                       .client_state = "{\"a\": 1}",
@@ -67,9 +67,9 @@ static _Noreturn void save_armed(const scene *s, int at, shim_how how, int repor
     content.piece_count = pieces.count;
     arm(at, how);
     cs_status status =
-        s->background ? cs_background_save(&work, comm, "out", &content) : cs_checkpoint_save(comm, "out", &content);
+        s->background ? ce_background_save(&work, comm, "out", &content) : ce_checkpoint_save(comm, "out", &content);
     if (s->background && status == CS_OK)
-        status = cs_background_finish(work);
+        status = ce_background_finish(work);
     int calls = count_calls();
     if (how == SHIM_LOSE && status == CS_OK) /* a save that returned success must survive the loss of unflushed data */
         lose();

@@ -72,8 +72,8 @@ static void keep_fault(void *to, const char *sentence)
 
 static int64_t audit(char fault[4096])
 {
-    cs_audit done = { .fault = keep_fault, .to = fault };
-    cs_audit_directory(&done, "out/t");
+    ce_audit done = { .fault = keep_fault, .to = fault };
+    ce_audit_directory(&done, "out/t");
     return done.faults;
 }
 
@@ -276,10 +276,10 @@ static int save_with_limit(void *argument)
     if (rank == 1)
         setrlimit(RLIMIT_FSIZE, &limit);
     saved_open(&pieces, rank, 3, SAVED_FLAT, 2);
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = "t", .step = 2, .config_text = "{}", .pieces = pieces.piece, .piece_count = pieces.count
     };
-    cs_status status = cs_checkpoint_save(comm, "out", &content);
+    cs_status status = ce_checkpoint_save(comm, "out", &content);
     saved_close(&pieces);
     cs_comm_close(comm);
     if (status == CS_IO_ERROR && strstr(cs_error(), "File too large") && strstr(cs_error(), "/weights/shard-"))
@@ -305,8 +305,8 @@ START_TEST(full_disks)
     enum { COUNT = 1 << 20 };
     float *data = calloc(COUNT, sizeof *data);
     cs_comm *comm = saved_world();
-    cs_piece piece = { "w", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data };
-    cs_checkpoint_content content = {
+    ce_piece piece = { "w", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data };
+    ce_checkpoint_content content = {
         .tag = "big", .config_text = "{}", .step = 9, .pieces = &piece, .piece_count = 1
     };
     shell_enter();
@@ -317,7 +317,7 @@ START_TEST(full_disks)
         printf("skipped: a full file system (mounting one: %s)\n", strerror(errno));
     } else {
         SHOULD(saved_save("out", "t", 1));
-        SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_IO_ERROR, "free some space");
+        SHOULD_SAY(ce_checkpoint_save(comm, "out", &content), CS_IO_ERROR, "free some space");
         expect_step(1);
         ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest t ' ]"), 0);
         ck_assert_int_eq(umount("out"), 0);

@@ -27,7 +27,7 @@ enum { OLD = 2, NEW = 4, SHARDS = 16, PLACES = 4 };
 typedef struct {
     uint32_t masters, slots;
     int64_t step, samples, tokens, skipped, updates, scheduled;
-    cs_scaler scaler;
+    ce_scaler scaler;
 } state;
 
 static state state_of(cs_engine *engine)
@@ -67,13 +67,13 @@ static void load_flipped(cs_engine *engine, const run_spec *spec, const char *pa
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL));
     state now = state_of(engine);
     if (!same_state(&now, old))
-        cs_fatal(CS_BAD_FILE, "%s: byte %ld: not the state of step %d, but of %lld", path, offset, OLD,
+        ce_fatal(CS_BAD_FILE, "%s: byte %ld: not the state of step %d, but of %lld", path, offset, OLD,
                  (long long)now.step);
     for (int step = OLD; step < NEW; step++) {
         run_step(engine, spec);
         double loss = cs_last_step(engine).loss;
         if (!(fabs(loss - losses[step]) <= 0))
-            cs_fatal(CS_BAD_FILE, "%s: byte %ld: step %d after it has loss %.9g, not %.9g", path, offset, step + 1,
+            ce_fatal(CS_BAD_FILE, "%s: byte %ld: step %d after it has loss %.9g, not %.9g", path, offset, step + 1,
                      loss, losses[step]);
     }
     flip(engine, path, offset);
@@ -317,8 +317,8 @@ static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep
     char text[64];
     float value = (float)step;
     cs_comm *comm = saved_world();
-    cs_piece piece = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
-    cs_checkpoint_content content = { .tag = tag,
+    ce_piece piece = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
+    ce_checkpoint_content content = { .tag = tag,
                                       .config_text = text,
                                       .step = step,
                                       .line = line,
@@ -327,24 +327,24 @@ static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep
                                       .pieces = &piece,
                                       .piece_count = 1 };
     snprintf(text, sizeof text, "{ \"cspeed\": { \"seed\": %lld } }", (long long)step);
-    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    SHOULD(ce_checkpoint_save(comm, "out", &content));
     cs_comm_close(comm);
 }
 
 static void expect_generations(const char *name, const char *wanted)
 {
-    cs_catalog catalog;
+    ce_catalog catalog;
     char text[512];
     size_t used = 0;
-    SHOULD(cs_catalog_open(&catalog, "out"));
-    cs_line_follow(&catalog, "out", name);
+    SHOULD(ce_catalog_open(&catalog, "out"));
+    ce_line_follow(&catalog, "out", name);
     for (int64_t i = 0; i < catalog.count; i++)
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s:%lld ", catalog.items[i].name,
                              catalog.items[i].generation == CS_NO_ANCESTOR ? -1
                                                                            : (long long)catalog.items[i].generation);
     ck_assert_str_eq(text, wanted);
-    cs_catalog_close(&catalog);
+    ce_catalog_close(&catalog);
 }
 
 /* Checkpoints without a list are pruned by their steps. With a list, ancestors are recognised across gaps that pruning
@@ -352,15 +352,15 @@ static void expect_generations(const char *name, const char *wanted)
 START_TEST(lists_of_ancestors)
 {
     static const char *const tags[] = { "s4", "s5", "s6", "s7", "s8", "s9" };
-    cs_manifest manifest;
+    ce_manifest manifest;
     shell_enter();
     save_small("a", 1, NULL, 2, 0);
     save_small("b", 2, NULL, 2, 0);
     save_small("c", 3, NULL, 2, 0);
     expect_listing("b c latest ");
-    SHOULD(cs_manifest_load(&manifest, "out/c"));
-    json_t *line = cs_line_behind(&manifest);
-    cs_manifest_close(&manifest);
+    SHOULD(ce_manifest_load(&manifest, "out/c"));
+    json_t *line = ce_line_behind(&manifest);
+    ce_manifest_close(&manifest);
     for (int i = 0; i < 6; i++)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
@@ -389,11 +389,11 @@ START_TEST(the_configuration_of_the_line)
     save_small("dead", 9, other, 0, 0);
     save_small("b", 2, line, 0, 0);
     SHOULD(cs_reopen(&config, "out", NULL));
-    ck_assert_int_eq(json_integer_value(cs_json_find(config->doc, "cspeed.seed")), 2);
+    ck_assert_int_eq(json_integer_value(ce_json_find(config->doc, "cspeed.seed")), 2);
     cs_config_close(config);
     shell_flip("out/b/manifest.json", 200);
     SHOULD(cs_reopen(&config, "out", NULL));
-    ck_assert_int_eq(json_integer_value(cs_json_find(config->doc, "cspeed.seed")), 1);
+    ck_assert_int_eq(json_integer_value(ce_json_find(config->doc, "cspeed.seed")), 1);
     cs_config_close(config);
     json_decref(other);
     json_decref(line);

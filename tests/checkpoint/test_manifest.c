@@ -14,10 +14,10 @@ static char *text_of(json_t *tensors, json_t *files)
         json_pack("{s:i, s:i, s:{s:s, s:f, s:i}, s:{s:s}, s:{s:i}}", "global_step", 7, "samples", 14, "loss_scale",
                   "kind", "dynamic", "scale", 8.0, "last_overflow", -1, "optimizer", "type", "AdamW", "rng", "seed", 5);
     json_t *ancestors = json_pack("[{s:s, s:s}]", "tag", "before", "crc32c", "0a1b2c3d");
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine, .line = ancestors
     };
-    char *text = cs_manifest_text(&content, "the-id", tensors, files);
+    char *text = ce_manifest_text(&content, "the-id", tensors, files);
     json_decref(engine);
     json_decref(ancestors);
     json_decref(tensors);
@@ -40,22 +40,22 @@ static json_t *one_file(const char *name)
 
 START_TEST(says_what_was_said)
 {
-    cs_manifest manifest;
+    ce_manifest manifest;
     char *text = text_of(some_tensors(), one_file(SHARD));
-    ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
     ck_assert_str_eq(manifest.tag, "t/\xc3\xa9");
     ck_assert_str_eq(manifest.save_id, "the-id");
     ck_assert_int_eq(manifest.step, 7);
     ck_assert_int_eq(manifest.tensor_count, 2);
     ck_assert_str_eq(manifest.tensors[0].name, "b");
-    ck_assert_int_eq(cs_manifest_find(&manifest, "w")->shape[1], 4);
-    ck_assert_int_eq(cs_manifest_find(&manifest, "b")->dtype, CS_BF16);
-    ck_assert_ptr_null(cs_manifest_find(&manifest, "x"));
+    ck_assert_int_eq(ce_manifest_find(&manifest, "w")->shape[1], 4);
+    ck_assert_int_eq(ce_manifest_find(&manifest, "b")->dtype, CS_BF16);
+    ck_assert_ptr_null(ce_manifest_find(&manifest, "x"));
     ck_assert_str_eq(manifest.files[0].name, SHARD);
     ck_assert_int_eq(manifest.files[0].bytes, 4100);
     ck_assert_uint_eq(manifest.files[0].header_crc, 0x12ab34);
     ck_assert_int_eq(manifest.client_state.bytes, 2);
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     free(text);
 }
 END_TEST
@@ -67,17 +67,17 @@ START_TEST(no_other_text_passes)
     size_t length = strlen(text), passed = 0;
     for (size_t i = 0; i < length; i++) {
         for (int bit = 0; bit < 8; bit++) {
-            cs_manifest manifest;
+            ce_manifest manifest;
             text[i] = (char)(text[i] ^ 1 << bit);
-            passed += cs_manifest_parse(&manifest, text, length, "m") == CS_OK;
+            passed += ce_manifest_parse(&manifest, text, length, "m") == CS_OK;
             text[i] = (char)(text[i] ^ 1 << bit);
-            cs_manifest_close(&manifest);
+            ce_manifest_close(&manifest);
         }
     }
     for (size_t i = 0; i < length; i++) {
-        cs_manifest manifest;
-        passed += cs_manifest_parse(&manifest, text, i, "m") == CS_OK;
-        cs_manifest_close(&manifest);
+        ce_manifest manifest;
+        passed += ce_manifest_parse(&manifest, text, i, "m") == CS_OK;
+        ce_manifest_close(&manifest);
     }
     ck_assert_uint_eq(passed, 0);
     free(text);
@@ -87,11 +87,11 @@ END_TEST
 /* Expects that a text with a valid checksum and wrong contents is rejected. */
 static void expect_refusal(char *text, const char *words)
 {
-    cs_manifest manifest;
-    cs_status status = cs_manifest_parse(&manifest, text, strlen(text), "m");
+    ce_manifest manifest;
+    cs_status status = ce_manifest_parse(&manifest, text, strlen(text), "m");
     ck_assert_msg(status == CS_BAD_FILE || status == CS_UNSUPPORTED, "accepted: %s", words);
     ck_assert_msg(strncmp(cs_error(), "m: ", 3) == 0 && strstr(cs_error(), words), "%s", cs_error());
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     free(text);
 }
 
@@ -125,7 +125,7 @@ static char *altered(const char *from, const char *to)
     free(text);
     char *place = strstr(changed, "\"crc32c\": \"") + strlen("\"crc32c\": \"");
     memcpy(place, "00000000", 8);
-    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, changed, strlen(changed)));
+    snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, changed, strlen(changed)));
     memcpy(place, digits, 8);
     return changed;
 }
@@ -194,11 +194,11 @@ START_TEST(lists_of_files)
         json_array_append_new(huge, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1 << 60,
                                               "header_crc32c", "0012ab34"));
     }
-    cs_manifest manifest;
+    ce_manifest manifest;
     char *text = text_of(some_tensors(), many);
-    ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
     ck_assert_int_eq(manifest.bytes, MANY);
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
     free(text);
     expect_refusal(text_of(some_tensors(), twice), "shard-00001-of-99999.safetensors is listed twice");
     expect_refusal(text_of(some_tensors(), huge), "more bytes than a file system can have");

@@ -14,15 +14,15 @@
 #define SHARD "out/t/weights/shard-00001-of-00001.safetensors"
 
 /* Reads `count` pieces of "out" in this process. */
-static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, const cs_piece *pieces, int64_t count)
+static cs_status read_as(const ce_checkpoint_reading *reading, const char *tag, const ce_piece *pieces, int64_t count)
 {
     cs_comm *comm = saved_world();
-    cs_checkpoint_reader *reader;
-    cs_status status = cs_checkpoint_open_as(&reader, comm, "out", tag, reading);
+    ce_checkpoint_reader *reader;
+    cs_status status = ce_checkpoint_open_as(&reader, comm, "out", tag, reading);
     if (status == CS_OK)
-        status = cs_checkpoint_read(reader, comm, pieces, count);
+        status = ce_checkpoint_read(reader, comm, pieces, count);
     if (status == CS_OK || reader)
-        cs_checkpoint_close(reader);
+        ce_checkpoint_close(reader);
     cs_comm_close(comm);
     return status;
 }
@@ -30,25 +30,25 @@ static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, 
 START_TEST(names)
 {
     float ln[12] = { 0 }, other[3] = { 5, 6, 7 };
-    const cs_piece wanted[] = {
+    const ce_piece wanted[] = {
         { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln },
         { "nobody", "weights", CS_F32, 1, { 3 }, { 0, 3 }, other },
     };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 1), CS_OK);
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing"));
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing, and 7 more tensors differ"));
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), " is in the checkpoint and not in this model, and 6 more tensors differ"));
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
     ck_assert_float_eq(ln[0], 160);
     ck_assert_float_eq(other[0], 5); /* as it was */
-    cs_piece wrong = wanted[0];
+    ce_piece wrong = wanted[0];
     wrong.shape[0] = 13;
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] in the checkpoint and [13] in this model"));
     shell_leave();
 }
@@ -57,25 +57,25 @@ END_TEST
 START_TEST(verification)
 {
     float ln[12];
-    cs_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
+    ce_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
     shell_flip(SHARD, 4100); /* in the first tensor, conv, which is not read */
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));
-    piece = (cs_piece){ "conv", "weights", CS_F32, 1, { 105 }, { 0, 4 }, ln };
+    piece = (ce_piece){ "conv", "weights", CS_F32, 1, { 105 }, { 0, 4 }, ln };
     memcpy(piece.shape, (int64_t[]){ 3, 5, 7 }, 3 * sizeof(int64_t));
     piece.dims = 3;
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_OFF }, "t", &piece, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_OFF }, "t", &piece, 1), CS_OK);
     shell_leave();
 }
 END_TEST
 
 START_TEST(a_bad_latest)
 {
-    static const cs_checkpoint_reading trusting = { .no_fallback = true };
+    static const ce_checkpoint_reading trusting = { .no_fallback = true };
     shell_enter();
     ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_NOT_FOUND);
     ck_assert_int_eq(saved_save("out", "a", 1), CS_OK);
@@ -84,7 +84,7 @@ START_TEST(a_bad_latest)
     shell_write("out/latest", "gone");
     ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "on_bad_latest"));
-    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ 0 }, NULL, NULL, 0), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ 0 }, NULL, NULL, 0), CS_OK);
     ck_assert_int_eq(shell_run("rm out/latest"), 0);
     ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_BAD_FILE);
     shell_leave();
@@ -95,7 +95,7 @@ START_TEST(ways_of_writing)
 {
     enum { COUNT = 300001 };
     float *data = malloc(COUNT * sizeof *data), *back = malloc(COUNT * sizeof *back);
-    static const cs_checkpoint_writing ways[] = {
+    static const ce_checkpoint_writing ways[] = {
         { 0 }, { .threads = 4 }, { .buffer_bytes = 4096 }, { .buffered = true }, { 3, 12288, true }
     };
     for (int i = 0; i < COUNT; i++)
@@ -103,17 +103,17 @@ START_TEST(ways_of_writing)
     shell_enter();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         cs_comm *comm = saved_world();
-        cs_piece pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
+        ce_piece pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
                               { "b", "optim", CS_F32, 1, { COUNT }, { 0, COUNT }, data } };
-        cs_checkpoint_content content = {
+        ce_checkpoint_content content = {
             .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = 2, .writing = ways[i]
         };
-        ck_assert_msg(cs_checkpoint_save(comm, "out", &content) == CS_OK, "%s", cs_error());
+        ck_assert_msg(ce_checkpoint_save(comm, "out", &content) == CS_OK, "%s", cs_error());
         cs_comm_close(comm);
         for (int k = 0; k < 2; k++) {
             pieces[k].data = back;
             memset(back, 0, COUNT * sizeof *back);
-            ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, NULL, &pieces[k], 1), CS_OK);
+            ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_FULL }, NULL, &pieces[k], 1), CS_OK);
             ck_assert_mem_eq(back, data, COUNT * sizeof *back);
         }
     }

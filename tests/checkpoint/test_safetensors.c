@@ -113,8 +113,8 @@ static const header_case cases[] = {
 
 static void try_case(const header_case *c)
 {
-    cs_safetensors header;
-    cs_status status = cs_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
+    ce_safetensors header;
+    cs_status status = ce_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
     if (!c->fault) {
         ck_assert_msg(status == CS_OK, "%s: %s", c->text, cs_error());
     } else {
@@ -122,7 +122,7 @@ static void try_case(const header_case *c)
         ck_assert_msg(strncmp(cs_error(), "FILE: ", 6) == 0 && strstr(cs_error(), c->fault), "%s: %s", c->text,
                       cs_error());
     }
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
 }
 
 START_TEST(headers)
@@ -135,22 +135,22 @@ END_TEST
 START_TEST(depth_and_length)
 {
     char text[8192] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
-    cs_safetensors header;
+    ce_safetensors header;
     size_t at = strlen(text);
     memset(text + at, '[', 100);
     memset(text + at + 100, ']', 100);
     strcpy(text + at + 200, "}}");
-    ck_assert_int_eq(cs_safetensors_parse(&header, text, strlen(text), 1, "FILE"), CS_BAD_FILE);
-    cs_safetensors_close(&header);
+    ck_assert_int_eq(ce_safetensors_parse(&header, text, strlen(text), 1, "FILE"), CS_BAD_FILE);
+    ce_safetensors_close(&header);
 
     memcpy(text, "{\"", 2);
     memset(text + 2, 'n', 4097);
     strcpy(text + 2 + 4097, "\":" A16 "}");
-    ck_assert_int_eq(cs_safetensors_parse(&header, text, strlen(text), 16, "FILE"), CS_BAD_FILE);
+    ck_assert_int_eq(ce_safetensors_parse(&header, text, strlen(text), 16, "FILE"), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "4097"));
-    cs_safetensors_close(&header);
-    ck_assert_int_eq(cs_safetensors_parse(&header, "{}\0", 3, 0, "FILE"), CS_BAD_FILE);
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
+    ck_assert_int_eq(ce_safetensors_parse(&header, "{}\0", 3, 0, "FILE"), CS_BAD_FILE);
+    ce_safetensors_close(&header);
 }
 END_TEST
 
@@ -159,8 +159,8 @@ START_TEST(what_is_read)
     const char *text =
         "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[8,14]},"
         "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";
-    cs_safetensors header;
-    ck_assert_int_eq(cs_safetensors_parse(&header, text, strlen(text), 14, "FILE"), CS_OK);
+    ce_safetensors header;
+    ck_assert_int_eq(ce_safetensors_parse(&header, text, strlen(text), 14, "FILE"), CS_OK);
     ck_assert_int_eq(header.count, 2);
     ck_assert_str_eq(header.entries[0].key, "a");
     ck_assert_int_eq(header.entries[0].dims, 2);
@@ -169,7 +169,7 @@ START_TEST(what_is_read)
     ck_assert_int_eq(header.entries[1].begin, 8);
     ck_assert_int_eq(header.entries[1].end, 14);
     ck_assert_str_eq(json_string_value(json_object_get(header.metadata, "format")), "pt");
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
 }
 END_TEST
 
@@ -195,7 +195,7 @@ START_TEST(lengths)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t bytes = -1;
         cs_status status =
-            cs_safetensors_header_bytes(&bytes, rows[i].start, rows[i].start_bytes, rows[i].file, "FILE");
+            ce_safetensors_header_bytes(&bytes, rows[i].start, rows[i].start_bytes, rows[i].file, "FILE");
         ck_assert_int_eq(status, rows[i].bytes < 0 ? CS_BAD_FILE : CS_OK);
         if (rows[i].bytes >= 0)
             ck_assert_int_eq(bytes, rows[i].bytes);

@@ -71,16 +71,16 @@ static void write_file(const char *path, const vector *v)
 
 static bool is_taken(const char *path)
 {
-    cs_safetensors header = { 0 };
+    ce_safetensors header = { 0 };
     char *block;
     size_t block_bytes;
     int64_t file_bytes;
-    cs_status status = cs_safetensors_load(&block, &block_bytes, &file_bytes, path);
+    cs_status status = ce_safetensors_load(&block, &block_bytes, &file_bytes, path);
     if (status == CS_OK)
-        status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes, path);
+        status = ce_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes, path);
     ck_assert_msg(status == CS_OK || status == CS_BAD_FILE, "%d: %s", status, cs_error());
     ck_assert(status == CS_OK || strncmp(cs_error(), path, strlen(path)) == 0);
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
     free(block);
     return status == CS_OK;
 }

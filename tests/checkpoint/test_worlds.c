@@ -34,7 +34,7 @@ typedef struct {
 /* Adds, for each element, a hash of value, name and position; the sum does not depend on the sharding. */
 static void add_piece(uint64_t *sum, const char *name, int64_t from, const float *data, int64_t count)
 {
-    uint64_t key = cs_rng_key(7, name);
+    uint64_t key = ce_rng_key(7, name);
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &data[i], sizeof bits);
@@ -46,10 +46,10 @@ static uint32_t state_of(cs_engine *engine)
 {
     uint64_t sum = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
-            int64_t elements = cs_range_length(pieces[at].range);
+            int64_t elements = ce_range_length(pieces[at].range);
             add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);
             for (int slot = 0; slot < engine->zero.optimizer.slots; slot++) {
                 char name[256];

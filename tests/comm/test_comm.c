@@ -111,7 +111,7 @@ START_TEST(not_a_number_is_kept)
     const void *inputs[] = { a, b, c };
     for (int op = CS_SUM; op <= CS_MAX; op++)
         for (int ranks = 2; ranks <= 3; ranks++) {
-            cs_fold((void *[]){ out }, 1, inputs, ranks, 3, CS_F32, (cs_reduce_op)op);
+            ce_fold((void *[]){ out }, 1, inputs, ranks, 3, CS_F32, (cs_reduce_op)op);
             for (int i = 0; i < ranks; i++)
                 ck_assert_msg(isnan(out[i]), "op %d, %d ranks, element %d: %g", op, ranks, i, (double)out[i]);
         }
@@ -129,10 +129,10 @@ START_TEST(halves_round_as_everywhere)
                 a[i] = (uint16_t)(low + i);
                 b[i] = (uint16_t)((unsigned)(low + i) * 40503u >> 3);
             }
-            cs_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
+            ce_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
             for (int i = 0; i < 8; i++) {
                 float sum = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
-                uint16_t should = dtypes[d] == CS_BF16 ? cs_float_to_bf16(sum) : cs_float_to_f16(sum);
+                uint16_t should = dtypes[d] == CS_BF16 ? ce_float_to_bf16(sum) : ce_float_to_f16(sum);
                 ck_assert_msg(isnan(sum) ? isnan(sums_get(out, i, dtypes[d]).real) : out[i] == should,
                               "%s: %04x + %04x is %04x", d ? "f16" : "bf16", a[i], b[i], out[i]);
             }
@@ -301,7 +301,7 @@ static _Noreturn void play(const role *part, int port, int output)
     world.port = port;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
-    cs_log_open(CS_LOG_INFO, part->rank);
+    ce_log_open(CS_LOG_INFO, part->rank);
     cs_comm_settings settings = { .kind = "shm", .heap_bytes = 1 << 20, .timeout_seconds = part->seconds };
     cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {

@@ -107,7 +107,7 @@ static char *reach(const distant *own, const void *address, size_t bytes)
     return (char *)at;
 }
 
-static void distant_wait(cs_stream *stream, cs_event event)
+static void distant_wait(cs_stream *stream, ce_event event)
 {
     distant *own = event.stream->device->own;
     for (int i = 0; !stream && i < own->copy_count; i++)
@@ -118,7 +118,7 @@ static void distant_wait(cs_stream *stream, cs_event event)
 
 static cs_device *distant_open(void)
 {
-    static const cs_device_table table = { .kind = "distant",
+    static const ce_device_table table = { .kind = "distant",
                                            .alloc = distant_alloc,
                                            .free = distant_free,
                                            .alloc_pinned = distant_alloc_pinned,
@@ -134,14 +134,14 @@ static cs_device *distant_open(void)
     CS_ASSERT(device->own);
     pthread_mutex_init(&device->lock, NULL);
     for (int role = 0; role < 2; role++)
-        device->streams[role] = (cs_stream){ .device = device, .role = (cs_stream_role)role };
+        device->streams[role] = (cs_stream){ .device = device, .role = (ce_stream_role)role };
     return device;
 }
 
 static void distant_close(cs_device *device)
 {
     void *own = device->own;
-    cs_device_close(device);
+    ce_device_close(device);
     free(own);
 }
 
@@ -202,16 +202,16 @@ static int large_collectives(void *argument)
     SHOULD(open_world(&comm, argument, device));
     int size = cs_comm_size(comm);
     int64_t count = LARGE / size;
-    cs_stream *stream = cs_device_stream(device, CS_COMM);
+    cs_stream *stream = ce_device_stream(device, CS_COMM);
     char *lone = malloc(BYTES);
     EXPECT(lone, "no memory");
     sums_far(device);
     sums_place where = { "far", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
     int failed = sums_try(comm, where, count, 11, CS_F32, CS_SUM) || sums_try_copies(comm, where, count, 17, CS_I32);
     memset(lone, 1, BYTES);
-    cs_stream_copy(stream, where.big, lone, BYTES);
+    ce_stream_copy(stream, where.big, lone, BYTES);
     cs_comm_all_reduce(comm, where.big, BYTES, CS_U8, CS_SUM);
-    cs_stream_fetch(stream, lone, where.big, BYTES);
+    ce_stream_fetch(stream, lone, where.big, BYTES);
     for (int i = 0; i < BYTES; i++)
         EXPECT(lone[i] == size, "byte %d is %d", i, lone[i]);
     free(lone);
@@ -236,18 +236,18 @@ static int pass_messages(void *argument)
     SHOULD(open_world(&comm, argument, device));
     int rank = cs_comm_rank(comm);
     size_t max = (4 << 20) + 1;
-    cs_stream *stream = cs_device_stream(device, CS_COMM);
+    cs_stream *stream = ce_device_stream(device, CS_COMM);
     char *lone = malloc(max), *data = cs_comm_alloc(comm, max);
     EXPECT(lone, "no memory");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t bytes = lengths[i];
         sums_fill(lone, (int64_t)bytes, 0, rank, (int)i, CS_U8);
-        cs_stream_copy(stream, data, lone, bytes);
+        ce_stream_copy(stream, data, lone, bytes);
         if (rank == 0)
             cs_comm_send(comm, data, bytes, 1);
         else
             cs_comm_receive(comm, data, bytes, 0);
-        cs_stream_fetch(stream, lone, data, bytes);
+        ce_stream_fetch(stream, lone, data, bytes);
         if (sums_expect_values(lone, (int64_t)bytes, 0, 0, (int)i, CS_U8, "message"))
             return 1;
     }
@@ -271,15 +271,15 @@ static int allocate(void *argument)
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
     char *big = cs_comm_alloc(comm, 5000), *none = cs_comm_alloc(comm, 0), held[5000];
-    EXPECT(cs_device_holds(device, big) && cs_device_holds(device, big + 4999), "not the device's memory");
-    EXPECT(none && !cs_device_holds(device, held), "the host's memory is taken for the device's");
-    EXPECT(cs_device_allocated(device) >= 5000, "%zu bytes are counted", cs_device_allocated(device));
-    cs_stream_fetch(cs_device_stream(device, CS_COMM), held, big, sizeof held);
+    EXPECT(ce_device_holds(device, big) && ce_device_holds(device, big + 4999), "not the device's memory");
+    EXPECT(none && !ce_device_holds(device, held), "the host's memory is taken for the device's");
+    EXPECT(ce_device_allocated(device) >= 5000, "%zu bytes are counted", ce_device_allocated(device));
+    ce_stream_fetch(ce_device_stream(device, CS_COMM), held, big, sizeof held);
     for (size_t i = 0; i < sizeof held; i++)
         EXPECT(held[i] == 0, "not zeroed");
     EXPECT(strcmp(cs_comm_kind(comm), cs_comm_size(comm) == 1 ? "self" : "shm") == 0, "kind %s", cs_comm_kind(comm));
     cs_comm_close(comm);
-    EXPECT(cs_device_allocated(device) == 0, "%zu bytes are left", cs_device_allocated(device));
+    EXPECT(ce_device_allocated(device) == 0, "%zu bytes are left", ce_device_allocated(device));
     distant_close(device);
     return 0;
 }
@@ -321,12 +321,12 @@ static int mix_devices(void *argument)
     cs_device *device = near ? NULL : distant_open();
     cs_comm *comm = NULL;
     if (near)
-        SHOULD(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
+        SHOULD(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
     cs_status status = open_world(&comm, argument, device);
     EXPECT(status == CS_DISAGREE, "status %d", (int)status);
     EXPECT(strstr(cs_error(), "rank 0 computes on a GPU and rank 1 on a CPU"), "\"%s\"", cs_error());
     if (near)
-        cs_device_close(device);
+        ce_device_close(device);
     else
         distant_close(device);
     return 0;

@@ -35,7 +35,7 @@ typedef struct {
 
 static cs_status open_rank(rank_state *state, const cs_world *world, const char *kind, double seconds)
 {
-    CS_TRY(cs_device_open(&state->device, &(cs_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
+    CS_TRY(ce_device_open(&state->device, &(ce_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
     return cs_comm_open(&state->comm, world,
                         &(cs_comm_settings){ .kind = kind, .timeout_seconds = seconds, .device = state->device });
 }
@@ -50,7 +50,7 @@ static cs_status open_here(rank_state *state, const char *kind)
 static void close_rank(rank_state *state)
 {
     cs_comm_close(state->comm);
-    cs_device_close(state->device);
+    ce_device_close(state->device);
 }
 
 /* ---- collectives ------------------------------------------------------------------------------ */
@@ -115,7 +115,7 @@ static int be_refused(void *sentence)
     rank_state state;
     EXPECT(open_here(&state, "nccl") == CS_BAD_CONFIG, "it was opened");
     EXPECT(strstr(cs_error(), sentence), "\"%s\"", cs_error());
-    cs_device_close(state.device);
+    ce_device_close(state.device);
     return 0;
 }
 
@@ -136,16 +136,16 @@ static int compute_around(void *kind)
     enum { COUNT = 1000 };
     float got[COUNT];
     int size = cs_comm_size(state.comm);
-    cs_stream *compute = cs_device_stream(state.device, CS_COMPUTE), *comm = cs_device_stream(state.device, CS_COMM);
+    cs_stream *compute = ce_device_stream(state.device, CS_COMPUTE), *comm = ce_device_stream(state.device, CS_COMM);
     cs_tensor all = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
-    cs_tensor twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
+    cs_tensor twice = cs_vector(ce_device_alloc(state.device, sizeof got), CS_F32, COUNT);
     for (int round = 1; round <= 3; round++) {
         cs_op_fill(compute, all, (float)(round * (1 + cs_comm_rank(state.comm))));
-        cs_stream_follow(comm, compute);
+        ce_stream_follow(comm, compute);
         cs_comm_all_reduce(state.comm, all.data, COUNT, CS_F32, CS_SUM);
-        cs_stream_follow(compute, comm);
+        ce_stream_follow(compute, comm);
         cs_op_add(compute, twice, all, all);
-        cs_stream_fetch(compute, got, twice.data, sizeof got);
+        ce_stream_fetch(compute, got, twice.data, sizeof got);
         for (int i = 0; i < COUNT; i++)
             EXPECT((int)got[i] == round * size * (size + 1), "round %d: element %d is %g", round, i, (double)got[i]);
     }
@@ -170,17 +170,17 @@ static int pass_messages(void *kind)
     char held[300001];
     SHOULD(open_here(&state, kind));
     int rank = cs_comm_rank(state.comm), size = cs_comm_size(state.comm);
-    cs_stream *stream = cs_device_stream(state.device, CS_COMM);
+    cs_stream *stream = ce_device_stream(state.device, CS_COMM);
     char *data = cs_comm_alloc(state.comm, sizeof held);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         sums_fill(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8);
         if (rank == 0)
-            cs_stream_copy(stream, data, held, lengths[i]);
+            ce_stream_copy(stream, data, held, lengths[i]);
         else
             cs_comm_receive(state.comm, data, lengths[i], rank - 1);
         if (rank + 1 < size)
             cs_comm_send(state.comm, data, lengths[i], rank + 1);
-        cs_stream_fetch(stream, held, data, lengths[i]);
+        ce_stream_fetch(stream, held, data, lengths[i]);
         if (sums_expect_values(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8, "message"))
             return 1;
     }
@@ -218,7 +218,7 @@ static _Noreturn void play(const scene *on, int rank, int port, int output)
     cs_world world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
     snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
-    cs_log_open(CS_LOG_WARNING, rank);
+    ce_log_open(CS_LOG_WARNING, rank);
     cs_status status = open_rank(&state, &world, on->kind, on->seconds);
     if (status != CS_OK) {
         dprintf(output, "%s\n", cs_error());
@@ -232,7 +232,7 @@ static void perform(const scene *on, ending *endings)
     static int port = 21000;
     pid_t children[MOST_RANKS];
     int outputs[MOST_RANKS][2];
-    double begun = cs_clock_seconds();
+    double begun = ce_clock_seconds();
     port++;
     for (int i = 0; i < on->started; i++) {
         ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
@@ -250,7 +250,7 @@ static void perform(const scene *on, ending *endings)
         endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         close(outputs[i][0]);
     }
-    ck_assert_msg(cs_clock_seconds() - begun < LONGEST_SECONDS, "it took %g s", cs_clock_seconds() - begun);
+    ck_assert_msg(ce_clock_seconds() - begun < LONGEST_SECONDS, "it took %g s", ce_clock_seconds() - begun);
 }
 
 static void expect_ending(const ending *end, int code, const char *sentence)
@@ -266,7 +266,7 @@ static int die_in_time(rank_state *state)
         if (cs_comm_rank(state->comm) == 1 && i == 5)
             raise(SIGKILL);
         cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-        cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
     }
     return 0;
 }
@@ -293,7 +293,7 @@ static int die_while_others_compute(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
     if (cs_comm_rank(state->comm) == 1)
         raise(SIGKILL);
     sleep(LONGEST_SECONDS);
@@ -330,7 +330,7 @@ static int sum_once(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
     close_rank(state);
     return 0;
 }
@@ -339,7 +339,7 @@ static int sum_and_stay(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
     sleep(LONGEST_SECONDS);
     return 0;
 }
@@ -351,10 +351,10 @@ static int die_between_graphs(rank_state *state)
     for (int i = 0; i < 5; i++) {
         if (i == 3 && cs_comm_rank(state->comm) == 1)
             raise(SIGKILL);
-        cs_device_graph_begin(state->device, 7);
+        ce_device_graph_begin(state->device, 7);
         cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-        cs_device_graph_end(state->device);
-        cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+        ce_device_graph_end(state->device);
+        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
     }
     return 0;
 }
@@ -364,13 +364,13 @@ static int die_in_capture(rank_state *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     for (int i = 0; i < 2; i++) {
-        cs_device_graph_begin(state->device, 7);
+        ce_device_graph_begin(state->device, 7);
         cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
         if (i == 1 && cs_comm_rank(state->comm) == 1)
             raise(SIGKILL);
         if (i == 1)
             cs_comm_broadcast(state->comm, data, 1000, CS_F32, 0);
-        cs_device_graph_end(state->device);
+        ce_device_graph_end(state->device);
     }
     return 0;
 }
@@ -505,7 +505,7 @@ static int come_late(void *kind)
     rank_state state;
     SHOULD(open_here(&state, kind));
     float *data = cs_comm_alloc(state.comm, 4000);
-    cs_comm_record(state.comm, &(cs_tally_settings){ .enabled = true, .operations = UINT32_MAX });
+    ce_comm_record(state.comm, &(ce_tally_settings){ .enabled = true, .operations = UINT32_MAX });
     cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM); /* connects them */
     double before = cs_comm_counters(state.comm).seconds;
     if (cs_comm_rank(state.comm) == 1)

@@ -85,7 +85,7 @@ static int fail_with_sentence(void *argument)
         note_and_wait(argument);
     await_noted(argument, 0);
     await_noted(argument, 2);
-    cs_fail(CS_BAD_CONFIG, "the moon is not a rank");
+    ce_fail(CS_BAD_CONFIG, "the moon is not a rank");
     return 78;
 }
 
@@ -109,7 +109,7 @@ static int fail_fatally(void *argument)
 {
     if (own_rank() != 0)
         note_and_wait(argument);
-    cs_fatal(CS_NO_PEER, "a sentence of the test");
+    ce_fatal(CS_NO_PEER, "a sentence of the test");
 }
 
 static const struct {

@@ -51,7 +51,7 @@ static actor begin(cs_world world, part run)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         dup2(pipes[1], STDERR_FILENO);
-        cs_log_open(CS_LOG_INFO, world.rank);
+        ce_log_open(CS_LOG_INFO, world.rank);
         int code = run(&world);
         if (code)
             dprintf(STDERR_FILENO, "%s\n", cs_error());
@@ -84,24 +84,24 @@ static void expect(const ending *is, int code, const char *sentence)
 /* Every rank sets its number, three bytes for each rank number, and reads those of all others. */
 static int tell_all(const cs_world *world)
 {
-    cs_store *store;
+    ce_store *store;
     unsigned char bytes[CS_STORE_VALUE];
     char name[32];
     size_t length;
-    if (cs_store_open(&store, world, 20) != CS_OK)
+    if (ce_store_open(&store, world, 20) != CS_OK)
         return 1;
     memset(bytes, world->rank, sizeof bytes);
     snprintf(name, sizeof name, "of %d", world->rank);
-    if (cs_store_set(store, name, bytes, 3 * (size_t)world->rank) != CS_OK)
+    if (ce_store_set(store, name, bytes, 3 * (size_t)world->rank) != CS_OK)
         return 2;
     for (int i = world->size - 1; i >= 0; i--) {
         snprintf(name, sizeof name, "of %d", i);
-        if (cs_store_get(store, name, bytes, sizeof bytes, &length, 20) != CS_OK)
+        if (ce_store_get(store, name, bytes, sizeof bytes, &length, 20) != CS_OK)
             return 3;
         if (length != 3 * (size_t)i || (i && bytes[length - 1] != i))
             return 4;
     }
-    cs_store_close(store);
+    ce_store_close(store);
     return 0;
 }
 
@@ -141,23 +141,23 @@ END_TEST
 
 static int wait_for_nothing(const cs_world *world)
 {
-    cs_store *store;
+    ce_store *store;
     char value[8];
     size_t length;
-    if (cs_store_open(&store, world, 20) != CS_OK)
+    if (ce_store_open(&store, world, 20) != CS_OK)
         return 1;
-    if (cs_store_get(store, "nothing", value, sizeof value, &length, 0.3) != CS_NO_PEER)
+    if (ce_store_get(store, "nothing", value, sizeof value, &length, 0.3) != CS_NO_PEER)
         return 2;
     if (!strstr(cs_error(), "no rank has set \"nothing\" within 0.3 seconds"))
         return 3;
-    if (cs_store_set(store, "long", "123456789", 9) != CS_OK ||
-        cs_store_get(store, "long", value, sizeof value, &length, 1) != CS_NO_PEER)
+    if (ce_store_set(store, "long", "123456789", 9) != CS_OK ||
+        ce_store_get(store, "long", value, sizeof value, &length, 1) != CS_NO_PEER)
         return 4;
     char name[CS_STORE_NAME + 2] = "";
     memset(name, 'n', CS_STORE_NAME + 1);
-    if (cs_store_set(store, name, "", 0) != CS_BAD_CONFIG || cs_store_set(store, "", "", 0) != CS_BAD_CONFIG)
+    if (ce_store_set(store, name, "", 0) != CS_BAD_CONFIG || ce_store_set(store, "", "", 0) != CS_BAD_CONFIG)
         return 5;
-    cs_store_close(store);
+    ce_store_close(store);
     return 0;
 }
 
@@ -174,10 +174,10 @@ END_TEST
 
 static int meet_soon(const cs_world *world)
 {
-    cs_store *store;
-    if (cs_store_open(&store, world, 1) != CS_OK)
+    ce_store *store;
+    if (ce_store_open(&store, world, 1) != CS_OK)
         return cs_exit_code(CS_NO_PEER);
-    cs_store_close(store);
+    ce_store_close(store);
     return 0;
 }
 
@@ -200,7 +200,7 @@ END_TEST
 static int meet_without_descriptors(const cs_world *world)
 {
     enum { OWN = 4, SECONDS = 3 };
-    cs_store *store;
+    ce_store *store;
     struct rlimit limit;
     struct rusage used;
     int lowest = dup(STDERR_FILENO);
@@ -208,7 +208,7 @@ static int meet_without_descriptors(const cs_world *world)
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = (rlim_t)(lowest + OWN);
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (cs_store_open(&store, world, SECONDS) == CS_OK)
+    if (ce_store_open(&store, world, SECONDS) == CS_OK)
         return 0;
     getrusage(RUSAGE_SELF, &used);
     return used.ru_utime.tv_sec + used.ru_stime.tv_sec >= SECONDS / 2 ? 9 : 75; /* 9: it did not sleep meanwhile */

@@ -180,7 +180,7 @@ static _Noreturn void play(int rank, const layout *on, int port, int output, int
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     place_rank(&world, on->hosts);
     dup2(output, STDERR_FILENO);
-    cs_log_open(CS_LOG_INFO, rank);
+    ce_log_open(CS_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = "tcp", .heap_bytes = 1 << 20, .timeout_seconds = 60 };
     cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {

@@ -28,13 +28,13 @@ static cs_config *must_finish(const char *text, int world)
 static void check_origin(cs_config *config, const char *path, const char *wanted)
 {
     char text[64];
-    ck_assert_msg(strcmp(cs_json_origin(config->doc, path, text, sizeof text), wanted) == 0, "%s: %s, not %s", path,
+    ck_assert_msg(strcmp(ce_json_origin(config->doc, path, text, sizeof text), wanted) == 0, "%s: %s, not %s", path,
                   text, wanted);
 }
 
 static void check_number(cs_config *config, const char *path, double wanted)
 {
-    const json_t *value = cs_json_find(config->doc, path);
+    const json_t *value = ce_json_find(config->doc, path);
     ck_assert_msg(json_is_number(value) && json_number_value(value) == wanted, "%s is not %g", path, wanted);
 }
 
@@ -55,7 +55,7 @@ START_TEST(test_trainer)
                                     "\"auto\"}},\n\"cspeed\": {\"steps\": 90, "
                                     "\"model\": {\"model_type\": \"gpt2\", \"n_embd\": 48}}}",
                                     3);
-    const cs_settings *s = &config->settings;
+    const ce_settings *s = &config->settings;
     ck_assert(s->train_batch_size == 24 && s->micro_batch == 8 && s->accumulation == 1 && s->gradient_clipping == 1.0);
     ck_assert(s->optim.rate == 5e-5 && s->optim.betas[0] == 0.9 && s->optim.epsilon == 1e-8 &&
               s->optim.weight_decay == 0);
@@ -80,8 +80,8 @@ END_TEST
 
 static bool has_note(const cs_config *config, const char *text)
 {
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        if (strncmp(cs_json_note_text(config->doc, i), text, strlen(text)) == 0)
+    for (int i = 0; i < ce_json_note_count(config->doc); i++)
+        if (strncmp(ce_json_note_text(config->doc, i), text, strlen(text)) == 0)
             return true;
     return false;
 }
@@ -139,15 +139,15 @@ START_TEST(test_left_out)
         if (rows[i].set)
             ck_assert_int_eq(cs_config_set(config, rows[i].set), CS_OK);
         ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
-        const cs_schedule_settings *schedule = &config->settings.schedule;
+        const ce_schedule_settings *schedule = &config->settings.schedule;
         const char *shape = schedule->shape ? schedule->shape->name : "none";
         ck_assert_msg(config->settings.optim.rate == rows[i].rate, "%s: %g", text, config->settings.optim.rate);
         ck_assert_msg(strcmp(shape, rows[i].shape ? rows[i].shape : "none") == 0, "%s: %s", text, shape);
-        ck_assert_msg(cs_schedule_rate(schedule, 0) == rows[i].first && cs_schedule_rate(schedule, 5) == rows[i].later,
-                      "%s: %g, %g", text, cs_schedule_rate(schedule, 0), cs_schedule_rate(schedule, 5));
+        ck_assert_msg(ce_schedule_rate(schedule, 0) == rows[i].first && ce_schedule_rate(schedule, 5) == rows[i].later,
+                      "%s: %g, %g", text, ce_schedule_rate(schedule, 0), ce_schedule_rate(schedule, 5));
         ck_assert_msg(has_note(config, rows[i].note ? rows[i].note : "optimizer: not") == (rows[i].note != NULL), "%s",
                       text);
-        ck_assert(!rows[i].note || strncmp(cs_json_note_text(config->doc, 0), "optimizer: ", 11) == 0);
+        ck_assert(!rows[i].note || strncmp(ce_json_note_text(config->doc, 0), "optimizer: ", 11) == 0);
         cs_config *again = must_finish(config->text, 1); /* what a checkpoint keeps means the same */
         ck_assert_str_eq(again->text, config->text);
         cs_config_close(again);
@@ -174,7 +174,7 @@ START_TEST(test_epochs)
 }
 END_TEST
 
-static void find_origin(void *to, const cs_listing *item)
+static void find_origin(void *to, const ce_listing *item)
 {
     const char **row = to;
     if (strcmp(item->path, row[0]) == 0)
@@ -207,7 +207,7 @@ START_TEST(test_origins)
         char text[256], origin[64] = "";
         snprintf(text, sizeof text, "{\"train_batch_size\": 1,\n%s}", rows[i][0]);
         cs_config *config = must_finish(text, 1);
-        cs_listing_each(config, find_origin, (const char *[]){ rows[i][1], origin });
+        ce_listing_each(config, find_origin, (const char *[]){ rows[i][1], origin });
         ck_assert_msg(strcmp(origin, rows[i][2]) == 0, "%s: %s from %s, not %s", text, rows[i][1], origin, rows[i][2]);
         cs_config_close(config);
     }
@@ -283,7 +283,7 @@ START_TEST(test_base64)
 }
 END_TEST
 
-static void ignore(void *to, const char *heading, const cs_key *key)
+static void ignore(void *to, const char *heading, const ce_key *key)
 {
     (void)to, (void)heading, (void)key;
 }
@@ -303,15 +303,15 @@ START_TEST(test_differences)
         { "scheduler.params.warmup_min_lr", "0.14 a warm-up began at the full rate", "warmup_min_lr" },
     };
     char *page = shell_read(CS_SOURCE "/docs/differences.md", NULL), line[1024];
-    const cs_difference *row;
+    const ce_difference *row;
     int rows = 0;
-    for (int i = 0; (row = cs_differences_at(i)); i++, rows++) {
+    for (int i = 0; (row = ce_differences_at(i)); i++, rows++) {
         snprintf(line, sizeof line, "| `%s` | %s | %s | %s |\n", row->path, row->theirs, row->ours, row->why);
         ck_assert_msg(strstr(page, line) != NULL, "docs/differences.md lacks: %s", line);
-        ck_assert_msg(cs_listing_explain(row->path, ignore, NULL) > 0, "%s is no key", row->path);
+        ck_assert_msg(ce_listing_explain(row->path, ignore, NULL) > 0, "%s is no key", row->path);
     }
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
-        row = cs_differences_find(facts[i][0]);
+        row = ce_differences_find(facts[i][0]);
         ck_assert_msg(row && strstr(row->theirs, facts[i][1]) && strstr(row->ours, facts[i][2]), "%s", facts[i][0]);
     }
     for (const char *at = page; (at = strstr(at, "\n| `")); at++)

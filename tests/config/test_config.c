@@ -39,7 +39,7 @@ static void check_usual(const char *text, int accumulation)
     ck_assert_int_eq(config->settings.micro_batch, 8);
     ck_assert_int_eq(config->settings.train_batch_size, 8 * config->world.size * (accumulation ? accumulation : 1));
     ck_assert(written_has_note(config, "train_micro_batch_size_per_gpu = 8, Hugging Face's default"));
-    ck_assert_str_eq(cs_json_origin(config->doc, "train_micro_batch_size_per_gpu", origin, sizeof origin),
+    ck_assert_str_eq(ce_json_origin(config->doc, "train_micro_batch_size_per_gpu", origin, sizeof origin),
                      "auto: Hugging Face's default");
     cs_config_close(config);
 }
@@ -158,7 +158,7 @@ END_TEST
 START_TEST(test_defaults)
 {
     cs_config *config = must_finish("{\"train_batch_size\": 8}");
-    const cs_settings *s = &config->settings;
+    const ce_settings *s = &config->settings;
     ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow && !s->gradient_sum);
     ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
     ck_assert(s->optim.kind == CS_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
@@ -372,7 +372,7 @@ START_TEST(test_text)
                      "\"cspeed\": {\"fit_seconds\": 1.0000000000000002}"));
     ck_assert_ptr_nonnull(strstr(config->text, "\"train_batch_size\": 1"));
     ck_assert_ptr_nonnull(strstr(config->text, "1.0000000000000002"));
-    json_t *strict = cs_json_strict(config->text, strlen(config->text));
+    json_t *strict = ce_json_strict(config->text, strlen(config->text));
     ck_assert_ptr_nonnull(strict);
     json_decref(strict);
     cs_config *again = must_finish(config->text);
@@ -414,7 +414,7 @@ START_TEST(test_files)
 }
 END_TEST
 
-static bool same_default(const cs_key *key, const json_t *value)
+static bool same_default(const ce_key *key, const json_t *value)
 {
     bool bare = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
     json_t *usual = bare ? json_string(key->fallback) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
@@ -423,11 +423,11 @@ static bool same_default(const cs_key *key, const json_t *value)
     return same;
 }
 
-static void check_table(cs_json *doc, const char *path, const cs_key *keys, int count)
+static void check_table(ce_json *doc, const char *path, const ce_key *keys, int count)
 {
     const char *name;
     json_t *value;
-    const json_t *object = cs_json_find(doc, path);
+    const json_t *object = ce_json_find(doc, path);
     ck_assert_msg(json_is_object(object), "reference.json lacks the section %s", path);
     for (int i = 0; i < count; i++) {
         value = json_object_get(object, keys[i].name);
@@ -437,22 +437,22 @@ static void check_table(cs_json *doc, const char *path, const cs_key *keys, int 
                           keys[i].name, keys[i].fallback);
     }
     json_object_foreach ((json_t *)(uintptr_t)object, name, value)
-        ck_assert_msg(cs_keys_find(keys, count, name) != NULL, "reference.json: %s.%s is in no table", path, name);
+        ck_assert_msg(ce_keys_find(keys, count, name) != NULL, "reference.json: %s.%s is in no table", path, name);
 }
 
 START_TEST(test_reference)
 {
     int count;
-    cs_optim_settings adamw = { 0 };
+    ce_optim_settings adamw = { 0 };
     cs_config *config = open_file("reference.json");
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++)
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++)
         check_table(config->doc, section->path, section->keys, section->count);
-    const cs_key *keys = cs_optim_keys(&adamw, &count);
+    const ce_key *keys = ce_optim_keys(&adamw, &count);
     check_table(config->doc, "optimizer.params", keys, count);
     ck_assert_int_eq(cs_config_set(config, "train_batch_size=1"), CS_OK); /* the one thing a file must say */
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s", cs_error());
-    ck_assert_int_eq(cs_json_note_count(config->doc), 0);
+    ck_assert_int_eq(ce_json_note_count(config->doc), 0);
     cs_config_close(config);
 }
 END_TEST
@@ -461,11 +461,11 @@ END_TEST
  * documentation. */
 START_TEST(test_tables)
 {
-    const cs_section *section;
-    for (int i = 0; (section = cs_sections_at(i)); i++)
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++)
         for (int k = 0; k < section->count; k++) {
-            const cs_key *key = &section->keys[k];
-            ck_assert_msg(cs_keys_find(section->keys, section->count, key->name) == key, "%s twice", key->name);
+            const ce_key *key = &section->keys[k];
+            ck_assert_msg(ce_keys_find(section->keys, section->count, key->name) == key, "%s twice", key->name);
             ck_assert_msg(*key->sentence, "%s has no sentence", key->name);
             json_t *usual = key->type == CS_KEY_STRING ? json_null() : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
             ck_assert_msg(usual != NULL, "%s: default %s", key->name, key->fallback);

@@ -53,22 +53,22 @@ static const row table[] = {
 static void check_row(const row *r)
 {
     char text[512] = "";
-    cs_elasticity_plan plan;
+    ce_elasticity_plan plan;
     cs_config *config = open_section(r->section, "");
-    ck_assert_msg(cs_resolve_elasticity(config) == CS_OK, "%s", cs_error());
-    const cs_elasticity *settings = &config->settings.elasticity;
-    ck_assert_msg(cs_elasticity_solve(&plan, settings, r->world) == CS_OK, "%s: %s", r->section, cs_error());
+    ck_assert_msg(ce_resolve_elasticity(config) == CS_OK, "%s", cs_error());
+    const ce_elasticity *settings = &config->settings.elasticity;
+    ck_assert_msg(ce_elasticity_solve(&plan, settings, r->world) == CS_OK, "%s: %s", r->section, cs_error());
     for (int i = 0; i < plan.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), " %d", (int)plan.worlds[i]);
     ck_assert_msg(plan.batch == r->batch && plan.count == r->count && (!r->worlds || strcmp(text, r->worlds) == 0),
                   "%s, world %d: %d,%s", r->section, (int)r->world, (int)plan.batch, text);
     if (r->world)
-        ck_assert_msg(cs_elasticity_micro(settings, plan.batch, r->world) == r->micro, "%s: micro %d", r->section,
-                      (int)cs_elasticity_micro(settings, plan.batch, r->world));
+        ck_assert_msg(ce_elasticity_micro(settings, plan.batch, r->world) == r->micro, "%s: micro %d", r->section,
+                      (int)ce_elasticity_micro(settings, plan.batch, r->world));
     for (int i = 0; i < plan.count; i++) /* properties of every result, whatever its table row is */
-        ck_assert_msg(cs_elasticity_micro(settings, plan.batch, plan.worlds[i]) > 0, "%s: %d ranks have no micro batch",
+        ck_assert_msg(ce_elasticity_micro(settings, plan.batch, plan.worlds[i]) > 0, "%s: %d ranks have no micro batch",
                       r->section, (int)plan.worlds[i]);
-    cs_elasticity_free(&plan);
+    ce_elasticity_free(&plan);
     cs_config_close(config);
 }
 
@@ -102,7 +102,7 @@ START_TEST(test_refused)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_config *config = open_section(bad[i][0], "");
-        ck_assert_msg(cs_resolve_elasticity(config) == CS_BAD_CONFIG, "%s was accepted", bad[i][0]);
+        ck_assert_msg(ce_resolve_elasticity(config) == CS_BAD_CONFIG, "%s was accepted", bad[i][0]);
         ck_assert_msg(strstr(cs_error(), bad[i][1]) != NULL, "%s: %s", bad[i][0], cs_error());
         cs_config_close(config);
     }
@@ -171,7 +171,7 @@ END_TEST
 START_TEST(test_best)
 {
     for (int64_t max = 20; max < 400; max += 37) {
-        cs_elasticity settings = { .version = 0.1,
+        ce_elasticity settings = { .version = 0.1,
                                    .prefer_larger_batch = true,
                                    .max_train_batch_size = max,
                                    .micro_batch_sizes = { 3, 4, 10 },
@@ -180,17 +180,17 @@ START_TEST(test_best)
                                    .max_gpus = 60,
                                    .num_gpus_per_node = 1,
                                    .model_parallel_size = 1 };
-        cs_elasticity_plan plan;
-        ck_assert_int_eq(cs_elasticity_solve(&plan, &settings, 0), CS_OK);
+        ce_elasticity_plan plan;
+        ck_assert_int_eq(ce_elasticity_solve(&plan, &settings, 0), CS_OK);
         ck_assert_int_le(plan.batch, max);
         int found = 0;
         for (int64_t world = 2; world <= 60; world++) {
-            bool can = cs_elasticity_micro(&settings, plan.batch, world) > 0;
+            bool can = ce_elasticity_micro(&settings, plan.batch, world) > 0;
             found += can;
-            ck_assert_msg(can == cs_elasticity_allows(&plan, world), "batch %d, world %d", (int)plan.batch, (int)world);
+            ck_assert_msg(can == ce_elasticity_allows(&plan, world), "batch %d, world %d", (int)plan.batch, (int)world);
         }
         ck_assert_int_eq(found, plan.count);
-        cs_elasticity_free(&plan);
+        ce_elasticity_free(&plan);
     }
 }
 END_TEST

@@ -67,7 +67,7 @@ START_TEST(test_strings)
         "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
         "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
         "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
-    const cs_settings *s = &config->settings;
+    const ce_settings *s = &config->settings;
     ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
     ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
     ck_assert(!s->tally.enabled && s->tally.verbose && !s->throughput && !s->tensorboard.enabled);

@@ -62,7 +62,7 @@ END_TEST
 typedef struct {
     int64_t step, samples, updates, scheduled;
     double rate; /* of the next update */
-    cs_scaler scaler;
+    ce_scaler scaler;
     uint32_t masters, slots;
 } numbers;
 
@@ -78,7 +78,7 @@ static numbers numbers_of(cs_engine *engine)
                       cs_last_step(engine).samples,
                       engine->updates,
                       engine->scheduled,
-                      cs_schedule_rate(&engine->settings->schedule, engine->scheduled),
+                      ce_schedule_rate(&engine->settings->schedule, engine->scheduled),
                       engine->scaler,
                       run_masters(engine),
                       run_slots(engine) };
@@ -170,8 +170,8 @@ START_TEST(a_loss_scale_comes_from_fp16_alone)
         job->spec.set[1] = "fp16.hysteresis=3";
         run_ranks(WORLD, load, job);
         for (int rank = 0; rank < WORLD; rank++) {
-            const cs_scaler *wanted = half ? &job->before[rank].scaler : &job->fresh[rank].scaler;
-            const cs_scaler *now = &job->after[rank].scaler;
+            const ce_scaler *wanted = half ? &job->before[rank].scaler : &job->fresh[rank].scaler;
+            const ce_scaler *now = &job->after[rank].scaler;
             ck_assert_msg(now->scale == wanted->scale && now->scale > 1, "a scale of %g, not %g", now->scale,
                           wanted->scale);
             ck_assert_int_eq(now->hysteresis, wanted->hysteresis);

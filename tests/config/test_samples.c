@@ -19,7 +19,7 @@ static cs_status resolve(const char *path, int world)
     cs_config_for_world(config, world);
     status = cs_config_finish(config);
     if (status == CS_OK) {
-        const cs_settings *s = &config->settings;
+        const ce_settings *s = &config->settings;
         ck_assert_msg(s->train_batch_size == s->micro_batch * s->accumulation * world && s->micro_batch > 0, "%s",
                       path);
         ck_assert_msg(!strstr(config->text, ": \"auto\"") || strstr(config->text, "\"cspeed\""), "%s: auto is left",

@@ -10,12 +10,12 @@
 /* DeepSpeed's formula (CurriculumScheduler), computed by hand for these steps; s counts from 1. */
 START_TEST(schedules)
 {
-    static const cs_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
+    static const ce_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
                                root = { CS_DIFFICULTY_ROOT, 64, 1000, 400, 24, 2, 0, { 0 }, { 0 } },
                                flat = { CS_DIFFICULTY_ROOT, 10, 10, 5, 8, 1, 0, { 0 }, { 0 } },
                                stairs = { CS_DIFFICULTY_STAIRCASE, 0, 0, 0, 0, 0, 3, { 128, 16, 512 }, { 5, 10 } };
     static const struct {
-        const cs_difficulty *difficulty;
+        const ce_difficulty *difficulty;
         int64_t step, value;
     } cases[] = {
         { &linear, 1, 16 },
@@ -41,16 +41,16 @@ START_TEST(schedules)
         { &stairs, 1000000, 512 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int64_t value = cs_difficulty_at(cases[i].difficulty, cases[i].step);
+        int64_t value = ce_difficulty_at(cases[i].difficulty, cases[i].step);
         ck_assert_msg(value == cases[i].value, "case %zu, step %lld: %lld, not %lld", i, (long long)cases[i].step,
                       (long long)value, (long long)cases[i].value);
     }
-    const cs_difficulty *all[] = { &linear, &root, &flat, &stairs };
+    const ce_difficulty *all[] = { &linear, &root, &flat, &stairs };
     for (size_t i = 0; i < 4; i++)
         for (int64_t step = 1; step < 500; step++)
-            ck_assert(cs_difficulty_may_be(all[i], cs_difficulty_at(all[i], step)));
-    ck_assert(!cs_difficulty_may_be(&linear, 12) && !cs_difficulty_may_be(&linear, 1032) &&
-              !cs_difficulty_may_be(&stairs, 64));
+            ck_assert(ce_difficulty_may_be(all[i], ce_difficulty_at(all[i], step)));
+    ck_assert(!ce_difficulty_may_be(&linear, 12) && !ce_difficulty_may_be(&linear, 1032) &&
+              !ce_difficulty_may_be(&stairs, 64));
 }
 END_TEST
 

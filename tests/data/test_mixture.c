@@ -21,10 +21,10 @@ START_TEST(shares_are_the_weights)
         { 3, { 1, 1, 1 }, { 1, 1, 1 } },
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        cs_mixture mixture;
+        ce_mixture mixture;
         int64_t total = 0, epochs = 20;
         double sum = 0;
-        ck_assert_msg(cs_mixture_open(&mixture, cases[c].weights, cases[c].windows, cases[c].count) == CS_OK, "%s",
+        ck_assert_msg(ce_mixture_open(&mixture, cases[c].weights, cases[c].windows, cases[c].count) == CS_OK, "%s",
                       cs_error());
         static int seen[4][1000];
         memset(seen, 0, sizeof seen);
@@ -35,7 +35,7 @@ START_TEST(shares_are_the_weights)
         for (int64_t epoch = 0; epoch < epochs; epoch++) {
             int64_t of[4] = { 0 };
             for (int64_t i = 0; i < total; i++) {
-                cs_mixture_place place = cs_mixture_at(&mixture, 42, epoch * total + i);
+                ce_mixture_place place = ce_mixture_at(&mixture, 42, epoch * total + i);
                 ck_assert_int_lt(place.set, cases[c].count);
                 ck_assert(place.window >= 0 && place.window < cases[c].windows[place.set]);
                 of[place.set]++;
@@ -55,12 +55,12 @@ START_TEST(sets_are_spread_and_seeds_differ)
 {
     static const double weights[] = { 1, 1 };
     static const int64_t windows[] = { 1000, 1000 };
-    cs_mixture mixture;
+    ce_mixture mixture;
     int changes = 0, same = 0;
-    ck_assert_int_eq(cs_mixture_open(&mixture, weights, windows, 2), CS_OK);
+    ck_assert_int_eq(ce_mixture_open(&mixture, weights, windows, 2), CS_OK);
     for (int64_t i = 0; i < 1999; i++) {
-        cs_mixture_place here = cs_mixture_at(&mixture, 1, i), other = cs_mixture_at(&mixture, 2, i);
-        changes += here.set != cs_mixture_at(&mixture, 1, i + 1).set;
+        ce_mixture_place here = ce_mixture_at(&mixture, 1, i), other = ce_mixture_at(&mixture, 2, i);
+        changes += here.set != ce_mixture_at(&mixture, 1, i + 1).set;
         same += here.set == other.set && here.window == other.window;
     }
     ck_assert_int_gt(changes, 850);
@@ -81,8 +81,8 @@ START_TEST(wrong_weights_are_refused)
         { { 1, 1 }, { 5, 0 }, CS_BAD_FILE },     { { 1, 0 }, { 5, 0 }, CS_OK },
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        cs_mixture mixture;
-        ck_assert_int_eq(cs_mixture_open(&mixture, cases[c].weights, cases[c].windows, 2), cases[c].status);
+        ce_mixture mixture;
+        ck_assert_int_eq(ce_mixture_open(&mixture, cases[c].weights, cases[c].windows, 2), cases[c].status);
     }
 }
 END_TEST

@@ -53,16 +53,16 @@ static void write_file(const void *bytes, size_t size)
 
 static void write_shard(int64_t vocab_size, int64_t count)
 {
-    cs_tokens_writer *writer;
-    ck_assert_int_eq(cs_tokens_create(&writer, path, vocab_size), CS_OK);
+    ce_tokens_writer *writer;
+    ck_assert_int_eq(ce_tokens_create(&writer, path, vocab_size), CS_OK);
     for (int64_t i = 0; i < count; i++) {
         int32_t token = (int32_t)(i * 7919 % vocab_size);
         if (i % 10 == 0)
-            ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
-        if (cs_tokens_append_masked(writer, &token, NULL, 1) != CS_OK)
+            ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
+        if (ce_tokens_append_masked(writer, &token, NULL, 1) != CS_OK)
             ck_abort_msg("%s", cs_error());
     }
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
 }
 
 START_TEST(what_is_written_is_read)
@@ -71,17 +71,17 @@ START_TEST(what_is_written_is_read)
     static const int64_t counts[] = { 0, 1, 2, 3, 4, 5, 1000, 10001 };
     for (size_t v = 0; v < sizeof vocabularies / sizeof *vocabularies; v++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            cs_tokens tokens;
+            ce_tokens tokens;
             write_shard(vocabularies[v], counts[c]);
-            ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+            ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
             ck_assert_int_eq(tokens.token_bytes, vocabularies[v] <= 65536 ? 2 : 4);
             ck_assert_int_eq(tokens.vocab_size, vocabularies[v]);
             ck_assert_int_eq(tokens.count, counts[c]);
             ck_assert_int_eq(tokens.documents, (counts[c] + 9) / 10);
             for (int64_t i = 0; i < counts[c]; i++)
-                if (cs_tokens_at(&tokens, i) != i * 7919 % vocabularies[v])
-                    ck_abort_msg("token %jd is %jd", (intmax_t)i, (intmax_t)cs_tokens_at(&tokens, i));
-            cs_tokens_close(&tokens);
+                if (ce_tokens_at(&tokens, i) != i * 7919 % vocabularies[v])
+                    ck_abort_msg("token %jd is %jd", (intmax_t)i, (intmax_t)ce_tokens_at(&tokens, i));
+            ce_tokens_close(&tokens);
             ck_assert_int_eq(count_files(), 1);
         }
 }
@@ -91,41 +91,41 @@ START_TEST(long_appends_are_chunked)
 {
     enum { COUNT = 10000 };
     static int32_t many[COUNT];
-    cs_tokens_writer *writer;
-    cs_tokens tokens;
+    ce_tokens_writer *writer;
+    ce_tokens tokens;
     for (int32_t i = 0; i < COUNT; i++)
         many[i] = i;
-    ck_assert_int_eq(cs_tokens_create(&writer, path, COUNT), CS_OK);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, COUNT), CS_OK);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 0), CS_OK);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 3), CS_OK);
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, COUNT), CS_OK);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, COUNT), CS_OK);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 0), CS_OK);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 3), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, COUNT + 3);
     for (int64_t i = 0; i < tokens.count; i++)
-        ck_assert_int_eq(cs_tokens_at(&tokens, i), i % COUNT);
-    cs_tokens_close(&tokens);
+        ck_assert_int_eq(ce_tokens_at(&tokens, i), i % COUNT);
+    ce_tokens_close(&tokens);
 }
 END_TEST
 
 START_TEST(the_first_token_above_is_found)
 {
     for (int wide = 0; wide < 2; wide++) {
-        cs_tokens tokens;
+        ce_tokens tokens;
         write_shard(wide ? 70000 : 60000, 20000);
-        ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
+        ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_OK);
         for (int64_t limit = 1; limit < 70000; limit += 6999) {
             int64_t expected = 0;
-            while (expected < tokens.count && cs_tokens_at(&tokens, expected) < limit)
+            while (expected < tokens.count && ce_tokens_at(&tokens, expected) < limit)
                 expected++;
-            ck_assert_int_eq(cs_tokens_find_above(&tokens, limit), expected);
+            ck_assert_int_eq(ce_tokens_find_above(&tokens, limit), expected);
         }
         int64_t largest = 0;
         for (int64_t i = 0; i < tokens.count; i++)
-            largest = cs_tokens_at(&tokens, i) > cs_tokens_at(&tokens, largest) ? i : largest;
-        ck_assert_int_eq(cs_tokens_find_above(&tokens, cs_tokens_at(&tokens, largest)), largest);
-        ck_assert_int_eq(cs_tokens_find_above(&tokens, cs_tokens_at(&tokens, largest) + 1), tokens.count);
-        cs_tokens_close(&tokens);
+            largest = ce_tokens_at(&tokens, i) > ce_tokens_at(&tokens, largest) ? i : largest;
+        ck_assert_int_eq(ce_tokens_find_above(&tokens, ce_tokens_at(&tokens, largest)), largest);
+        ck_assert_int_eq(ce_tokens_find_above(&tokens, ce_tokens_at(&tokens, largest) + 1), tokens.count);
+        ce_tokens_close(&tokens);
     }
 }
 END_TEST
@@ -140,17 +140,17 @@ START_TEST(llmc_files_are_read)
         uint16_t narrow[] = { 5, 50256, 7 };
         uint32_t wide[] = { 5, 128255, 7 };
         bool is_wide = forms[f].version == 7;
-        cs_tokens tokens;
+        ce_tokens tokens;
         memcpy(file + 256, is_wide ? (void *)wide : (void *)narrow, is_wide ? sizeof wide : sizeof narrow);
         write_file(file, 1024 + (is_wide ? sizeof wide : sizeof narrow));
-        ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+        ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
         ck_assert_int_eq(tokens.count, 3);
         ck_assert_int_eq(tokens.vocab_size, 0);
-        ck_assert_int_eq(cs_tokens_at(&tokens, 1), is_wide ? 128255 : 50256);
-        ck_assert_int_eq(cs_tokens_at(&tokens, 2), 7);
-        cs_tokens_close(&tokens);
+        ck_assert_int_eq(ce_tokens_at(&tokens, 1), is_wide ? 128255 : 50256);
+        ck_assert_int_eq(ce_tokens_at(&tokens, 2), 7);
+        ce_tokens_close(&tokens);
         write_file(file, 1024 + 5);
-        ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_BAD_FILE);
+        ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
         ck_assert_ptr_nonnull(strstr(cs_error(), "token count"));
     }
 }
@@ -159,18 +159,18 @@ END_TEST
 START_TEST(raw_files_are_read)
 {
     uint16_t raw[] = { 1, 2, 50256 };
-    cs_tokens tokens;
+    ce_tokens tokens;
     write_file(raw, sizeof raw);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, 3);
-    ck_assert_int_eq(cs_tokens_at(&tokens, 2), 50256);
-    cs_tokens_close(&tokens);
+    ck_assert_int_eq(ce_tokens_at(&tokens, 2), 50256);
+    ce_tokens_close(&tokens);
     write_file(raw, 5);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "5 bytes"));
     snprintf(path, sizeof path, "%s/notes.txt", folder);
     write_file(raw, sizeof raw);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "notes.txt"));
 }
 END_TEST
@@ -208,16 +208,16 @@ START_TEST(malformed_headers_are_refused)
         unsigned char shard[104] = "CSTOKENS";
         uint32_t form[2] = { 1, 2 };
         uint64_t field[4] = { 256, 10, 2, 88 };
-        cs_tokens tokens;
+        ce_tokens tokens;
         memcpy(shard + 8, form, sizeof form);
         memcpy(shard + 16, field, sizeof field);
         memcpy(shard + 88, starts, sizeof starts);
         write_file(shard, sizeof shard);
-        ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
-        cs_tokens_close(&tokens);
+        ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+        ce_tokens_close(&tokens);
         memcpy(shard + faults[f].offset, &faults[f].value, faults[f].bytes);
         write_file(shard, sizeof shard);
-        ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_BAD_FILE);
+        ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
         ck_assert_msg(strstr(cs_error(), path) && strstr(cs_error(), faults[f].word), "fault %zu: %s", f, cs_error());
         ck_assert_ptr_null(tokens.mapping);
     }
@@ -234,47 +234,47 @@ START_TEST(cut_shards_are_refused)
     fclose(file);
     ck_assert_uint_eq(size, 64 + 200 + 80);
     for (size_t cut = 0; cut <= size + 8; cut++) {
-        cs_tokens tokens;
+        ce_tokens tokens;
         memset(shard + size, 0, 8);
         write_file(shard, cut);
         bool own = cut >= 8; /* shorter files lack the magic number and look like raw tokens */
         if (own)
-            ck_assert_msg((cs_tokens_open(&tokens, path) == CS_OK) == (cut == size), "cut at %zu", cut);
+            ck_assert_msg((ce_tokens_open(&tokens, path) == CS_OK) == (cut == size), "cut at %zu", cut);
         else
-            ck_assert_msg((cs_tokens_open(&tokens, path) == CS_OK) == (cut > 0 && cut % 2 == 0), "cut at %zu", cut);
-        cs_tokens_close(&tokens);
+            ck_assert_msg((ce_tokens_open(&tokens, path) == CS_OK) == (cut > 0 && cut % 2 == 0), "cut at %zu", cut);
+        ce_tokens_close(&tokens);
     }
 }
 END_TEST
 
 START_TEST(missing_empty_and_folders)
 {
-    cs_tokens tokens;
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_NOT_FOUND);
+    ce_tokens tokens;
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), path));
     write_file("", 0);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "empty"));
-    ck_assert_int_eq(cs_tokens_open(&tokens, folder), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_open(&tokens, folder), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "directory"));
 }
 END_TEST
 
 START_TEST(writers_refuse_and_clean_up)
 {
-    cs_tokens_writer *writer;
+    ce_tokens_writer *writer;
     int32_t above = 256, below = -1;
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 0), CS_BAD_CONFIG);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, INT64_C(1) << 31), CS_BAD_CONFIG);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, &above, NULL, 1), CS_BAD_FILE);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, &below, NULL, 1), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 0), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, INT64_C(1) << 31), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 256), CS_OK);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, &above, NULL, 1), CS_BAD_FILE);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, &below, NULL, 1), CS_BAD_FILE);
     ck_assert_int_eq(count_files(), 1);
-    cs_tokens_abandon(writer);
+    ce_tokens_abandon(writer);
     ck_assert_int_eq(count_files(), 0);
-    cs_tokens_abandon(NULL);
+    ce_tokens_abandon(NULL);
     strcat(path, "/not/there");
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_IO_ERROR);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 256), CS_IO_ERROR);
     ck_assert_ptr_null(writer);
 }
 END_TEST
@@ -286,22 +286,22 @@ START_TEST(masks_are_kept)
     static int32_t many[COUNT];
     static bool learnt[COUNT];
     for (int masked = 0; masked < 2; masked++) {
-        cs_tokens_writer *writer;
-        cs_tokens tokens;
+        ce_tokens_writer *writer;
+        ce_tokens tokens;
         for (int i = 0; i < COUNT; i++)
             learnt[i] = !masked || i * 7 % 5 > 1;
-        ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
-        ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
-        ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 77), CS_OK);
-        ck_assert_int_eq(cs_tokens_append_masked(writer, many, learnt, COUNT), CS_OK);
-        ck_assert_int_eq(cs_tokens_append_masked(writer, many, NULL, 1), CS_OK);
-        ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
-        ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+        ck_assert_int_eq(ce_tokens_create(&writer, path, 256), CS_OK);
+        ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 77), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, many, learnt, COUNT), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 1), CS_OK);
+        ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
+        ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
         ck_assert_int_eq(tokens.learnt != NULL, masked);
         ck_assert_uint_eq(tokens.starts[0], 0);
         for (int64_t i = 0; i < tokens.count; i++)
-            ck_assert_int_eq(cs_tokens_is_learnt(&tokens, i), i < 77 || i == 77 + COUNT || learnt[i - 77]);
-        cs_tokens_close(&tokens);
+            ck_assert_int_eq(ce_tokens_is_learnt(&tokens, i), i < 77 || i == 77 + COUNT || learnt[i - 77]);
+        ce_tokens_close(&tokens);
     }
 }
 END_TEST
@@ -309,20 +309,20 @@ END_TEST
 /* Until the writer finishes, the name still gives the old file. */
 START_TEST(writing_is_atomic)
 {
-    cs_tokens_writer *writer;
-    cs_tokens tokens;
+    ce_tokens_writer *writer;
+    ce_tokens tokens;
     int32_t token = 9;
     write_shard(256, 20);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
-    ck_assert_int_eq(cs_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 256), CS_OK);
+    ck_assert_int_eq(ce_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, 20);
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
-    ck_assert_int_eq(cs_tokens_at(&tokens, 1), 7919 % 256);
-    cs_tokens_close(&tokens);
-    ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
+    ck_assert_int_eq(ce_tokens_at(&tokens, 1), 7919 % 256);
+    ce_tokens_close(&tokens);
+    ck_assert_int_eq(ce_tokens_open(&tokens, path), CS_OK);
     ck_assert_int_eq(tokens.count, 1);
-    cs_tokens_close(&tokens);
+    ce_tokens_close(&tokens);
 }
 END_TEST
 

@@ -34,20 +34,20 @@ static void remove_folder(void)
 /* Writes a shard with tokens first, first + 1, ..., so that the contents of a window tell where it came from. */
 static void write_shard(const char *name, int64_t vocab_size, int32_t first, int32_t count)
 {
-    cs_tokens_writer *writer;
+    ce_tokens_writer *writer;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, vocab_size), CS_OK);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, vocab_size), CS_OK);
     for (int32_t token = first; token < first + count; token++)
-        ck_assert_int_eq(cs_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
 }
 
-static cs_status open_pattern(cs_windows **windows, const char *pattern, int64_t seq_len, int64_t vocab_size)
+static cs_status open_pattern(ce_windows **windows, const char *pattern, int64_t seq_len, int64_t vocab_size)
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
     const char *patterns[] = { path };
-    cs_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
-    return cs_windows_open(windows, &settings);
+    ce_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
+    return ce_windows_open(windows, &settings);
 }
 
 static void check_permutation(uint64_t seed, int64_t epoch, int64_t count)
@@ -55,7 +55,7 @@ static void check_permutation(uint64_t seed, int64_t epoch, int64_t count)
     char *seen = calloc((size_t)count, 1);
     ck_assert_ptr_nonnull(seen);
     for (int64_t i = 0; i < count; i++) {
-        int64_t place = cs_windows_permute(seed, epoch, count, i);
+        int64_t place = ce_windows_permute(seed, epoch, count, i);
         if (place < 0 || place >= count || seen[place])
             ck_abort_msg("count %jd index %jd", (intmax_t)count, (intmax_t)i);
         seen[place] = 1;
@@ -79,8 +79,8 @@ START_TEST(huge_counts_stay_inside)
     static const int64_t counts[] = { INT64_C(1) << 40, (INT64_C(1) << 40) + 1, INT64_MAX / 2, INT64_MAX };
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int64_t i = 0; i < 1000; i++) {
-            int64_t low = cs_windows_permute(1, 0, counts[c], i);
-            int64_t high = cs_windows_permute(1, 0, counts[c], counts[c] - 1 - i);
+            int64_t low = ce_windows_permute(1, 0, counts[c], i);
+            int64_t high = ce_windows_permute(1, 0, counts[c], counts[c] - 1 - i);
             ck_assert(low >= 0 && low < counts[c]);
             ck_assert(high >= 0 && high < counts[c]);
             ck_assert_int_ne(low, high);
@@ -99,7 +99,7 @@ START_TEST(places_are_spread_evenly)
         for (int64_t index = 0; index < count; index += count - 1) {
             double hits[30] = { 0 }, chi = 0, expected = (double)EPOCHS / (double)count;
             for (int64_t epoch = 0; epoch < EPOCHS; epoch++)
-                hits[cs_windows_permute(11, epoch, count, index)]++;
+                hits[ce_windows_permute(11, epoch, count, index)]++;
             for (int64_t place = 0; place < count; place++)
                 chi += (hits[place] - expected) * (hits[place] - expected) / expected;
             ck_assert_msg(chi < 4.0 * (double)count + 20, "count %jd: chi-square %g", (intmax_t)count, chi);
@@ -114,12 +114,12 @@ START_TEST(orders_are_thorough_and_differ)
     enum { COUNT = 10000 };
     int fixed = 0, rising = 0, near = 0, same_epoch = 0, same_seed = 0;
     for (int64_t i = 0; i < COUNT; i++) {
-        int64_t place = cs_windows_permute(3, 0, COUNT, i), next = cs_windows_permute(3, 0, COUNT, (i + 1) % COUNT);
+        int64_t place = ce_windows_permute(3, 0, COUNT, i), next = ce_windows_permute(3, 0, COUNT, (i + 1) % COUNT);
         fixed += place == i;
         rising += place < next;
         near += labs(place - next) <= 100; /* expected: about 2 % */
-        same_epoch += place == cs_windows_permute(3, 1, COUNT, i);
-        same_seed += place == cs_windows_permute(4, 0, COUNT, i);
+        same_epoch += place == ce_windows_permute(3, 1, COUNT, i);
+        same_seed += place == ce_windows_permute(4, 0, COUNT, i);
     }
     ck_assert_int_lt(fixed, 15);
     ck_assert_int_lt(same_epoch, 15);
@@ -136,7 +136,7 @@ START_TEST(the_order_never_changes)
 {
     static const int64_t places[] = { 524, 167, 904, 826, 532, 775, 53, 99 };
     for (int64_t i = 0; i < 8; i++)
-        ck_assert_int_eq(cs_windows_permute(1234, i / 4, 1000, i % 4), places[i]);
+        ck_assert_int_eq(ce_windows_permute(1234, i / 4, 1000, i % 4), places[i]);
 }
 END_TEST
 
@@ -145,7 +145,7 @@ START_TEST(windows_stay_inside_shards)
 {
     static const int32_t sizes[] = { 12, 4, 0, 5, 1, 9 }, first[] = { 0, 4, 300, 500, 504 };
     for (int wide = 0; wide < 2; wide++) {
-        cs_windows *windows;
+        ce_windows *windows;
         int32_t inputs[4], targets[4];
         for (int32_t s = 0; s < 6; s++) {
             char name[32];
@@ -153,9 +153,9 @@ START_TEST(windows_stay_inside_shards)
             write_shard(name, wide ? 100000 : 1000, 100 * s, sizes[s]);
         }
         ck_assert_msg(open_pattern(&windows, "train-*.bin", 4, 1000) == CS_OK, "%s", cs_error());
-        ck_assert_int_eq(cs_windows_count(windows), 5);
+        ck_assert_int_eq(ce_windows_count(windows), 5);
         for (int64_t index = 0; index < 5; index++) {
-            cs_windows_read_plain(windows, index, (cs_window){ inputs, targets, NULL });
+            ce_windows_read_plain(windows, index, (ce_window){ inputs, targets, NULL });
             for (int t = 0; t < 4; t++) {
                 ck_assert_int_eq(inputs[t], first[index] + t);
                 ck_assert_int_eq(targets[t], first[index] + t + 1);
@@ -164,36 +164,36 @@ START_TEST(windows_stay_inside_shards)
         for (int64_t epoch = 0; epoch < 20; epoch++) {
             int seen = 0;
             for (int64_t index = 0; index < 5; index++) {
-                cs_windows_read(windows, 5 * epoch + index, (cs_window){ inputs, targets, NULL });
-                ck_assert_int_eq(inputs[0], first[cs_windows_permute(42, epoch, 5, index)]);
+                ce_windows_read(windows, 5 * epoch + index, (ce_window){ inputs, targets, NULL });
+                ck_assert_int_eq(inputs[0], first[ce_windows_permute(42, epoch, 5, index)]);
                 for (int w = 0; w < 5; w++)
                     seen |= (inputs[0] == first[w]) << w;
             }
             ck_assert_int_eq(seen, 31);
         }
-        cs_windows_close(windows);
+        ce_windows_close(windows);
     }
 }
 END_TEST
 
 START_TEST(unshuffled_is_file_order)
 {
-    cs_windows *windows;
+    ce_windows *windows;
     int32_t inputs[3], targets[3];
     write_shard("b.bin", 100, 20, 10);
     char second[512];
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
     const char *patterns[] = { second, path }; /* the order of the list takes precedence over alphabetical order */
-    cs_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false };
-    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
+    ce_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false };
+    ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
-        cs_windows_read(windows, position, (cs_window){ inputs, targets, NULL });
+        ce_windows_read(windows, position, (ce_window){ inputs, targets, NULL });
         ck_assert_int_eq(inputs[0], first[position % 6]);
         ck_assert_int_eq(targets[2], first[position % 6] + 3);
     }
-    cs_windows_close(windows);
+    ce_windows_close(windows);
 }
 END_TEST
 
@@ -201,34 +201,34 @@ END_TEST
 START_TEST(mixtures_and_masks_are_read)
 {
     static const double weights[] = { 1, 1 };
-    cs_windows *windows;
-    cs_tokens_writer *writer;
+    ce_windows *windows;
+    ce_tokens_writer *writer;
     int32_t inputs[4], targets[4], small = 0;
     char first[512];
     write_shard("large.bin", 1000, 0, 401);
     strcpy(first, path);
     snprintf(path, sizeof path, "%s/small.bin", folder);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 1000), CS_OK);
     for (int32_t i = 0; i < 41; i++) {
         int32_t token = 500 + i;
         bool learnt = i % 2;
-        ck_assert_int_eq(cs_tokens_append_masked(writer, &token, &learnt, 1), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, &token, &learnt, 1), CS_OK);
     }
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
     const char *patterns[] = { first, path };
-    cs_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false };
-    ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
-    ck_assert_int_eq(cs_windows_count(windows), 110);
+    ce_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false };
+    ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(ce_windows_count(windows), 110);
     for (int64_t position = 0; position < 110; position++) {
-        cs_windows_read(windows, position, (cs_window){ inputs, targets, NULL });
+        ce_windows_read(windows, position, (ce_window){ inputs, targets, NULL });
         small += inputs[0] >= 500;
         for (int t = 0; t < 4; t++)
             ck_assert_int_eq(targets[t], inputs[0] < 500 || (inputs[t] + 1) % 2 ? inputs[t] + 1 : -1);
     }
     ck_assert_int_eq(small, 55);
-    cs_windows_close(windows);
+    ce_windows_close(windows);
     settings.shuffle = false;
-    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_BAD_CONFIG);
+    ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_BAD_CONFIG);
 }
 END_TEST
 
@@ -237,26 +237,26 @@ END_TEST
 START_TEST(documents_are_kept_apart)
 {
     static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
-    cs_tokens_writer *writer;
-    cs_windows *windows;
+    ce_tokens_writer *writer;
+    ce_windows *windows;
     int32_t inputs[4], targets[4], starts[4];
     snprintf(path, sizeof path, "%s/documents.bin", folder);
-    ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
+    ck_assert_int_eq(ce_tokens_create(&writer, path, 1000), CS_OK);
     for (int32_t token = 0, next = 0; token < 18; token++) {
         for (; next < 6 && first[next] == token; next++)
-            ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
-        ck_assert_int_eq(cs_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
+            ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
+        ck_assert_int_eq(ce_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
     }
-    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
     const char *patterns[] = { path };
-    cs_data_settings settings = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
-    ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
-    ck_assert_int_eq(cs_windows_count(windows), 4);
+    ce_data_settings settings = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
+    ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(ce_windows_count(windows), 4);
     for (int32_t t = 0; t < 16; t++) {
         int32_t start = 0;
         bool ends = false; /* a document begins after this token */
         if (t % 4 == 0)
-            cs_windows_read(windows, t / 4, (cs_window){ inputs, targets, starts });
+            ce_windows_read(windows, t / 4, (ce_window){ inputs, targets, starts });
         for (int d = 0; d < 6; d++) {
             start = first[d] <= t && first[d] > start ? first[d] : start;
             ends |= first[d] == t + 1;
@@ -265,19 +265,19 @@ START_TEST(documents_are_kept_apart)
         ck_assert_int_eq(targets[t % 4], ends ? -1 : t + 1);
         ck_assert_int_eq(starts[t % 4], start > t / 4 * 4 ? start - t / 4 * 4 : 0);
     }
-    cs_windows_close(windows);
+    ce_windows_close(windows);
     write_shard("unlisted.bin", 100, 0, 20);
-    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_BAD_FILE);
+    ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "unlisted.bin") && strstr(cs_error(), "cspeed.data.packing"), "%s", cs_error());
 }
 END_TEST
 
 static uint64_t mark_of(const char *pattern, int64_t seq_len)
 {
-    cs_windows *windows;
+    ce_windows *windows;
     ck_assert_int_eq(open_pattern(&windows, pattern, seq_len, 0), CS_OK);
-    uint64_t mark = cs_windows_mark(windows);
-    cs_windows_close(windows);
+    uint64_t mark = ce_windows_mark(windows);
+    ce_windows_close(windows);
     return mark;
 }
 
@@ -301,9 +301,9 @@ END_TEST
 
 START_TEST(faults_are_named)
 {
-    cs_windows *windows;
-    cs_data_settings empty = { .seq_len = 4 };
-    ck_assert_int_eq(cs_windows_open(&windows, &empty), CS_BAD_CONFIG);
+    ce_windows *windows;
+    ce_data_settings empty = { .seq_len = 4 };
+    ck_assert_int_eq(ce_windows_open(&windows, &empty), CS_BAD_CONFIG);
     ck_assert_int_eq(open_pattern(&windows, "none-*.bin", 4, 0), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), "none-*.bin"));
     ck_assert_ptr_null(windows);
@@ -312,30 +312,30 @@ START_TEST(faults_are_named)
     ck_assert_msg(strstr(cs_error(), "short.bin") && strstr(cs_error(), "5 tokens"), "%s", cs_error());
     ck_assert_int_eq(open_pattern(&windows, "short.bin", 0, 0), CS_BAD_CONFIG);
     ck_assert_int_eq(open_pattern(&windows, "short.bin", 3, 0), CS_OK);
-    cs_windows_close(windows);
-    cs_windows_close(NULL);
+    ce_windows_close(windows);
+    ce_windows_close(NULL);
 }
 END_TEST
 
 START_TEST(tokens_beyond_the_vocabulary_are_named)
 {
-    cs_windows *windows;
+    ce_windows *windows;
     write_shard("t-0.bin", 60000, 0, 5000);
     write_shard("t-1.bin", 70000, 40000, 6000);
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 45000), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "t-1.bin") && strstr(cs_error(), "token 45000 at position 5000"), "%s",
                   cs_error());
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 46000), CS_OK);
-    cs_windows_close(windows);
+    ce_windows_close(windows);
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 0), CS_OK);
-    cs_windows_close(windows);
+    ce_windows_close(windows);
 }
 END_TEST
 
 /* The shard's own vocabulary size is checked too, and a 32-bit token must not become a masked target. */
 START_TEST(tokens_beyond_the_shard_are_named)
 {
-    cs_windows *windows;
+    ce_windows *windows;
     uint16_t broken = 256;
     int32_t llmc[256 + 10] = { 20240801, 7, 10 };
     write_shard("own.bin", 256, 0, 200);

@@ -16,21 +16,21 @@
 static cs_device *open_device(const char *kind, int threads)
 {
     cs_device *device;
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
     return device;
 }
 
 START_TEST(kinds_are_found_or_refused)
 {
     cs_device *device = open_device("auto", 1);
-    ck_assert_str_eq(cs_device_kind(device), "cpu");
-    ck_assert_int_eq(cs_device_threads(device), 1);
-    ck_assert(strncmp(cs_device_describe(device), "cpu: 1 thread, ", 15) == 0);
-    cs_device_close(device);
-    cs_device_close(NULL);
+    ck_assert_str_eq(ce_device_kind(device), "cpu");
+    ck_assert_int_eq(ce_device_threads(device), 1);
+    ck_assert(strncmp(ce_device_describe(device), "cpu: 1 thread, ", 15) == 0);
+    ce_device_close(device);
+    ce_device_close(NULL);
     static const char *const refused[] = { "cuda", "tpu", "" };
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = refused[i] }), CS_NO_DEVICE);
+        ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = refused[i] }), CS_NO_DEVICE);
         ck_assert_ptr_null(device);
         ck_assert_ptr_nonnull(strstr(cs_error(), refused[i]));
     }
@@ -44,20 +44,20 @@ START_TEST(threads_follow_settings_variable_and_cores)
     char *kept = before ? strdup(before) : NULL;
     setenv("OMP_NUM_THREADS", "3", 1);
     cs_device *device = open_device("cpu", 0);
-    ck_assert_int_eq(cs_device_threads(device), 3);
-    cs_device_close(device);
+    ck_assert_int_eq(ce_device_threads(device), 3);
+    ce_device_close(device);
     device = open_device("cpu", 2);
-    ck_assert_int_eq(cs_device_threads(device), 2);
-    cs_device_close(device);
+    ck_assert_int_eq(ce_device_threads(device), 2);
+    ce_device_close(device);
     unsetenv("OMP_NUM_THREADS");
     cpu_set_t cores, after;
     ck_assert_int_eq(sched_getaffinity(0, sizeof cores, &cores), 0);
     device = open_device("cpu", 0);
-    ck_assert_int_eq(cs_device_threads(device), CPU_COUNT(&cores));
-    cs_device_close(device);
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .local_ranks = 1000 }));
-    ck_assert_int_eq(cs_device_threads(device), 1);
-    cs_device_close(device);
+    ck_assert_int_eq(ce_device_threads(device), CPU_COUNT(&cores));
+    ce_device_close(device);
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .local_ranks = 1000 }));
+    ck_assert_int_eq(ce_device_threads(device), 1);
+    ce_device_close(device);
     ck_assert_int_eq(sched_getaffinity(0, sizeof after, &after), 0);
     ck_assert(CPU_EQUAL(&cores, &after)); /* the caller was pinned in between */
     if (kept)
@@ -81,27 +81,27 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
     void *memory[6];
     size_t sum = 0;
     for (int i = 0; i < 6; i++) {
-        memory[i] = cs_device_alloc(device, sizes[i]);
+        memory[i] = ce_device_alloc(device, sizes[i]);
         sum += sizes[i];
         ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
-        ck_assert_uint_eq(cs_device_allocated(device), sum);
+        ck_assert_uint_eq(ce_device_allocated(device), sum);
         ck_assert(all_zero(memory[i], sizes[i]));
         memset(memory[i], 1, sizes[i]);
     }
-    for (int i = 0; i < 5; i++) { /* cs_device_close frees the last one */
-        cs_device_free(device, memory[i]);
+    for (int i = 0; i < 5; i++) { /* ce_device_close frees the last one */
+        ce_device_free(device, memory[i]);
         sum -= sizes[i];
-        ck_assert_uint_eq(cs_device_allocated(device), sum);
+        ck_assert_uint_eq(ce_device_allocated(device), sum);
     }
-    cs_device_free(device, NULL);
-    cs_device_close(device);
+    ce_device_free(device, NULL);
+    ce_device_close(device);
 }
 END_TEST
 
 /* Matrix products, norm and attention on 16-bit tensors, which need workspace. */
 static void some_step(cs_device *device, const cs_tensor *x)
 {
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     cs_tensor absent = { 0 };
     cs_op_matmul(stream, x[0], x[1], x[2], absent, CS_OUT_IN);
     cs_op_norm(stream, x[0], x[3], x[1], cs_vector(x[2].data, CS_BF16, 96), cs_vector(x[2].data, CS_BF16, 96), 1e-5f);
@@ -113,24 +113,24 @@ START_TEST(workspace_settles_after_one_step)
     cs_device *device = open_device("cpu", 2);
     cs_tensor x[6] = { near_new(CS_BF16, 70, 96), near_new(CS_BF16, 70, 96), near_new(CS_BF16, 96, 96),
                        near_new(CS_F32, 70, 2),   near_new(CS_BF16, 70, 32), near_new(CS_F32, 4, 70) };
-    ck_assert_uint_eq(cs_device_workspace(device), 0);
+    ck_assert_uint_eq(ce_device_workspace(device), 0);
     some_step(device, x);
-    size_t settled = cs_device_workspace(device);
+    size_t settled = ce_device_workspace(device);
     ck_assert_uint_gt(settled, 0);
-    ck_assert_uint_eq(cs_device_allocated(device), settled);
+    ck_assert_uint_eq(ce_device_allocated(device), settled);
     for (int step = 0; step < 3; step++)
         some_step(device, x);
-    ck_assert_uint_eq(cs_device_workspace(device), settled);
-    ck_assert_uint_eq(cs_device_allocated(device), settled);
+    ck_assert_uint_eq(ce_device_workspace(device), settled);
+    ck_assert_uint_eq(ce_device_allocated(device), settled);
     cs_device *dry = open_device("dry", 1);
     for (int step = 0; step < 4; step++)
         some_step(dry, x);
-    ck_assert(cs_device_flops(device) == cs_device_flops(dry)); /* the dry device counts as many */
-    ck_assert(cs_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
+    ck_assert(ce_device_flops(device) == ce_device_flops(dry)); /* the dry device counts as many */
+    ck_assert(ce_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
     for (int i = 0; i < 6; i++)
         near_free(x[i]);
-    cs_device_close(dry);
-    cs_device_close(device);
+    ce_device_close(dry);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -143,20 +143,20 @@ static void must_not_run(void *argument)
 START_TEST(dry_plans_what_no_machine_holds)
 {
     cs_device *device = open_device("dry", 8);
-    ck_assert_str_eq(cs_device_kind(device), "dry");
-    ck_assert_int_eq(cs_device_threads(device), 8);
+    ck_assert_str_eq(ce_device_kind(device), "dry");
+    ck_assert_int_eq(ce_device_threads(device), 8);
     size_t large = (size_t)1 << 36;
-    char *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
+    char *memory = ce_device_alloc(device, large), *more = ce_device_alloc(device, large);
     ck_assert(memory + large <= more || more + large <= memory);
-    ck_assert_uint_eq(cs_device_allocated(device), 2 * large);
-    cs_device_free(device, memory);
-    cs_stream *comm = cs_device_stream(device, CS_COMM);
-    cs_stream_call(comm, must_not_run, NULL);
-    cs_stream_wait(cs_device_stream(device, CS_COMPUTE), cs_stream_record(comm));
-    cs_stream_sync(comm);
+    ck_assert_uint_eq(ce_device_allocated(device), 2 * large);
+    ce_device_free(device, memory);
+    cs_stream *comm = ce_device_stream(device, CS_COMM);
+    ce_stream_call(comm, must_not_run, NULL);
+    ce_stream_wait(ce_device_stream(device, CS_COMPUTE), ce_stream_record(comm));
+    ce_stream_sync(comm);
     cs_op_fill(comm, cs_vector(more, CS_F32, (int64_t)large / 4), 1);
-    ck_assert(cs_device_roof(device, CS_F32) == 0);
-    cs_device_close(device);
+    ck_assert(ce_device_roof(device, CS_F32) == 0);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -176,27 +176,27 @@ static void check_order(int threads)
 {
     enum { CALLS = 500 }; /* more calls than may wait */
     cs_device *device = open_device("cpu", threads);
-    cs_stream *comm = cs_device_stream(device, CS_COMM), *compute = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *comm = ce_device_stream(device, CS_COMM), *compute = ce_device_stream(device, CS_COMPUTE);
     int *log = calloc(CALLS, sizeof *log), count = 0;
     note *notes = calloc(CALLS, sizeof *notes);
-    cs_event half = { 0 };
+    ce_event half = { 0 };
     for (int i = 0; i < CALLS; i++) {
         notes[i] = (note){ log, &count, i };
-        cs_stream_call(comm, write_note, &notes[i]);
+        ce_stream_call(comm, write_note, &notes[i]);
         if (i == CALLS / 2)
-            half = cs_stream_record(comm);
+            half = ce_stream_record(comm);
     }
-    cs_stream_wait(compute, half);
+    ce_stream_wait(compute, half);
     for (int i = 0; i <= CALLS / 2; i++)
         ck_assert_int_eq(log[i], i);
-    cs_stream_wait(comm, half);
-    cs_stream_wait(comm, cs_stream_record(compute));
-    cs_stream_sync(comm);
-    cs_stream_sync(compute);
+    ce_stream_wait(comm, half);
+    ce_stream_wait(comm, ce_stream_record(compute));
+    ce_stream_sync(comm);
+    ce_stream_sync(compute);
     ck_assert_int_eq(count, CALLS);
     for (int i = 0; i < CALLS; i++)
         ck_assert_int_eq(log[i], i);
-    cs_device_close(device);
+    ce_device_close(device);
     free(log);
     free(notes);
 }
@@ -216,9 +216,9 @@ START_TEST(calls_given_are_done_before_closing)
     cs_device *device = open_device("cpu", 1);
     for (int i = 0; i < CALLS; i++) {
         notes[i] = (note){ log, &count, i };
-        cs_stream_call(cs_device_stream(device, CS_COMM), write_note, &notes[i]);
+        ce_stream_call(ce_device_stream(device, CS_COMM), write_note, &notes[i]);
     }
-    cs_device_close(device);
+    ce_device_close(device);
     ck_assert_int_eq(count, CALLS);
 }
 END_TEST
@@ -240,7 +240,7 @@ static void count_nested(void *argument, int index, int thread)
 {
     tally *all = argument;
     count_index(all, index, thread);
-    cs_team_run(cs_cpu_of(all->device)->team, 10, count_index, all);
+    ce_team_run(ce_cpu_of(all->device)->team, 10, count_index, all);
 }
 
 static void check_tally(tally *all, int tasks, int times)
@@ -254,30 +254,30 @@ static void run_from_comm(void *argument)
 {
     tally *all = argument;
     for (int i = 0; i < 50; i++)
-        cs_team_run(cs_cpu_of(all->device)->team, 100, count_index, all);
+        ce_team_run(ce_cpu_of(all->device)->team, 100, count_index, all);
 }
 
 START_TEST(parallel_runs_each_index_once)
 {
     for (int threads = 1; threads <= 4; threads++) { /* more threads than most test machines have cores */
         tally all = { .device = open_device("cpu", threads) };
-        cs_team_run(cs_cpu_of(all.device)->team, 0, count_index, &all);
+        ce_team_run(ce_cpu_of(all.device)->team, 0, count_index, &all);
         check_tally(&all, 0, 0);
         for (int round = 0; round < 200; round++)
-            cs_team_run(cs_cpu_of(all.device)->team, round % 100 + 1, count_index, &all);
+            ce_team_run(ce_cpu_of(all.device)->team, round % 100 + 1, count_index, &all);
         for (int i = 0; i < 100; i++)
             ck_assert_int_eq(all.seen[i], 2 * (100 - i));
         memset(all.seen, 0, sizeof all.seen);
         usleep(2000); /* long enough that the threads sleep */
-        cs_team_run(cs_cpu_of(all.device)->team, 100, count_index, &all);
+        ce_team_run(ce_cpu_of(all.device)->team, 100, count_index, &all);
         check_tally(&all, 100, 1);
-        cs_team_run(cs_cpu_of(all.device)->team, 10, count_nested, &all);
+        ce_team_run(ce_cpu_of(all.device)->team, 10, count_nested, &all);
         check_tally(&all, 10, 11);
-        cs_stream_call(cs_device_stream(all.device, CS_COMM), run_from_comm, &all);
+        ce_stream_call(ce_device_stream(all.device, CS_COMM), run_from_comm, &all);
         run_from_comm(&all); /* both run at the same time if there is a worker thread */
-        cs_stream_sync(cs_device_stream(all.device, CS_COMM));
+        ce_stream_sync(ce_device_stream(all.device, CS_COMM));
         check_tally(&all, 100, 100);
-        cs_device_close(all.device);
+        ce_device_close(all.device);
     }
 }
 END_TEST
@@ -285,16 +285,16 @@ END_TEST
 START_TEST(the_roof_is_measured_once)
 {
     cs_device *device = open_device("cpu", 1);
-    double roof = cs_device_roof(device, CS_F32);
+    double roof = ce_device_roof(device, CS_F32);
     ck_assert(roof > 1e6);
-    ck_assert(cs_device_roof(device, CS_F32) == roof);
-    ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* a rate below the roof does not change it */
-    ck_assert(cs_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
-    ck_assert(cs_device_roof(device, CS_F32) == roof * 2);
-    ck_assert(cs_device_roof(device, CS_BF16) > 1e6);
-    ck_assert(cs_device_flops(device) == 0);
-    ck_assert_uint_eq(cs_device_allocated(device), cs_device_workspace(device));
-    cs_device_close(device);
+    ck_assert(ce_device_roof(device, CS_F32) == roof);
+    ck_assert(ce_device_raise_roof(device, CS_F32, roof / 2) == roof); /* a rate below the roof does not change it */
+    ck_assert(ce_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
+    ck_assert(ce_device_roof(device, CS_F32) == roof * 2);
+    ck_assert(ce_device_roof(device, CS_BF16) > 1e6);
+    ck_assert(ce_device_flops(device) == 0);
+    ck_assert_uint_eq(ce_device_allocated(device), ce_device_workspace(device));
+    ce_device_close(device);
 }
 END_TEST
 

@@ -21,7 +21,7 @@ static void open_device(void)
     for (uint64_t b = 0; b < 4; b++)
         keys[b] = cs_rng_mix(77, b);
     device = near_open(1);
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CS_COMPUTE);
 }
 
 /* Ways to compute: the three types, and bf16 with native products where this CPU has them. */
@@ -31,9 +31,9 @@ enum { NATIVE = CS_F16 + 1, WAYS };
 static bool set_way(int way, cs_dtype *dtype)
 {
     *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
-    if (way == NATIVE && !(cs_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE))
+    if (way == NATIVE && !(ce_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE))
         return false;
-    cs_device_use_products(device, &(cs_product_choice){
+    ce_device_use_products(device, &(ce_product_choice){
                                        .dtype = *dtype, .others = way == NATIVE ? CS_METHOD_NATIVE : CS_METHOD_FIXED });
     return true;
 }

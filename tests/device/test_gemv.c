@@ -17,7 +17,7 @@ static cs_device *device;
 
 static void open_device(int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
 }
 
 typedef struct {
@@ -41,15 +41,15 @@ static void drop(example *all)
         near_free(all->bias);
 }
 
-static cs_product product_of(const example *all)
+static ce_product product_of(const example *all)
 {
-    cs_product product = { .a = all->a,
+    ce_product product = { .a = all->a,
                            .b = all->b,
                            .c = all->c,
                            .bias = all->bias,
                            .transpose_b = all->shape.transpose_b,
                            .add = all->shape.add };
-    ck_assert(cs_gemv_fits(&product));
+    ck_assert(ce_gemv_fits(&product));
     return product;
 }
 
@@ -58,9 +58,9 @@ static void check(reference_shape s, cs_dtype dtype, cs_dtype to, bool with_bias
     example all = make(s, dtype, to, with_bias);
     double *a = near_doubles(all.a), *b = near_doubles(all.b), *want = near_doubles(all.c);
     double *bias = with_bias ? near_doubles(all.bias) : NULL;
-    cs_product product = product_of(&all);
+    ce_product product = product_of(&all);
     reference_product(want, a, b, bias, all.shape);
-    cs_gemv_run(device, &product);
+    ce_gemv_run(device, &product);
     ck_assert(near_all("gemv", all.c, want, 1e-5));
     free(a), free(b), free(want), free(bias);
     drop(&all);
@@ -81,7 +81,7 @@ START_TEST(every_type_and_edge_is_right)
                         s.add = true;
                         check(s, types[type], CS_F32, m % 2 == 0);
                     }
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -91,20 +91,20 @@ START_TEST(a_row_has_the_same_bits_alone_and_among_others)
     for (int transpose = 0; transpose < 2; transpose++) {
         reference_shape s = { .m = MAX_ROWS, .n = 300, .k = 77, .transpose_b = transpose };
         example all = make(s, CS_BF16, CS_F32, true);
-        cs_product product = product_of(&all);
-        cs_gemv_run(device, &product);
+        ce_product product = product_of(&all);
+        ce_gemv_run(device, &product);
         for (int m = 1; m < MAX_ROWS; m++)
             for (int first = 0; first + m <= MAX_ROWS; first++) {
                 float out[MAX_ROWS * 300];
-                cs_product part = product;
+                ce_product part = product;
                 part.a = cs_matrix((uint16_t *)all.a.data + first * s.k, CS_BF16, m, s.k);
                 part.c = cs_matrix(out, CS_F32, m, s.n);
-                cs_gemv_run(device, &part);
+                ce_gemv_run(device, &part);
                 ck_assert(!memcmp(out, (float *)all.c.data + first * s.n, (size_t)(m * s.n) * sizeof *out));
             }
         drop(&all);
     }
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 

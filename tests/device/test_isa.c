@@ -22,7 +22,7 @@ START_TEST(the_highest_or_the_named_set_is_chosen)
         unsigned available;
         const char *wanted;
         cs_status status;
-        cs_isa isa;
+        ce_isa isa;
         const char *says;
     } cases[] = {
         { AVX2, NULL, CS_OK, CS_ISA_AVX2, "" },
@@ -43,8 +43,8 @@ START_TEST(the_highest_or_the_named_set_is_chosen)
         { 0, "avx2", CS_UNSUPPORTED, CS_ISA_NONE, "not supported: this CPU lacks one of " },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_isa isa;
-        ck_assert_int_eq(cs_isa_choose(&isa, cases[i].available, cases[i].wanted), cases[i].status);
+        ce_isa isa;
+        ck_assert_int_eq(ce_isa_choose(&isa, cases[i].available, cases[i].wanted), cases[i].status);
         if (cases[i].status == CS_OK)
             ck_assert_int_eq(isa, cases[i].isa);
         else
@@ -56,9 +56,9 @@ END_TEST
 /* A CPU that has a set has the lower ones of its architecture. */
 START_TEST(available_sets_have_no_gap)
 {
-    unsigned available = cs_isa_available(), lower = available ^ 1u << cs_isa_highest(available);
+    unsigned available = ce_isa_available(), lower = available ^ 1u << ce_isa_highest(available);
     ck_assert_uint_ne(available, 0);
-    for (cs_isa other; (other = cs_isa_highest(lower)) != CS_ISA_NONE; lower ^= 1u << other)
+    for (ce_isa other; (other = ce_isa_highest(lower)) != CS_ISA_NONE; lower ^= 1u << other)
         ck_assert_uint_eq(lower, available & ((1u << (other + 1)) - 1));
     ck_assert_uint_eq(available & 1u << CS_ISA_NONE, 0);
 }
@@ -66,7 +66,7 @@ END_TEST
 
 /* ---- devices: each in a process of its own, because oneDNN's set can be changed once in a process ---- */
 
-static int in_child(int (*run)(cs_isa isa), cs_isa isa)
+static int in_child(int (*run)(ce_isa isa), ce_isa isa)
 {
     int status;
     fflush(NULL);
@@ -80,80 +80,80 @@ static int in_child(int (*run)(cs_isa isa), cs_isa isa)
 static cs_device *open_cpu(void)
 {
     cs_device *device;
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
     return device;
 }
 
 /* Returns 0 if the device is described as using the set, computes, and has native bf16 products only with a set that
  * contains them. */
-static int check_device(cs_device *device, cs_isa isa)
+static int check_device(cs_device *device, ce_isa isa)
 {
     char words[64];
     float memory[4] = { 1, 2, 3, 0 };
-    snprintf(words, sizeof words, "cpu: 1 thread, %s;", cs_isa_name(isa));
-    if (cs_device_isa(device) != isa || strncmp(cs_device_describe(device), words, strlen(words)) != 0)
+    snprintf(words, sizeof words, "cpu: 1 thread, %s;", ce_isa_name(isa));
+    if (ce_device_isa(device) != isa || strncmp(ce_device_describe(device), words, strlen(words)) != 0)
         return 1;
-    cs_op_add(cs_device_stream(device, CS_COMPUTE), cs_vector(memory, CS_F32, 2), cs_vector(memory, CS_F32, 2),
+    cs_op_add(ce_device_stream(device, CS_COMPUTE), cs_vector(memory, CS_F32, 2), cs_vector(memory, CS_F32, 2),
               cs_vector(memory + 2, CS_F32, 2));
     if (memory[0] != 4 || memory[1] != 2)
         return 2;
-    if (isa < CS_ISA_AVX512 && cs_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE)
+    if (isa < CS_ISA_AVX512 && ce_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE)
         return 3;
-    cs_device_close(device);
+    ce_device_close(device);
     return 0;
 }
 
-static int run_named(cs_isa isa)
+static int run_named(ce_isa isa)
 {
-    setenv("CSPEED_CPU_ISA", cs_isa_name(isa), 1);
+    setenv("CSPEED_CPU_ISA", ce_isa_name(isa), 1);
     int code = check_device(open_cpu(), isa);
     return code ? code : check_device(open_cpu(), isa); /* a second device of the process */
 }
 
-static int run_lowered(cs_isa isa)
+static int run_lowered(ce_isa isa)
 {
     unsetenv("CSPEED_CPU_ISA");
     cs_device *device = open_cpu();
-    CS_MUST(cs_device_lower_isa(device, isa));
+    CS_MUST(ce_device_lower_isa(device, isa));
     return check_device(device, isa);
 }
 
 /* Lowering after a product of oneDNN is refused, unless the set is the one in use. */
-static int run_late(cs_isa isa)
+static int run_late(ce_isa isa)
 {
     unsetenv("CSPEED_CPU_ISA");
     cs_device *device = open_cpu();
-    cs_device_methods(device, CS_BF16, false); /* asks oneDNN */
-    bool highest = isa == cs_device_isa(device);
-    if (cs_device_lower_isa(device, isa) == CS_OK)
+    ce_device_methods(device, CS_BF16, false); /* asks oneDNN */
+    bool highest = isa == ce_device_isa(device);
+    if (ce_device_lower_isa(device, isa) == CS_OK)
         return highest ? 0 : 4;
-    return highest || !strstr(cs_error(), "for every rank") ? 5 : check_device(device, cs_device_isa(device));
+    return highest || !strstr(cs_error(), "for every rank") ? 5 : check_device(device, ce_device_isa(device));
 }
 
 START_TEST(every_set_of_this_cpu_runs)
 {
-    unsigned available = cs_isa_available();
+    unsigned available = ce_isa_available();
     for (int isa = 0; isa < CS_ISA_COUNT; isa++) {
         if (!(available >> isa & 1))
             continue;
-        ck_assert_int_eq(in_child(run_named, (cs_isa)isa), 0);
-        ck_assert_int_eq(in_child(run_lowered, (cs_isa)isa), 0);
+        ck_assert_int_eq(in_child(run_named, (ce_isa)isa), 0);
+        ck_assert_int_eq(in_child(run_lowered, (ce_isa)isa), 0);
     }
 }
 END_TEST
 
 START_TEST(a_set_is_not_lowered_late)
 {
-    unsigned available = cs_isa_available();
-    cs_isa highest = cs_isa_highest(available);
+    unsigned available = ce_isa_available();
+    ce_isa highest = ce_isa_highest(available);
     for (int isa = 0; isa < CS_ISA_COUNT; isa++)
         if (available >> isa & 1)
-            ck_assert_int_eq(in_child(run_late, (cs_isa)isa), 0);
+            ck_assert_int_eq(in_child(run_late, (ce_isa)isa), 0);
     cs_device *device;
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
-    ck_assert_int_eq(cs_device_isa(device), CS_ISA_NONE);
-    ck_assert_int_eq(cs_device_lower_isa(device, highest), CS_UNSUPPORTED);
-    cs_device_close(device);
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
+    ck_assert_int_eq(ce_device_isa(device), CS_ISA_NONE);
+    ck_assert_int_eq(ce_device_lower_isa(device, highest), CS_UNSUPPORTED);
+    ce_device_close(device);
 }
 END_TEST
 

@@ -26,15 +26,15 @@ static void open_devices(void)
         setenv("CSPEED_TEST_DEVICE", "cuda", 1);
     if (near_is_cpu())
         printf("kernels: the emulated module is not built; the CPU is compared with itself\n");
-    CS_MUST(cs_device_open(&judging, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
-    judge = cs_device_stream(judging, CS_COMPUTE);
-    subject = cs_device_stream(near_open(1), CS_COMPUTE);
+    CS_MUST(ce_device_open(&judging, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
+    judge = ce_device_stream(judging, CS_COMPUTE);
+    subject = ce_device_stream(near_open(1), CS_COMPUTE);
 }
 
 static void close_devices(void)
 {
     near_close();
-    cs_device_close(judging);
+    ce_device_close(judging);
 }
 
 static cs_tensor here(cs_tensor x)
@@ -330,9 +330,9 @@ END_TEST
 /* fp32 to bf16, fp16 to fp32, and a multiplication in place */
 static void convert_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_state_convert(stream, at(t[0]), at(t[1]), 0.75f);
-    cs_state_convert(stream, at(t[2]), at(t[3]), 0.75f);
-    cs_state_convert(stream, at(t[4]), at(t[4]), 0.75f);
+    ce_state_convert(stream, at(t[0]), at(t[1]), 0.75f);
+    ce_state_convert(stream, at(t[2]), at(t[3]), 0.75f);
+    ce_state_convert(stream, at(t[4]), at(t[4]), 0.75f);
 }
 
 START_TEST(conversion_with_a_factor)
@@ -348,7 +348,7 @@ START_TEST(conversion_with_a_factor)
 }
 END_TEST
 
-static const cs_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
+static const ce_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
                                          .rate = 0.01,
                                          .betas = { 0.9, 0.95 },
                                          .epsilon = 1e-8,
@@ -359,25 +359,25 @@ enum { TENSORS = 5, ELEMENTS = 5003, PARTS = 6 };
 
 /* Cuts a row of ELEMENTS into parts: none begins at a multiple of 16 bytes, some are shorter than a thread's run,
  * one is longer than a tile, some begin inside a tile. Every second one has no decay. */
-static void cut_up(cs_state_range ranges[PARTS])
+static void cut_up(ce_state_range ranges[PARTS])
 {
     static const int64_t ends[] = { 3, 4, 1237, 1240, 4099, ELEMENTS };
     for (int i = 0; i < PARTS; i++) {
         int64_t from = i ? ends[i - 1] : 0;
-        ranges[i] = (cs_state_range){ .from = from, .to = ends[i], .slots = { from, from }, .decays = i % 2 };
+        ranges[i] = (ce_state_range){ .from = from, .to = ends[i], .slots = { from, from }, .decays = i % 2 };
     }
 }
 
 /* tensors: master gradient slot slot publish */
-static void update_ranges(const cs_tensor *tensors, cs_state_range *ranges, int count)
+static void update_ranges(const cs_tensor *tensors, ce_state_range *ranges, int count)
 {
-    cs_optimizer optimizer = cs_optim_find(&adamw);
-    cs_state_rows rows = { .master = near_at(tensors[0]),
+    ce_optimizer optimizer = ce_optim_find(&adamw);
+    ce_state_rows rows = { .master = near_at(tensors[0]),
                            .gradient = near_at(tensors[1]),
                            .slots = { near_at(tensors[2]), near_at(tensors[3]) },
                            .publish = near_at(tensors[4]),
                            .ranges = near_ranges(near_at, ranges, count) };
-    cs_state_update(subject, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
+    ce_state_update(subject, &optimizer, ce_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
     near_fetch();
 }
 
@@ -393,7 +393,7 @@ START_TEST(updates_have_the_same_bits_however_cut)
 {
     open_devices();
     cs_tensor together[TENSORS], apart[TENSORS];
-    cs_state_range ranges[PARTS];
+    ce_state_range ranges[PARTS];
     fill_state(together), fill_state(apart);
     cut_up(ranges);
     near_launches before = near_launched();
@@ -414,26 +414,26 @@ END_TEST
 START_TEST(a_range_has_its_own_decay_and_slots)
 {
     open_devices();
-    cs_optim_settings plain = adamw;
+    ce_optim_settings plain = adamw;
     cs_tensor got[TENSORS], want[TENSORS];
     plain.weight_decay = 0;
     fill_state(got), fill_state(want);
     for (int part = 0; part < 2; part++) { /* as two tensors; the slots of the second begin at index 0 */
-        cs_optim_settings settings = part ? adamw : plain;
-        cs_optimizer found = cs_optim_find(&settings);
+        ce_optim_settings settings = part ? adamw : plain;
+        ce_optimizer found = ce_optim_find(&settings);
         int64_t from = part ? 2051 : 0, count = part ? ELEMENTS - 2051 : 2051;
-        cs_state_range all = { .to = count, .decays = 1 };
+        ce_state_range all = { .to = count, .decays = 1 };
         cs_tensor at[TENSORS];
         for (int i = 0; i < TENSORS; i++) {
             int64_t first = i == 2 || i == 3 ? (part ? 0 : ELEMENTS - 2051) : from;
             at[i] = near_at(want[i]);
             at[i] = cs_vector((char *)at[i].data + (size_t)first * cs_dtype_bytes(at[i].dtype), at[i].dtype, count);
         }
-        cs_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &all, 1), NULL };
-        cs_state_update(subject, &found, cs_optim_hyper(&settings, 0.01, 3, 0.5), &rows);
+        ce_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &all, 1), NULL };
+        ce_state_update(subject, &found, ce_optim_hyper(&settings, 0.01, 3, 0.5), &rows);
         near_fetch();
     }
-    cs_state_range ranges[] = { { .to = 2051, .slots = { ELEMENTS - 2051, ELEMENTS - 2051 }, .decays = 0 },
+    ce_state_range ranges[] = { { .to = 2051, .slots = { ELEMENTS - 2051, ELEMENTS - 2051 }, .decays = 0 },
                                 { .from = 2051, .to = ELEMENTS, .decays = 1 } };
     update_ranges(got, ranges, 2);
     for (int i = 0; i < TENSORS; i++) {
@@ -446,15 +446,15 @@ END_TEST
 
 static void narrow_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    static cs_state_range all;
-    cs_optimizer optimizer = cs_optim_find(&adamw);
-    all = (cs_state_range){ .to = cs_count(t[0]), .decays = 1 };
-    cs_state_rows rows = { .master = at(t[0]),
+    static ce_state_range all;
+    ce_optimizer optimizer = ce_optim_find(&adamw);
+    all = (ce_state_range){ .to = cs_count(t[0]), .decays = 1 };
+    ce_state_rows rows = { .master = at(t[0]),
                            .gradient = at(t[1]),
                            .slots = { at(t[2]), at(t[3]) },
                            .publish = at(t[4]),
                            .ranges = near_ranges(at, &all, 1) };
-    cs_state_update(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
+    ce_state_update(stream, &optimizer, ce_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
 }
 
 START_TEST(narrow_state_is_updated_in_fp32)
@@ -474,16 +474,16 @@ START_TEST(exact_sums_have_the_same_digits)
     open_devices();
     for (int dtype = CS_F32; dtype <= CS_F16; dtype++) {
         cs_tensor g = near_random((cs_dtype)dtype, 1, 20011, 5, 3), f = near_random(CS_F32, 1, 20011, 6, 1e-3);
-        cs_exact want = { 0 }, got = { 0 };
+        ce_exact want = { 0 }, got = { 0 };
         for (int64_t i = 0; i < 40; i++)
             near_set(f, i * 401, i % 2 ? 1e30 / (double)(i + 1) : -1e-30 * (double)i);
         near_set(f, 77, (double)INFINITY);
         near_set(g, 20000, (double)NAN);
-        cs_state_sum_squares(judge, &want, flat(g), 37, 0.125);
-        cs_state_sum(judge, &want, f.data, 20011);
-        cs_exact *there = near_at(cs_vector(&got, CS_I64, sizeof got / sizeof(int64_t))).data;
-        cs_state_sum_squares(subject, there, near_at(flat(g)), 37, 0.125);
-        cs_state_sum(subject, there, near_at(f).data, 20011);
+        ce_state_sum_squares(judge, &want, flat(g), 37, 0.125);
+        ce_state_sum(judge, &want, f.data, 20011);
+        ce_exact *there = near_at(cs_vector(&got, CS_I64, sizeof got / sizeof(int64_t))).data;
+        ce_state_sum_squares(subject, there, near_at(flat(g)), 37, 0.125);
+        ce_state_sum(subject, there, near_at(f).data, 20011);
         near_fetch();
         ck_assert_mem_eq(&got, &want, sizeof want);
         near_free(g), near_free(f);

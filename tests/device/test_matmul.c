@@ -19,7 +19,7 @@ static cs_device *device;
 
 static void open_device(int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
 }
 
 /* Whether oneDNN multiplies this type here, also if only by its reference loops; otherwise prints which test is
@@ -27,10 +27,10 @@ static void open_device(int threads)
 static bool multiplies(cs_dtype dtype, const char *test)
 {
     static const char *reported;
-    bool there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
+    bool there = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
     if (!there && reported != test)
         printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test,
-               cs_isa_name(cs_device_isa(device)));
+               ce_isa_name(ce_device_isa(device)));
     reported = test;
     return there;
 }
@@ -87,10 +87,10 @@ static void *element(cs_tensor x, int64_t index)
 }
 
 /* Returns the panel of rows [from, to) of c. */
-static cs_panel rows_of(const product *p, int from, int to)
+static ce_panel rows_of(const product *p, int from, int to)
 {
     reference_shape s = p->shape;
-    return (cs_panel){
+    return (ce_panel){
         s.transpose_a, s.transpose_b,      to - from, s.n, s.k, s.transpose_a ? s.m : s.k, s.transpose_b ? s.k : s.n,
         s.n + MARGIN,  s.add ? 1.0f : 0.0f
     };
@@ -102,7 +102,7 @@ static cs_panel rows_of(const product *p, int from, int to)
 typedef struct {
     const product *p;
     int from[MOST_THREADS + 1];
-    cs_matmul_shape shape[MOST_THREADS];
+    ce_matmul_shape shape[MOST_THREADS];
     size_t bytes[MOST_THREADS];
     unsigned char *scratch[MOST_THREADS]; /* address of the first guard */
 } cutting;
@@ -111,9 +111,9 @@ static void prepare_task(cutting *cut, int task)
 {
     const product *p = cut->p;
     cut->shape[task] =
-        (cs_matmul_shape){ rows_of(p, cut->from[task], cut->from[task + 1]), p->dtype, p->to, p->bias.data != NULL };
-    cut->bytes[task] = cs_matmul_prepare(cs_cpu_of(device)->matmul, &cut->shape[task]);
-    size_t whole = (size_t)cs_round_up((int64_t)cut->bytes[task] + 2 * GUARD, 64);
+        (ce_matmul_shape){ rows_of(p, cut->from[task], cut->from[task + 1]), p->dtype, p->to, p->bias.data != NULL };
+    cut->bytes[task] = ce_matmul_prepare(ce_cpu_of(device)->matmul, &cut->shape[task]);
+    size_t whole = (size_t)ce_round_up((int64_t)cut->bytes[task] + 2 * GUARD, 64);
     cut->scratch[task] = aligned_alloc(64, whole);
     ck_assert_ptr_nonnull(cut->scratch[task]);
     memset(cut->scratch[task], MARK, whole);
@@ -126,9 +126,9 @@ static void run_task(void *argument, int task, int thread)
     const cutting *cut = argument;
     const product *p = cut->p;
     int64_t from = cut->from[task];
-    cs_matmul_operands with = { element(p->a, p->shape.transpose_a ? from : from * p->shape.k), p->b.data, p->bias.data,
+    ce_matmul_operands with = { element(p->a, p->shape.transpose_a ? from : from * p->shape.k), p->b.data, p->bias.data,
                                 element(p->c, from * (p->shape.n + MARGIN)), cut->scratch[task] + GUARD };
-    cs_matmul_run(cs_cpu_of(device)->matmul, &cut->shape[task], &with, task);
+    ce_matmul_run(ce_cpu_of(device)->matmul, &cut->shape[task], &with, task);
 }
 
 static void check_guards(const cutting *cut, int task)
@@ -143,7 +143,7 @@ static void check_guards(const cutting *cut, int task)
 /* One task for each thread; later panels are larger. */
 static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
 {
-    int tasks = cs_device_threads(device) < s.m ? cs_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
+    int tasks = ce_device_threads(device) < s.m ? ce_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
     product p = make_product(dtype, to, s, with_bias);
     cutting cut = { .p = &p };
     for (int task = 0; task < tasks; task++) {
@@ -153,7 +153,7 @@ static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, boo
     cut.from[tasks] = s.m;
     for (int task = 0; task < tasks; task++)
         prepare_task(&cut, task);
-    cs_team_run(cs_cpu_of(device)->team, tasks, run_task, &cut);
+    ce_team_run(ce_cpu_of(device)->team, tasks, run_task, &cut);
     for (int task = 0; task < tasks; task++) {
         check_guards(&cut, task);
         free(cut.scratch[task]);
@@ -189,7 +189,7 @@ START_TEST(primitives_multiply_within_their_scratch)
         bool half = multiplies(CS_BF16, "primitives");
         for (int round = 0; round < 2; round++) /* the first round creates primitives, the second finds them */
             check_all_primitives(half);
-        cs_device_close(device);
+        ce_device_close(device);
     }
 }
 END_TEST
@@ -205,7 +205,7 @@ START_TEST(any_number_of_shapes)
         /* A shape that is used throughout. */
         check_primitives(CS_F32, CS_F32, (reference_shape){ m % 3 + 1, 16, 8, .add = true }, true);
     }
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -213,8 +213,8 @@ END_TEST
 
 static void check_operation(reference_shape s)
 {
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    cs_cpu *cpu = cs_cpu_of(device);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    ce_cpu *cpu = ce_cpu_of(device);
     cs_tensor x = near_random(CS_BF16, s.m, s.k, 1, 1), w = near_random(CS_BF16, s.k, s.n, 2, 1);
     cs_tensor y = near_new(CS_BF16, s.m, s.n), dw = near_new(CS_F32, s.k, s.n), none = { 0 };
     double *a = near_doubles(x), *b = near_doubles(w), *want = calloc((size_t)(s.m * s.n), sizeof *want);
@@ -241,13 +241,13 @@ START_TEST(operations_in_bf16_share_their_scratch_out)
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         open_device(threads);
         if (multiplies(CS_BF16, "operations")) {
-            cs_device_use_products(device, &(cs_product_choice){ .dtype = CS_BF16, .others = CS_METHOD_NATIVE });
+            ce_device_use_products(device, &(ce_product_choice){ .dtype = CS_BF16, .others = CS_METHOD_NATIVE });
             check_operation((reference_shape){ .m = 83, .n = 70, .k = 300 });
             check_operation((reference_shape){ .m = 401, .n = 250, .k = 130 });
             check_operation((reference_shape){ .m = 33, .n = 599, .k = 200 });
             check_operation((reference_shape){ .m = 17, .n = 1, .k = 9 });
         }
-        cs_device_close(device);
+        ce_device_close(device);
     }
 }
 END_TEST
@@ -256,13 +256,13 @@ END_TEST
 
 START_TEST(packed_products_multiply)
 {
-    void *scratch = aligned_alloc(64, cs_gemm_scratch());
+    void *scratch = aligned_alloc(64, ce_gemm_scratch());
     for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
         for (int size = 0; size < SIZES; size++)
             for (int bits = 0; bits < 8; bits++) {
                 product p = make_product((cs_dtype)dtype, CS_F32, shape_of(size, bits), false);
-                cs_panel panel = rows_of(&p, 0, p.shape.m);
-                cs_gemm_run(&panel, p.dtype, p.a.data, p.b.data, p.c.data, scratch);
+                ce_panel panel = rows_of(&p, 0, p.shape.m);
+                ce_gemm_run(&panel, p.dtype, p.a.data, p.b.data, p.c.data, scratch);
                 check_product("packed", &p);
             }
     free(scratch);

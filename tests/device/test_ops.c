@@ -20,7 +20,7 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
 }
 
 /* Runs a check for each type and each number of threads. */

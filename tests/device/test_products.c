@@ -18,7 +18,7 @@ static cs_device *device;
 
 static void open_device(const char *kind, int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
 }
 
 /* ---- operations by each method ---- */
@@ -42,7 +42,7 @@ static void check_forward(const linear *l, cs_tensor x, cs_tensor w, cs_tensor b
     reference_product(want, a, b, add,
                       (reference_shape){ l->rows, l->outputs, l->inputs, .transpose_b = l->layout == CS_OUT_IN });
     bias = cs_vector(bias.data, l->dtype, l->outputs);
-    cs_op_matmul(cs_device_stream(device, CS_COMPUTE), y, x, w, bias, l->layout);
+    cs_op_matmul(ce_device_stream(device, CS_COMPUTE), y, x, w, bias, l->layout);
     ck_assert(near_all("forward", y, want, tolerance(l->dtype)));
     free(a), free(b), free(add), free(want);
     near_free(y);
@@ -55,7 +55,7 @@ static void check_grad_input(const linear *l, cs_tensor dy, cs_tensor w)
     double *want = calloc((size_t)(l->rows * l->inputs), sizeof *want);
     reference_product(want, a, b, NULL,
                       (reference_shape){ l->rows, l->inputs, l->outputs, .transpose_b = l->layout == CS_IN_OUT });
-    cs_op_matmul_grad_input(cs_device_stream(device, CS_COMPUTE), dx, dy, w, l->layout);
+    cs_op_matmul_grad_input(ce_device_stream(device, CS_COMPUTE), dx, dy, w, l->layout);
     ck_assert(near_all("gradient of the input", dx, want, tolerance(l->dtype)));
     free(a), free(b), free(want);
     near_free(dx);
@@ -69,7 +69,7 @@ static void check_grad_weight(const linear *l, cs_tensor x, cs_tensor dy, bool a
     double *a = near_doubles(in_out ? x : dy), *b = near_doubles(in_out ? dy : x), *want = near_doubles(dw);
     reference_product(want, a, b, NULL, (reference_shape){ rows, columns, l->rows, .transpose_a = true, .add = add });
     dw.fresh = !add;
-    cs_op_matmul_grad_weight(cs_device_stream(device, CS_COMPUTE), dw, none, x, dy, l->layout);
+    cs_op_matmul_grad_weight(ce_device_stream(device, CS_COMPUTE), dw, none, x, dy, l->layout);
     ck_assert(near_all("gradient of the weight", dw, want, 2e-6));
     free(a), free(b), free(want);
     near_free(dw);
@@ -88,11 +88,11 @@ static void check_linear(linear l)
     near_free(x), near_free(dy), near_free(w), near_free(bias);
 }
 
-static void check_method(cs_dtype dtype, cs_method method)
+static void check_method(cs_dtype dtype, ce_method method)
 {
     static const int sizes[][3] = { { 1, 1, 1 },     { 7, 9, 17 },    { 65, 129, 63 },
                                     { 97, 300, 33 }, { 19, 40, 601 }, { 401, 31, 130 } };
-    cs_device_use_products(device, &(cs_product_choice){ .dtype = dtype, .others = method });
+    ce_device_use_products(device, &(ce_product_choice){ .dtype = dtype, .others = method });
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int layout = CS_IN_OUT; layout <= CS_OUT_IN; layout++)
             check_linear((linear){ dtype, sizes[i][0], sizes[i][1], sizes[i][2], (cs_layout)layout });
@@ -104,12 +104,12 @@ START_TEST(every_method_multiplies)
         open_device("cpu", threads);
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             for (int method = CS_METHOD_FIXED; method < CS_METHODS; method++)
-                if (cs_device_methods(device, (cs_dtype)dtype, true) & 1u << method)
-                    check_method((cs_dtype)dtype, (cs_method)method);
+                if (ce_device_methods(device, (cs_dtype)dtype, true) & 1u << method)
+                    check_method((cs_dtype)dtype, (ce_method)method);
                 else if (threads == 1)
                     printf("type %d by method %s is skipped: this CPU or build does not have it\n", dtype,
-                           cs_method_name((cs_method)method));
-        cs_device_close(device);
+                           ce_method_name((ce_method)method));
+        ce_device_close(device);
     }
 }
 END_TEST
@@ -123,7 +123,7 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 
 static void multiply_nowhere(int64_t rows, int64_t outputs)
 {
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     cs_tensor x = nowhere(CS_BF16, rows, 10), y = nowhere(CS_BF16, rows, outputs), none = { 0 };
     cs_tensor bias = cs_vector((void *)64, CS_BF16, outputs);
     cs_op_matmul(stream, y, x, nowhere(CS_BF16, 10, outputs), bias, CS_IN_OUT);
@@ -131,7 +131,7 @@ static void multiply_nowhere(int64_t rows, int64_t outputs)
     cs_op_matmul_grad_weight(stream, nowhere(CS_F32, 10, outputs), none, x, y, CS_IN_OUT);
 }
 
-static void check_use(const cs_product_use *use, const cs_product_use *want)
+static void check_use(const ce_product_use *use, const ce_product_use *want)
 {
     ck_assert(use->of.transpose_a == want->of.transpose_a && use->of.transpose_b == want->of.transpose_b);
     ck_assert(use->of.rows == want->of.rows && use->of.columns == want->of.columns);
@@ -143,30 +143,30 @@ static void check_use(const cs_product_use *use, const cs_product_use *want)
 START_TEST(a_dry_device_lists_products)
 {
     open_device("dry", 1);
-    const cs_product_list *list = cs_device_product_list(device);
+    const ce_product_list *list = ce_device_product_list(device);
     ck_assert_int_eq(list->count, 0);
     multiply_nowhere(30, 20);
     multiply_nowhere(50, 20);
     ck_assert_int_eq(list->count, 3);
     double flops = 2.0 * 10 * 20 * (30 + 50);
-    check_use(&list->use[0], &(cs_product_use){ { false, false, 10, 20 }, CS_BF16, CS_BF16, false, true, 50, flops });
-    check_use(&list->use[1], &(cs_product_use){ { false, true, 20, 10 }, CS_BF16, CS_BF16, false, false, 50, flops });
-    check_use(&list->use[2], &(cs_product_use){ { true, false, 10, 20 }, CS_BF16, CS_F32, true, false, 50, flops });
-    cs_product_size size = cs_product_size_of(&list->use[1].of, 50);
+    check_use(&list->use[0], &(ce_product_use){ { false, false, 10, 20 }, CS_BF16, CS_BF16, false, true, 50, flops });
+    check_use(&list->use[1], &(ce_product_use){ { false, true, 20, 10 }, CS_BF16, CS_BF16, false, false, 50, flops });
+    check_use(&list->use[2], &(ce_product_use){ { true, false, 10, 20 }, CS_BF16, CS_F32, true, false, 50, flops });
+    ce_product_size size = ce_product_size_of(&list->use[1].of, 50);
     ck_assert(size.m == 50 && size.n == 10 && size.k == 20);
-    size = cs_product_size_of(&list->use[2].of, 50);
+    size = ce_product_size_of(&list->use[2].of, 50);
     ck_assert(size.m == 10 && size.n == 20 && size.k == 50);
     for (int i = 1; i < CS_PRODUCTS; i++)
         multiply_nowhere(30, 20 + i);
     ck_assert_int_eq(list->count, CS_PRODUCTS); /* further classes are left out */
-    ck_assert_uint_eq(cs_device_methods(device, CS_F32, true), 0);
-    ck_assert_ptr_null(cs_device_products(device));
-    ck_assert_str_eq(cs_device_products_on(device), "");
-    cs_device_use_products(device, &(cs_product_choice){ 0 }); /* no effect */
-    cs_device_close(device);
+    ck_assert_uint_eq(ce_device_methods(device, CS_F32, true), 0);
+    ck_assert_ptr_null(ce_device_products(device));
+    ck_assert_str_eq(ce_device_products_on(device), "");
+    ce_device_use_products(device, &(ce_product_choice){ 0 }); /* no effect */
+    ce_device_close(device);
     open_device("cpu", 1);
-    ck_assert_ptr_null(cs_device_product_list(device));
-    cs_device_close(device);
+    ck_assert_ptr_null(ce_device_product_list(device));
+    ce_device_close(device);
 }
 END_TEST
 
@@ -193,66 +193,66 @@ START_TEST(a_choice_is_read_as_it_is_printed)
         "bf16: nn 99999999999999999999x1 native, others fixed",
     };
     char again[CS_PRODUCTS_TEXT];
-    cs_product_choice choice, full = { .dtype = CS_F16 };
-    ck_assert(cs_products_read(&choice, text));
-    cs_products_print(again, &choice);
+    ce_product_choice choice, full = { .dtype = CS_F16 };
+    ck_assert(ce_products_read(&choice, text));
+    ce_products_print(again, &choice);
     ck_assert_str_eq(again, text);
     ck_assert(choice.dtype == CS_BF16 && choice.count == 3 && choice.others == CS_METHOD_FIXED);
-    ck_assert_int_eq(cs_products_method(&choice, &(cs_product_class){ false, true, 2304, 768 }), CS_METHOD_SGEMM);
-    ck_assert_int_eq(cs_products_method(&choice, &(cs_product_class){ true, true, 2304, 768 }), CS_METHOD_FIXED);
-    ck_assert_uint_eq(cs_products_methods(&choice), (1u << CS_METHODS) - 1);
+    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ false, true, 2304, 768 }), CS_METHOD_SGEMM);
+    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ true, true, 2304, 768 }), CS_METHOD_FIXED);
+    ck_assert_uint_eq(ce_products_methods(&choice), (1u << CS_METHODS) - 1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_msg(!cs_products_read(&choice, bad[i]), "read: %s", bad[i]);
+        ck_assert_msg(!ce_products_read(&choice, bad[i]), "read: %s", bad[i]);
     for (full.count = 0; full.count < CS_PRODUCTS; full.count++) {
-        full.entry[full.count].of = (cs_product_class){ true, false, INT64_MAX - full.count, INT64_MAX };
+        full.entry[full.count].of = (ce_product_class){ true, false, INT64_MAX - full.count, INT64_MAX };
         full.entry[full.count].method = CS_METHOD_PACKED;
     }
-    cs_products_print(again, &full); /* the longest text there is */
-    ck_assert(cs_products_read(&choice, again) && choice.count == CS_PRODUCTS && choice.dtype == CS_F16);
+    ce_products_print(again, &full); /* the longest text there is */
+    ck_assert(ce_products_read(&choice, again) && choice.count == CS_PRODUCTS && choice.dtype == CS_F16);
 }
 END_TEST
 
 /* ---- the choice from speeds ---- */
 
-static const cs_product_list three = {
+static const ce_product_list three = {
     .use = { { { false, false, 10, 20 }, CS_F32, CS_F32, false, false, 8, 300 },
              { { false, false, 10, 30 }, CS_F32, CS_F32, false, false, 8, 100 },
              { { true, false, 10, 20 }, CS_F32, CS_F32, false, false, 8, 200 } },
     .count = 3,
 };
 
-static cs_method picked(const cs_product_choice *choice, int index)
+static ce_method picked(const ce_product_choice *choice, int index)
 {
-    return cs_products_method(choice, &three.use[index].of);
+    return ce_products_method(choice, &three.use[index].of);
 }
 
 START_TEST(the_fastest_is_picked_if_it_gains_enough)
 {
-    static cs_product_trial trial;
-    cs_product_choice choice = { .dtype = CS_F32 };
-    trial = (cs_product_trial){ .list = &three, .methods = (1u << CS_METHODS) - 1, .roof = 200 };
+    static ce_product_trial trial;
+    ce_product_choice choice = { .dtype = CS_F32 };
+    trial = (ce_product_trial){ .list = &three, .methods = (1u << CS_METHODS) - 1, .roof = 200 };
     for (int i = 0; i < 3; i++)
         trial.fixed[i] = CS_METHOD_SGEMM;
-    ck_assert(cs_products_pick(&choice, &trial) == 0 && choice.count == 0); /* nothing is measured */
+    ck_assert(ce_products_pick(&choice, &trial) == 0 && choice.count == 0); /* nothing is measured */
     trial.speed[0][CS_METHOD_SGEMM] = 100;
     trial.speed[0][CS_METHOD_NATIVE] = 109;
     trial.speed[2][CS_METHOD_SGEMM] = 100;
     trial.speed[2][CS_METHOD_PACKED] = 111;
     trial.speed[2][CS_METHOD_NATIVE] = 110;
     trial.fixed[1] = CS_METHOD_PACKED;
-    double share = cs_products_pick(&choice, &trial);
+    double share = ce_products_pick(&choice, &trial);
     ck_assert_int_eq(picked(&choice, 0), CS_METHOD_SGEMM);
     ck_assert_int_eq(picked(&choice, 1),
                      CS_METHOD_PACKED); /* not measured; its like stays with FIXED, and so does it */
     ck_assert_int_eq(picked(&choice, 2), CS_METHOD_PACKED);
     ck_assert_double_eq_tol(share, 600 / (300 / 100.0 + 100 / 100.0 + 200 / 111.0) / 200, 1e-12);
     trial.speed[0][CS_METHOD_NATIVE] = 111;
-    cs_products_pick(&choice, &trial);
+    ce_products_pick(&choice, &trial);
     ck_assert_int_eq(picked(&choice, 0), CS_METHOD_NATIVE);
     ck_assert_int_eq(picked(&choice, 1), CS_METHOD_NATIVE); /* not measured: as its like */
     ck_assert_int_eq(choice.others, CS_METHOD_FIXED);
     trial.methods &= ~(1u << CS_METHOD_PACKED);
-    cs_products_pick(&choice, &trial);
+    ce_products_pick(&choice, &trial);
     ck_assert_int_eq(choice.others, CS_METHOD_SGEMM); /* FIXED may be PACKED, which another rank lacks */
 }
 END_TEST
@@ -261,34 +261,34 @@ END_TEST
 
 static void check_trial(cs_dtype dtype, unsigned methods)
 {
-    static cs_product_trial trial;
-    static cs_product_list list;
-    cs_product_choice choice = { .dtype = dtype };
-    list = (cs_product_list){ .count = 3 };
-    list.use[0] = (cs_product_use){ { false, false, 70, 5000 }, dtype, dtype, false, true, 90, 3 };
-    list.use[1] = (cs_product_use){ { false, true, 5000, 70 }, dtype, dtype, false, false, 90, 2 };
-    list.use[2] = (cs_product_use){ { true, false, 70, 5000 }, dtype, CS_F32, true, false, 90, 1 };
-    trial = (cs_product_trial){ .list = &list, .methods = methods, .seconds = 10 };
-    cs_device_try_products(device, &trial);
-    ck_assert_uint_eq(cs_device_allocated(device), 0);
+    static ce_product_trial trial;
+    static ce_product_list list;
+    ce_product_choice choice = { .dtype = dtype };
+    list = (ce_product_list){ .count = 3 };
+    list.use[0] = (ce_product_use){ { false, false, 70, 5000 }, dtype, dtype, false, true, 90, 3 };
+    list.use[1] = (ce_product_use){ { false, true, 5000, 70 }, dtype, dtype, false, false, 90, 2 };
+    list.use[2] = (ce_product_use){ { true, false, 70, 5000 }, dtype, CS_F32, true, false, 90, 1 };
+    trial = (ce_product_trial){ .list = &list, .methods = methods, .seconds = 10 };
+    ce_device_try_products(device, &trial);
+    ck_assert_uint_eq(ce_device_allocated(device), 0);
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         ck_assert((trial.speed[0][method] > 0) == (methods >> method & 1));
-    double share = cs_products_pick(&choice, &trial);
+    double share = ce_products_pick(&choice, &trial);
     ck_assert(share > 0 && share <= 1);
     ck_assert_int_eq(choice.count, 3);
-    ck_assert((cs_products_methods(&choice) & ~methods) == 0);
+    ck_assert((ce_products_methods(&choice) & ~methods) == 0);
 }
 
 START_TEST(methods_are_measured)
 {
     for (int threads = 1; threads <= 2; threads++) {
         open_device("cpu", threads);
-        ck_assert_ptr_nonnull(strstr(cs_device_products_on(device), "oneDNN "));
+        ck_assert_ptr_nonnull(strstr(ce_device_products_on(device), "oneDNN "));
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
-            check_trial((cs_dtype)dtype, cs_device_methods(device, (cs_dtype)dtype, false));
+            check_trial((cs_dtype)dtype, ce_device_methods(device, (cs_dtype)dtype, false));
         check_trial(CS_F32, 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM);
-        ck_assert_int_eq(cs_device_products(device)->count, 0); /* measuring chooses nothing */
-        cs_device_close(device);
+        ck_assert_int_eq(ce_device_products(device)->count, 0); /* measuring chooses nothing */
+        ce_device_close(device);
     }
 }
 END_TEST

@@ -14,7 +14,7 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
 }
 
 static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)

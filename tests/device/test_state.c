@@ -17,11 +17,11 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
 }
 
 /* Returns a sum in device memory. */
-static cs_exact *sum_at(cs_exact *sum)
+static ce_exact *sum_at(ce_exact *sum)
 {
     return near_at(cs_vector(sum, CS_I64, sizeof *sum / sizeof(int64_t))).data;
 }
@@ -45,14 +45,14 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
     for (int threads = 1; threads <= near_threads(3); threads++) {
         open_device(threads);
         for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
-            cs_exact squares = { 0 }, sum = { 0 };
+            ce_exact squares = { 0 }, sum = { 0 };
             float *there = near_at(g).data;
-            cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
-            cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there, CS_F32, cut), 0, 0.5);
-            cs_state_sum(stream, sum_at(&sum), there, cut);
-            cs_state_sum(stream, sum_at(&sum), there + cut, COUNT - cut);
+            ce_state_sum_squares(stream, sum_at(&squares), cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
+            ce_state_sum_squares(stream, sum_at(&squares), cs_vector(there, CS_F32, cut), 0, 0.5);
+            ce_state_sum(stream, sum_at(&sum), there, cut);
+            ce_state_sum(stream, sum_at(&sum), there + cut, COUNT - cut);
             near_fetch();
-            double got[2] = { cs_exact_value(&squares), cs_exact_value(&sum) };
+            double got[2] = { ce_exact_value(&squares), ce_exact_value(&sum) };
             ck_assert_double_eq_tol(got[0], want, 1e-12 * want);
             ck_assert_double_eq_tol(got[1], plain, 1e-12);
             if (threads == 1 && cut == 0)
@@ -75,15 +75,15 @@ START_TEST(sums_of_a_tensor_in_a_row)
     for (int i = FROM; i < TO; i++)
         want += (double)values[i] * (double)values[i];
     for (int threads = 1; threads <= near_threads(2); threads++) {
-        cs_exact whole = { 0 }, parts = { 0 };
+        ce_exact whole = { 0 }, parts = { 0 };
         open_device(threads);
         float *there = near_at(row).data;
-        cs_state_sum_squares(stream, sum_at(&whole), cs_vector(there + FROM, CS_F32, TO - FROM), FROM % 64, 1);
-        cs_state_sum_squares(stream, sum_at(&parts), cs_vector(there + CUT, CS_F32, TO - CUT), 0, 1);
-        cs_state_sum_squares(stream, sum_at(&parts), cs_vector(there + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
+        ce_state_sum_squares(stream, sum_at(&whole), cs_vector(there + FROM, CS_F32, TO - FROM), FROM % 64, 1);
+        ce_state_sum_squares(stream, sum_at(&parts), cs_vector(there + CUT, CS_F32, TO - CUT), 0, 1);
+        ce_state_sum_squares(stream, sum_at(&parts), cs_vector(there + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
         near_fetch();
-        ck_assert_double_eq_tol(cs_exact_value(&whole), want, 1e-12 * want);
-        ck_assert(cs_exact_value(&whole) == cs_exact_value(&parts));
+        ck_assert_double_eq_tol(ce_exact_value(&whole), want, 1e-12 * want);
+        ck_assert(ce_exact_value(&whole) == ce_exact_value(&parts));
         near_close();
     }
     near_free(row);
@@ -94,16 +94,16 @@ START_TEST(sums_take_every_finite_float)
 {
     open_device(1);
     float g[64] = { 3e38f, 1e-38f, 1e-45f };
-    cs_exact sum = { 0 };
-    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    ce_exact sum = { 0 };
+    ce_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
-    ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
+    ck_assert_double_eq_tol(ce_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
     memset(g, 0, sizeof g);
     g[1] = 1e-45f;
-    sum = (cs_exact){ 0 };
-    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    sum = (ce_exact){ 0 };
+    ce_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
-    ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
+    ck_assert(ce_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
     near_close();
 }
 END_TEST
@@ -112,12 +112,12 @@ START_TEST(sums_count_what_is_not_finite)
 {
     open_device(2);
     float *g = calloc(64 * 1000, sizeof *g);
-    cs_exact sum = { 0 };
+    ce_exact sum = { 0 };
     g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
-    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
+    ce_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
     near_fetch();
     ck_assert_int_eq(sum.nonfinite, 3);
-    cs_state_sum(stream, sum_at(&sum), floats_at(g, 64 * 1000), 64 * 1000);
+    ce_state_sum(stream, sum_at(&sum), floats_at(g, 64 * 1000), 64 * 1000);
     near_fetch();
     ck_assert_int_eq(sum.nonfinite, 6);
     free(g);
@@ -133,7 +133,7 @@ START_TEST(add_adds)
     double *want = near_doubles(a);
     for (int i = 0; i < COUNT; i++)
         want[i] += near_element(b, i);
-    cs_state_add(stream, near_at(a), near_at(b));
+    ce_state_add(stream, near_at(a), near_at(b));
     near_fetch();
     ck_assert(near_all("state_add", a, want, 0));
     free(want);
@@ -142,9 +142,9 @@ START_TEST(add_adds)
 }
 END_TEST
 
-typedef float rule_function(float p, float g, float *s0, float *s1, cs_hyper h);
+typedef float rule_function(float p, float g, float *s0, float *s1, ce_hyper h);
 
-static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper hyper, cs_dtype publish)
+static void check_update(ce_optimizer optimizer, rule_function *rule, ce_hyper hyper, cs_dtype publish)
 {
     enum { COUNT = 40003 };
     cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
@@ -161,13 +161,13 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
         float scaled = ((float *)g.data)[i] * hyper.grad_scale;
         ((float *)want.data)[i] = rule(((float *)p.data)[i], scaled, slot[0], slot[1], hyper);
     }
-    cs_state_range all = { .to = COUNT, .decays = 1 };
-    cs_state_rows rows = {
+    ce_state_range all = { .to = COUNT, .decays = 1 };
+    ce_state_rows rows = {
         .master = near_at(p), .gradient = near_at(g), .publish = near_at(out), .ranges = near_ranges(near_at, &all, 1)
     };
     for (int k = 0; k < optimizer.slots; k++)
         rows.slots[k] = near_at(s[k]);
-    cs_state_update(stream, &optimizer, hyper, &rows);
+    ce_state_update(stream, &optimizer, hyper, &rows);
     near_fetch();
     ck_assert(near_tensors("update", optimizer.directs ? g : p, want, 1e-6));
     ck_assert(near_tensors("first slot", s[0], want_s[0], 1e-6));
@@ -182,7 +182,7 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
 
 START_TEST(update_walks_every_rule)
 {
-    cs_optim_settings settings = { .rate = 0.01,
+    ce_optim_settings settings = { .rate = 0.01,
                                    .betas = { 0.9, 0.95 },
                                    .epsilon = 1e-8,
                                    .weight_decay = 0.1,
@@ -198,8 +198,8 @@ START_TEST(update_walks_every_rule)
             for (int momentum = 0; momentum < 2; momentum++) {
                 settings.kind = kind;
                 settings.momentum = momentum ? 0.9 : 0;
-                cs_hyper hyper = cs_optim_hyper(&settings, 0.01, 3, 0.5);
-                cs_optimizer found = cs_optim_find(&settings);
+                ce_hyper hyper = ce_optim_hyper(&settings, 0.01, 3, 0.5);
+                ce_optimizer found = ce_optim_find(&settings);
                 for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
                     check_update(found, rules[kind], hyper, (cs_dtype)dtype);
             }
@@ -217,12 +217,12 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     for (int i = 0; i < 4; i++) {
         double sum = 0, squares = 0;
         open_device(1);
-        cs_state_init(stream, near_at(all).data, inits[i], 9, 0, COUNT);
+        ce_state_init(stream, near_at(all).data, inits[i], 9, 0, COUNT);
         near_fetch();
         near_close();
         open_device(3);
         for (int from = 0; from < COUNT; from += 6667)
-            cs_state_init(stream, (float *)near_at(part).data + from, inits[i], 9, from,
+            ce_state_init(stream, (float *)near_at(part).data + from, inits[i], 9, from,
                           COUNT - from < 6667 ? COUNT - from : 6667);
         near_fetch();
         near_close();
@@ -237,12 +237,12 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     }
     ck_assert(near_element(all, 0) != near_element(all, 1));
     open_device(1);
-    cs_state_init(stream, near_at(all).data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
+    ce_state_init(stream, near_at(all).data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
     near_fetch();
     near_close();
     double apart = 0;
     for (uint64_t e = 0; e < 1001; e++)
-        apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)cs_rng_normal(9, e + 3)));
+        apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)ce_rng_normal(9, e + 3)));
     ck_assert_double_le(apart, 1e-6);
     near_free(all), near_free(part);
 }

@@ -21,7 +21,7 @@ static const struct {
     const char *name;
     double gradient, loss; /* value of each of 100 gradients, before the scale; loss of each of `rows` rows */
     int64_t rows, nonfinite;
-    cs_step_terms terms;
+    ce_step_terms terms;
     double scale;
     bool open;
     double factor, norm, next; /* expected values; factor is before clipping */
@@ -40,21 +40,21 @@ static const struct {
     { "no row, and an overflow", 0, 0, 0, 1, TERMS(1, 1, 5, true), 256, false, 0, INFINITY, 256 },
 };
 
-static cs_step_sums words_of(size_t number)
+static ce_step_sums words_of(size_t number)
 {
-    cs_step_sums words = { .rows = table[number].rows, .saved = 2 };
+    ce_step_sums words = { .rows = table[number].rows, .saved = 2 };
     for (int i = 0; i < 100; i++)
-        cs_exact_add(&words.squares, table[number].gradient * table[number].gradient);
+        ce_exact_add(&words.squares, table[number].gradient * table[number].gradient);
     for (int64_t i = 0; i < words.rows; i++)
-        cs_exact_add(&words.loss, table[number].loss);
+        ce_exact_add(&words.loss, table[number].loss);
     words.squares.nonfinite += table[number].nonfinite;
     return words;
 }
 
-static cs_scaler scaler_of(size_t number)
+static ce_scaler scaler_of(size_t number)
 {
     bool scaled = table[number].terms.checked;
-    return (cs_scaler){ .dynamic = scaled, .scale = table[number].scale, .hysteresis = 1, .last_overflow = -1 };
+    return (ce_scaler){ .dynamic = scaled, .scale = table[number].scale, .hysteresis = 1, .last_overflow = -1 };
 }
 
 START_TEST(what_is_judged)
@@ -63,8 +63,8 @@ START_TEST(what_is_judged)
         const char *name = table[i].name;
         double clipping = table[i].terms.clipping, norm = table[i].norm;
         double clip = clipping > 0 && isfinite(norm) ? fmin(1, clipping / (norm + 1e-6)) : 1;
-        cs_step_sums words = words_of(i);
-        cs_verdict got = cs_verdict_judge(&words, &table[i].terms, scaler_of(i));
+        ce_step_sums words = words_of(i);
+        ce_verdict got = ce_verdict_judge(&words, &table[i].terms, scaler_of(i));
         ck_assert_msg(got.gate.open == table[i].open, "%s: open %d", name, got.gate.open);
         ck_assert_msg(got.gate.factor == (float)(table[i].factor * clip), "%s: factor %.9g", name,
                       (double)got.gate.factor);
@@ -79,7 +79,7 @@ START_TEST(what_is_judged)
 END_TEST
 
 /* Checks that two verdicts have the same bytes, padding between members excluded. */
-static void check_same(const char *name, const cs_verdict *a, const cs_verdict *b)
+static void check_same(const char *name, const ce_verdict *a, const ce_verdict *b)
 {
     ck_assert_msg(a->gate.factor == b->gate.factor && a->gate.open == b->gate.open, "%s: gate", name);
     ck_assert_msg(memcmp(&a->norm, &b->norm, sizeof a->norm) == 0, "%s: norm", name);
@@ -99,13 +99,13 @@ static cs_tensor memory_of(void *at, size_t bytes)
 /* Consecutive steps, so that the scaler's state passes from step to step on the device. */
 START_TEST(a_device_judges_alike)
 {
-    cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
-    cs_scaler scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
-    cs_verdict got = { .scaler = scaler };
+    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    ce_scaler scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
+    ce_verdict got = { .scaler = scaler };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_step_sums words = words_of(i);
-        cs_verdict want = cs_verdict_judge(&words, &table[i].terms, scaler);
-        cs_state_judge(stream, memory_of(&got, sizeof got).data, memory_of(&words, sizeof words).data, &table[i].terms);
+        ce_step_sums words = words_of(i);
+        ce_verdict want = ce_verdict_judge(&words, &table[i].terms, scaler);
+        ce_state_judge(stream, memory_of(&got, sizeof got).data, memory_of(&words, sizeof words).data, &table[i].terms);
         near_fetch();
         check_same(table[i].name, &got, &want);
         scaler = want.scaler;
@@ -116,11 +116,11 @@ END_TEST
 
 START_TEST(a_seed_is_the_scale_over_its_divisor)
 {
-    cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
     double scale = 1024;
     for (int64_t rows = 1; rows < 100; rows += 19) {
         cs_tensor dy = near_new(CS_F32, rows, 1);
-        cs_state_seed(stream, near_at(dy), memory_of(&scale, sizeof scale).data, 3 * (double)rows);
+        ce_state_seed(stream, near_at(dy), memory_of(&scale, sizeof scale).data, 3 * (double)rows);
         near_fetch();
         for (int64_t i = 0; i < rows; i++)
             ck_assert(near_element(dy, i) == (double)(float)(1024 / (3 * (double)rows)));
@@ -141,28 +141,28 @@ static void fill(cs_tensor *all, bool narrow)
         near_set(all[3], k, fabs(near_element(all[3], k)));
 }
 
-static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, cs_gate *gate)
+static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, ce_gate *gate)
 {
-    cs_optim_settings settings = {
+    ce_optim_settings settings = {
         .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true
     };
-    cs_optimizer optimizer = cs_optim_find(&settings);
-    cs_hyper hyper = cs_optim_hyper(&settings, 0.01, 3, grad_scale);
+    ce_optimizer optimizer = ce_optim_find(&settings);
+    ce_hyper hyper = ce_optim_hyper(&settings, 0.01, 3, grad_scale);
     cs_tensor at[TENSORS];
-    const cs_gate *there = gate ? memory_of(gate, sizeof *gate).data : NULL;
+    const ce_gate *there = gate ? memory_of(gate, sizeof *gate).data : NULL;
     for (int i = 0; i < TENSORS; i++)
         at[i] = near_at(all[i]);
-    cs_state_range whole = { .to = COUNT, .decays = 1 };
-    cs_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &whole, 1), there };
-    cs_state_update(stream, &optimizer, hyper, &rows);
+    ce_state_range whole = { .to = COUNT, .decays = 1 };
+    ce_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &whole, 1), there };
+    ce_state_update(stream, &optimizer, hyper, &rows);
     near_fetch();
 }
 
 /* An open gate is a factor on the gradient, bit for bit; a closed gate changes no bit. */
 START_TEST(a_gate_lets_through_or_not)
 {
-    cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
-    cs_gate open = { 0.37f, 1 }, shut = { 0.37f, 0 };
+    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    ce_gate open = { 0.37f, 1 }, shut = { 0.37f, 0 };
     for (int narrow = 0; narrow < 2; narrow++) {
         cs_tensor gated[TENSORS], plain[TENSORS], kept[TENSORS];
         fill(gated, narrow), fill(plain, narrow), fill(kept, narrow);

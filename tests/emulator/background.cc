@@ -35,8 +35,8 @@ void emulator_check_aligned(const char *what, const void *address)
 
 void emulator_copy_begin(void *shared, const void *global, bool there)
 {
-    emulator_check_aligned("cs_tensor_copy's target", shared);
-    emulator_check_aligned("cs_tensor_copy's source", global);
+    emulator_check_aligned("ce_tensor_copy's target", shared);
+    emulator_check_aligned("ce_tensor_copy's source", global);
     memset(shared, 0xff, WIDTH);
     emulator_saw(shared, WIDTH, EMULATOR_WRITE);
     if (there)

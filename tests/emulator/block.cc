@@ -69,7 +69,7 @@ static size_t outside_bytes;
 
 alignas(128) static unsigned char shared_memory[EMULATOR_SHARED_MOST + MARGIN];
 
-unsigned char *cs_shared_memory()
+unsigned char *ce_shared_memory()
 {
     return shared_memory;
 }

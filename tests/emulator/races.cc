@@ -104,7 +104,7 @@ static const char *place_of(const void *at)
 {
     static char text[160];
     size_t bytes = 0;
-    const char *start = emulator_block_of(at, &bytes), *dynamic = (const char *)cs_shared_memory();
+    const char *start = emulator_block_of(at, &bytes), *dynamic = (const char *)ce_shared_memory();
     if (start)
         snprintf(text, sizeof text, "byte %zu of the %zu bytes of device memory at %p",
                  (size_t)((const char *)at - start), bytes, (const void *)start);
@@ -241,7 +241,7 @@ void emulator_saw(const void *memory, size_t bytes, emulator_access access)
 {
     static cell *const dynamic_cells = reserved<cell>(EMULATOR_SHARED_MOST);
     static cell *const static_cells = reserved<cell>((size_t)(_end - __bss_start));
-    const char *at = (const char *)memory, *dynamic = (const char *)cs_shared_memory();
+    const char *at = (const char *)memory, *dynamic = (const char *)ce_shared_memory();
     if (!shadow_on || !emulator_self)
         return;
     moment me = span_of[emulator_self->number / 32] << SPAN_SHIFT | (moment)emulator_self->number << FLAG_BITS;

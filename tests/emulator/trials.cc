@@ -59,7 +59,7 @@ static bool work_waits_for_somebody()
 {
     own_stream stream;
     int *memory = new_memory<int>(1);
-    cs_launch(stream, (cs_shape{ 1, 1 }), set_value, memory, 5);
+    ce_launch(stream, (ce_shape{ 1, 1 }), set_value, memory, 5);
     int before = fetched(memory);
     CS_CUDA(cudaStreamSynchronize(stream));
     return before == -1 && fetched(memory) == 5;
@@ -71,11 +71,11 @@ static bool events_bring_order()
     cudaEvent_t event;
     int *a = new_memory<int>(1), *b = new_memory<int>(1), *missed = new_memory<int>(1);
     CS_CUDA(cudaEventCreate(&event));
-    cs_launch(first, (cs_shape{ 1, 1 }), set_value, a, 5);
+    ce_launch(first, (ce_shape{ 1, 1 }), set_value, a, 5);
     CS_CUDA(cudaEventRecord(event, first));
-    cs_launch(second, (cs_shape{ 1, 1 }), add_one, missed, a); /* without the wait */
+    ce_launch(second, (ce_shape{ 1, 1 }), add_one, missed, a); /* without the wait */
     CS_CUDA(cudaStreamWaitEvent(second, event, 0));
-    cs_launch(second, (cs_shape{ 1, 1 }), add_one, b, a);
+    ce_launch(second, (ce_shape{ 1, 1 }), add_one, b, a);
     CS_CUDA(cudaStreamSynchronize(second));
     CS_CUDA(cudaEventDestroy(event));
     return fetched(b) == 6 && fetched(missed) == 0;
@@ -84,7 +84,7 @@ static bool events_bring_order()
 __global__ void sum_block(int *sum)
 {
     CS_SHARED int slots[8];
-    int all = cs_block_sum((int)threadIdx.x, slots);
+    int all = ce_block_sum((int)threadIdx.x, slots);
     if (threadIdx.x == 77)
         sum[blockIdx.x] = all;
 }
@@ -92,28 +92,28 @@ __global__ void sum_block(int *sum)
 static bool blocks_meet()
 {
     int *sums = new_memory<int>(3);
-    cs_launch(nullptr, (cs_shape{ 3, 256 }), sum_block, sums);
+    ce_launch(nullptr, (ce_shape{ 3, 256 }), sum_block, sums);
     return fetched(sums) == 255 * 128 && fetched(sums + 2) == 255 * 128;
 }
 
 __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
 {
-    bf16 *tile = (bf16 *)cs_shared_memory();
+    bf16 *tile = (bf16 *)ce_shared_memory();
     for (int i = (int)threadIdx.x; i < 32; i += 32)
         for (int part = 0; part < 2; part++) {
-            cs_tensor_copy(tile + (i * 2 + part) * 8, i < 16 ? a + (i * 2 + part) * 8 : b + ((i - 16) * 2 + part) * 8,
+            ce_tensor_copy(tile + (i * 2 + part) * 8, i < 16 ? a + (i * 2 + part) * 8 : b + ((i - 16) * 2 + part) * 8,
                            true);
         }
-    cs_tensor_commit();
-    cs_tensor_wait<0>();
+    ce_tensor_commit();
+    ce_tensor_wait<0>();
     __syncthreads();
     int lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
     uint32_t rows[4], columns[4];
-    cs_tensor_load(rows, tile + row * 16 + half_of_row);
-    cs_tensor_load_transposed(columns, tile + 256 + row * 16 + half_of_row);
+    ce_tensor_load(rows, tile + row * 16 + half_of_row);
+    ce_tensor_load_transposed(columns, tile + 256 + row * 16 + half_of_row);
     float low[4] = {}, high[4] = {};
-    cs_tensor_multiply<bf16>(low, rows, columns[0], columns[1]);
-    cs_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);
+    ce_tensor_multiply<bf16>(low, rows, columns[0], columns[1]);
+    ce_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);
     for (int i = 0; i < 4; i++) {
         int at = (lane / 4 + i / 2 * 8) * 16 + lane % 4 * 2 + i % 2;
         c[at] = low[i];
@@ -133,7 +133,7 @@ static bool tiles_multiply()
     }
     CS_CUDA(cudaMemcpy(a, here_a, sizeof here_a, cudaMemcpyDefault));
     CS_CUDA(cudaMemcpy(b, here_b, sizeof here_b, cudaMemcpyDefault));
-    cs_launch(nullptr, (cs_shape{ 1, 32, 1024 }), multiply_tiles, c, a, b);
+    ce_launch(nullptr, (ce_shape{ 1, 32, 1024 }), multiply_tiles, c, a, b);
     CS_CUDA(cudaMemcpy(got, c, sizeof got, cudaMemcpyDefault));
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < 16; column++) {
@@ -166,7 +166,7 @@ static bool static_shared_memory_counts()
     bool refused = cudaLaunchKernelEx(&config, hold_shared, at) == cudaErrorInvalidValue;
     bool max = cudaFuncSetAttribute(hold_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 156 * 1024) ==
                cudaErrorInvalidValue;
-    cs_launch(nullptr, (cs_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* cs_launch requests the memory */
+    ce_launch(nullptr, (ce_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* ce_launch requests the memory */
     return cudaGetLastError() == cudaErrorInvalidValue && refused && max && fetched(at) == 2047;
 }
 
@@ -202,19 +202,19 @@ static void copy_passes_the_end()
 static void kernel_passes_the_end()
 {
     int *memory = new_memory<int>(3);
-    cs_launch(nullptr, (cs_shape{ 1, 1 }), set_value, memory + 3, 1);
+    ce_launch(nullptr, (ce_shape{ 1, 1 }), set_value, memory + 3, 1);
     run_all();
     CS_CUDA(cudaFree(memory));
 }
 
 __global__ void write_shared(int at)
 {
-    cs_shared_memory()[at] = 1;
+    ce_shared_memory()[at] = 1;
 }
 
 static void shared_passes_the_end()
 {
-    cs_launch(nullptr, (cs_shape{ 1, 32, 64 }), write_shared, 64);
+    ce_launch(nullptr, (ce_shape{ 1, 32, 64 }), write_shared, 64);
     run_all();
 }
 
@@ -235,30 +235,30 @@ __global__ void meet_apart()
 __global__ void lanes_stay_away()
 {
     if (threadIdx.x != 5)
-        cs_warp_sum(1);
+        ce_warp_sum(1);
 }
 
 __global__ void warp_is_not_whole()
 {
-    cs_warp_sum(1);
+    ce_warp_sum(1);
 }
 
 template <unsigned threads> static void run(void (*kernel)())
 {
-    cs_launch(nullptr, (cs_shape{ 1, threads }), kernel);
+    ce_launch(nullptr, (ce_shape{ 1, threads }), kernel);
     run_all();
 }
 
 __global__ void load_tile(unsigned char *unused)
 {
     uint32_t tiles[4];
-    cs_tensor_load(tiles, cs_shared_memory() + 2 * threadIdx.x);
+    ce_tensor_load(tiles, ce_shared_memory() + 2 * threadIdx.x);
     *unused = (unsigned char)tiles[0];
 }
 
 static void tile_is_not_aligned()
 {
-    cs_launch(nullptr, (cs_shape{ 1, 32, 1024 }), load_tile, new_memory<unsigned char>(1));
+    ce_launch(nullptr, (ce_shape{ 1, 32, 1024 }), load_tile, new_memory<unsigned char>(1));
     run_all();
 }
 
@@ -300,7 +300,7 @@ static void an_assertion_stays()
     int *memory = new_memory<int>(1);
     void *more;
     config.gridDim = config.blockDim = dim3(1);
-    cs_launch(stream, (cs_shape{ 3, 64 }), assert_small, 4);
+    ce_launch(stream, (ce_shape{ 3, 64 }), assert_small, 4);
     cudaError_t seen[] = { cudaStreamSynchronize(stream),
                            cudaMalloc(&more, 4),
                            cudaFree(memory),

@@ -50,7 +50,7 @@ struct pair {
 
     void add(cudaStream_t stream, int *to, const int *from, int more)
     {
-        cs_launch(stream, (cs_shape{ 1, 1 }), add_to, to, from, more);
+        ce_launch(stream, (ce_shape{ 1, 1 }), add_to, to, from, more);
     }
 
     cudaError_t end()

@@ -19,7 +19,7 @@ template <typename T> static T *new_memory(size_t count)
 /* Runs a kernel with memory for one number per thread; corrected: the version without the fault. */
 template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int *, bool), bool corrected)
 {
-    cs_launch(nullptr, (cs_shape{ blocks, threads, 1024 }), kernel, new_memory<int>(blocks * threads), corrected);
+    ce_launch(nullptr, (ce_shape{ blocks, threads, 1024 }), kernel, new_memory<int>(blocks * threads), corrected);
     return true;
 }
 
@@ -74,12 +74,12 @@ __global__ void pass_on_in_device_memory(int *out, bool meet)
 /* An asynchronous copy writes what another thread reads meanwhile. */
 __global__ void copy_behind(int *out, bool meet)
 {
-    int *tile = (int *)cs_shared_memory();
-    cs_tensor_copy(tile + 4 * threadIdx.x, out + 4 * (threadIdx.x % 16), true);
-    cs_tensor_commit();
+    int *tile = (int *)ce_shared_memory();
+    ce_tensor_copy(tile + 4 * threadIdx.x, out + 4 * (threadIdx.x % 16), true);
+    ce_tensor_commit();
     if (!meet)
         __syncthreads();
-    cs_tensor_wait<0>();
+    ce_tensor_wait<0>();
     if (meet)
         __syncthreads();
     out[threadIdx.x % 64] = tile[4 * (63 - threadIdx.x)];
@@ -129,7 +129,7 @@ __global__ void read_static(int *out, bool all)
 
 __global__ void read_dynamic(int *out, bool all)
 {
-    int *slots = (int *)cs_shared_memory();
+    int *slots = (int *)ce_shared_memory();
     slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
         slots[64] = 1;
@@ -171,10 +171,10 @@ static bool read_in_other_stream(bool waits)
 {
     two_streams streams;
     int *a = new_memory<int>(1), *b = new_memory<int>(1);
-    cs_launch(streams.first, (cs_shape{ 1, 1 }), set_number, a, 1);
+    ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 1);
     if (waits)
         streams.order();
-    cs_launch(streams.second, (cs_shape{ 1, 1 }), copy_number, b, a);
+    ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, b, a);
     CS_CUDA(cudaStreamSynchronize(streams.first));
     CS_CUDA(cudaStreamSynchronize(streams.second));
     return true;
@@ -185,8 +185,8 @@ static bool write_after_readers(bool waits)
 {
     two_streams streams;
     int *a = new_memory<int>(1), *b = new_memory<int>(1), *c = new_memory<int>(1);
-    cs_launch(streams.first, (cs_shape{ 1, 1 }), copy_number, b, a);
-    cs_launch(streams.second, (cs_shape{ 1, 1 }), copy_number, c, a);
+    ce_launch(streams.first, (ce_shape{ 1, 1 }), copy_number, b, a);
+    ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, c, a);
     if (waits)
         streams.order();
     CS_CUDA(cudaMemsetAsync(a, 0, sizeof *a, streams.second));
@@ -199,7 +199,7 @@ static bool host_waits_between(bool waits)
 {
     two_streams streams;
     int *a = new_memory<int>(1), here = 0;
-    cs_launch(streams.first, (cs_shape{ 1, 1 }), set_number, a, 1);
+    ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 1);
     if (waits)
         CS_CUDA(cudaStreamSynchronize(streams.first));
     CS_CUDA(cudaMemcpyAsync(&here, a, sizeof here, cudaMemcpyDefault, streams.second));
@@ -216,16 +216,16 @@ static bool graph_has_edge(bool waits)
     cudaGraphExec_t ready;
     CS_CUDA(cudaStreamBeginCapture(streams.first, cudaStreamCaptureModeThreadLocal));
     streams.order();
-    cs_launch(streams.first, (cs_shape{ 1, 1 }), set_number, a, 1);
+    ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 1);
     if (waits)
         streams.order();
-    cs_launch(streams.second, (cs_shape{ 1, 1 }), copy_number, b, a);
+    ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, b, a);
     CS_CUDA(cudaEventRecord(streams.event, streams.second));
     CS_CUDA(cudaStreamWaitEvent(streams.first, streams.event, 0));
     CS_CUDA(cudaStreamEndCapture(streams.first, &graph));
     CS_CUDA(cudaGraphInstantiate(&ready, graph, 0));
     CS_CUDA(cudaGraphLaunch(ready, streams.first));
-    cs_launch(streams.first, (cs_shape{ 1, 1 }), set_number, a, 2);
+    ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 2);
     CS_CUDA(cudaGraphLaunch(ready, streams.first));
     CS_CUDA(cudaStreamSynchronize(streams.first));
     return true;
@@ -242,7 +242,7 @@ __global__ void center(float *y, const float *x, bool kept)
     float mine[ROW / 256], sum = 0;
     for (int i = 0; i < ROW / 256; i++)
         sum += mine[i] = x[(int)threadIdx.x + 256 * i];
-    sum = cs_block_sum(sum, slots);
+    sum = ce_block_sum(sum, slots);
     for (int i = 0; i < ROW / 256; i++)
         y[(int)threadIdx.x + 256 * i] = (kept ? mine[i] : x[(int)threadIdx.x + 256 * i]) - sum / ROW;
 }
@@ -252,7 +252,7 @@ static bool moves(bool kept, uint64_t read_bytes)
     const emulator_traffic *rows;
     float *x = new_memory<float>(ROW), *y = new_memory<float>(ROW);
     emulator_traffic_clear();
-    cs_launch(nullptr, (cs_shape{ 1, 256 }), center, y, (const float *)x, kept);
+    ce_launch(nullptr, (ce_shape{ 1, 256 }), center, y, (const float *)x, kept);
     return emulator_traffic_rows(&rows) == 1 && strstr(rows->name, "center") && rows->runs == 1 &&
            rows->read.distinct == ROW * sizeof(float) && rows->written.distinct == ROW * sizeof(float) &&
            rows->read.sectors * 32 == read_bytes && rows->read.requested == read_bytes &&

@@ -144,7 +144,7 @@ END_TEST
 
 static void compare(cs_engine *engine, json_t *told, cs_status *status, char *sentence, size_t room)
 {
-    cs_status found = cs_agreement_compare(engine->comm, told);
+    cs_status found = ce_agreement_compare(engine->comm, told);
     if (cs_rank(engine) == 1) { /* the rank that differs gets the error too */
         *status = found;
         snprintf(sentence, room, "%s", cs_error());
@@ -156,7 +156,7 @@ static int other_programs(void *argument)
 {
     outcome *of = argument;
     cs_engine *engine = run_open(&of->spec, NULL);
-    json_t *told = cs_agreement_facts(engine);
+    json_t *told = ce_agreement_facts(engine);
     if (cs_rank(engine) == 1)
         json_object_set_new(told, "cspeed's version", json_string("9.9"));
     compare(engine, told, &of->version, of->of_version, sizeof of->of_version);

@@ -47,8 +47,8 @@ START_TEST(what_runs_in_what)
         spec.world = 1;
         cs_engine *engine = run_open(&spec, NULL);
         bool found = false;
-        cs_precision_row row;
-        for (int at = 0; cs_precision_list(&engine->settings->precision, at, &row); at++) {
+        ce_precision_row row;
+        for (int at = 0; ce_precision_list(&engine->settings->precision, at, &row); at++) {
             if (strcmp(row.operation, cases[i].operation) != 0)
                 continue;
             found = true;
@@ -129,10 +129,10 @@ static double *gradients(const char *amp, double *scale, int64_t *count)
     cs_forward(engine, &batch);
     cs_backward(engine);
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int found = pieces_take(engine, i, pieces);
         for (int at = 0; at < found; at++) {
-            int64_t length = cs_range_length(pieces[at].range);
+            int64_t length = ce_range_length(pieces[at].range);
             cs_tensor row = cs_vector(pieces[at].gradient, engine->zero.precision.sums, length);
             for (int64_t e = 0; e < length; e++)
                 all[(*count)++] = (double)cs_element(row, e) / *scale;
@@ -180,10 +180,10 @@ static int look_at_norms(void *argument)
     for (int step = 0; step < 4; step++)
         run_step(engine, &job->spec);
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
-        cs_shard_gather(engine->shards[i]);
-        cs_shard_await(engine->shards[i]);
+        ce_shard_gather(engine->shards[i]);
+        ce_shard_await(engine->shards[i]);
         for (int at = 0; at < count; at++) {
             const cs_param *param = &pieces[at].entry->param;
             const float *master = pieces[at].master;
@@ -191,17 +191,17 @@ static int look_at_norms(void *argument)
             job->wrong += param->value.dtype != (wide ? CS_F32 : CS_F16);
             float value[WIDTH];
             if (wide)
-                cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), value, param->value.data, sizeof value);
-            for (int64_t e = 0; wide && e < cs_range_length(pieces[at].range); e++) {
+                ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), value, param->value.data, sizeof value);
+            for (int64_t e = 0; wide && e < ce_range_length(pieces[at].range); e++) {
                 job->wrong += value[pieces[at].range.from + e] != master[e];
                 job->wrong += param->decay; /* norms' parameters are vectors, which do not decay */
                 if (cs_rank(engine) == 0)
                     job->checked++;
             }
         }
-        cs_shard_release(engine->shards[i]);
+        ce_shard_release(engine->shards[i]);
     }
-    cs_walk_settle(engine);
+    ce_walk_settle(engine);
     job->memory[cs_rank(engine)] = cs_memory_of(engine);
     cs_destroy(engine);
     return 0;
@@ -277,19 +277,19 @@ START_TEST(the_scale_moves_as_apex_says)
     run_spec spec = spec_of(LEVEL("O1"), 0);
     spec.world = 1;
     cs_engine *engine = run_open(&spec, NULL);
-    cs_scaler_settings settings = engine->settings->scaler;
-    cs_scaler scaler = engine->scaler;
+    ce_scaler_settings settings = engine->settings->scaler;
+    ce_scaler scaler = engine->scaler;
     cs_destroy(engine);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
+        ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
     ck_assert_double_eq(scaler.scale, 8192);
     for (int i = 0; i < 2000 * 20 + 1; i++)
-        ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, false, NULL), CS_OK);
+        ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, false, NULL), CS_OK);
     ck_assert_double_eq(scaler.scale, 0x1p24);
     for (int i = 0; i < 48; i++)
-        ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
+        ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
     ck_assert_double_eq(scaler.scale, 0x1p-24);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_UNSUPPORTED);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_UNSUPPORTED);
 }
 END_TEST
 

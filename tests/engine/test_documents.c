@@ -29,10 +29,10 @@ static void take_gradients(outcome *out, cs_engine *engine)
 {
     out->count = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
-            int64_t length = cs_range_length(pieces[at].range);
+            int64_t length = ce_range_length(pieces[at].range);
             out->gradient = realloc(out->gradient, (size_t)(out->count + length) * sizeof *out->gradient);
             ck_assert_ptr_nonnull(out->gradient);
             for (int64_t e = 0; e < length; e++)
@@ -46,7 +46,7 @@ static void take_gradients(outcome *out, cs_engine *engine)
 static void run(outcome *out, cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
+    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
     cs_backward(engine);
     engine->phase = CS_FORWARD;
     take_gradients(out, engine);

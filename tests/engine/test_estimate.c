@@ -133,7 +133,7 @@ END_TEST
 static void check_json(const char *path)
 {
     char *text = shell_read(path, NULL);
-    json_t *whole = cs_json_strict(text, strlen(text));
+    json_t *whole = ce_json_strict(text, strlen(text));
     const json_t *memory = json_object_get(whole, "memory"), *ranks = json_object_get(memory, "ranks");
     const json_t *first = json_array_get(ranks, 0);
     ck_assert_msg(whole != NULL, "%s: %s", cs_error(), text);

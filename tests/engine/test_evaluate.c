@@ -16,14 +16,14 @@ static const char *const valid = "cspeed.data.valid=[\"valid.bin\"]";
 
 static void enter_with_tokens(void)
 {
-    cs_tokens_writer *writer = NULL;
+    ce_tokens_writer *writer = NULL;
     shell_enter();
-    CS_MUST(cs_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
+    CS_MUST(ce_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
     for (int32_t i = 0; i < WINDOWS * RUN_LENGTH + 1; i++) {
         int32_t token = (i * i + i / 5) % RUN_VOCABULARY;
-        CS_MUST(cs_tokens_append_masked(writer, &token, NULL, 1));
+        CS_MUST(ce_tokens_append_masked(writer, &token, NULL, 1));
     }
-    CS_MUST(cs_tokens_finish(writer));
+    CS_MUST(ce_tokens_finish(writer));
 }
 
 /* ---- evaluation ---- */
@@ -257,10 +257,10 @@ START_TEST(a_prediction_has_memory_of_its_own)
         return;
     cs_engine *engine = run_open(&spec, NULL);
     cs_batch batch = run_batch(engine, &spec, 0);
-    size_t before = cs_device_allocated(engine->device), workspace = cs_device_workspace(engine->device);
+    size_t before = ce_device_allocated(engine->device), workspace = ce_device_workspace(engine->device);
     cs_tensor output;
     CS_MUST(cs_predict(engine, &batch, &output));
-    size_t after = cs_device_allocated(engine->device) + workspace - cs_device_workspace(engine->device);
+    size_t after = ce_device_allocated(engine->device) + workspace - ce_device_workspace(engine->device);
     ck_assert_uint_ge(cs_memory_of(engine).prediction, 144 * 131072 * sizeof(float));
     ck_assert_uint_eq(after - before, cs_memory_of(engine).prediction);
     double loss = loss_of(output, batch.targets);

@@ -185,7 +185,7 @@ typedef struct {
 /* Sets an element of the last parameter in the last rank's part, on all ranks; returns its earlier value. */
 static float poke(cs_engine *engine, float value, char *name)
 {
-    cs_shard_piece pieces[32];
+    ce_shard_piece pieces[32];
     int count = pieces_take(engine, UNIT, pieces);
     float before = 0;
     if (count > 0 && cs_rank(engine) == WORLD - 1) {

@@ -113,12 +113,12 @@ START_TEST(a_score_of_nothing_is_none)
     enum { WINDOWS = 3 };
     const bool learnt = false;
     cs_scores *scores = run_share(2 * sizeof *scores);
-    cs_tokens_writer *writer = NULL;
+    ce_tokens_writer *writer = NULL;
     shell_enter();
-    CS_MUST(cs_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
+    CS_MUST(ce_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
     for (int32_t i = 0; i < WINDOWS * RUN_LENGTH + 1; i++)
-        CS_MUST(cs_tokens_append_masked(writer, &i, &learnt, 1));
-    CS_MUST(cs_tokens_finish(writer));
+        CS_MUST(ce_tokens_append_masked(writer, &i, &learnt, 1));
+    CS_MUST(ce_tokens_finish(writer));
     run_ranks(2, score, scores);
     for (int rank = 0; rank < 2; rank++) {
         ck_assert(isnan(scores[rank].loss));

@@ -178,9 +178,9 @@ START_TEST(the_room_of_a_host)
         write_at(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
         write_at(root, "sys/fs/cgroup/memory.max", rows[i].above);
         write_at(root, "sys/fs/cgroup/memory.current", "600000\n");
-        ck_assert_msg(cs_cpu_room(root) == rows[i].room, "%s: %zu", root, cs_cpu_room(root));
+        ck_assert_msg(ce_cpu_room(root) == rows[i].room, "%s: %zu", root, ce_cpu_room(root));
     }
-    ck_assert_uint_eq(cs_cpu_room("nowhere"), 0);
+    ck_assert_uint_eq(ce_cpu_room("nowhere"), 0);
     shell_leave();
 }
 END_TEST

@@ -26,7 +26,7 @@ typedef struct {
 /* Sets the first master of the first block in the last rank's part, on all ranks; returns its earlier value. */
 static float poke(cs_engine *engine, float value)
 {
-    cs_shard_piece pieces[32];
+    ce_shard_piece pieces[32];
     int count = pieces_take(engine, 1, pieces);
     float before = 0;
     if (count > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
@@ -38,16 +38,16 @@ static float poke(cs_engine *engine, float value)
     return before;
 }
 
-static seen look(cs_engine *engine, const run_spec *spec, cs_scaler *beside)
+static seen look(cs_engine *engine, const run_spec *spec, ce_scaler *beside)
 {
-    const cs_settings *settings = engine->settings;
+    const ce_settings *settings = engine->settings;
     cs_metrics before = cs_last_step(engine), after;
     uint32_t masters = run_masters(engine), slots = run_slots(engine);
     double scale = beside->scale;
     run_step(engine, spec);
     after = cs_last_step(engine);
     bool skipped = after.skipped > before.skipped;
-    if (cs_scaler_judge(beside, &settings->scaler, skipped, NULL) != CS_OK)
+    if (ce_scaler_judge(beside, &settings->scaler, skipped, NULL) != CS_OK)
         cs_must(CS_UNSUPPORTED, "the scaler beside the run");
     return (seen){
         .loss = after.loss,
@@ -55,7 +55,7 @@ static seen look(cs_engine *engine, const run_spec *spec, cs_scaler *beside)
         .scale = after.loss_scale,
         .rate = after.learning_rate,
         .wanted_scale = scale,
-        .wanted_rate = cs_schedule_rate(&settings->schedule, before.step - before.skipped),
+        .wanted_rate = ce_schedule_rate(&settings->schedule, before.step - before.skipped),
         .skipped = skipped,
         .moved = masters != run_masters(engine) || slots != run_slots(engine),
         .total_skipped = after.skipped,
@@ -66,8 +66,8 @@ static int train(void *argument)
 {
     run *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
-    cs_scaler beside;
-    cs_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
+    ce_scaler beside;
+    ce_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
     for (int step = 0; step < job->spec.steps; step++) {
         bool now = job->poison && step == POISONED;
         float before = now ? poke(engine, INFINITY) : 0;

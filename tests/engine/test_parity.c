@@ -50,7 +50,7 @@ static cs_engine *open_engine(const run *job)
     return engine;
 }
 
-static const float *value_of(const cs_unit_entry *entry, const void *file)
+static const float *value_of(const ce_unit_entry *entry, const void *file)
 {
     return golden_tensor(file, entry->full_name).data;
 }

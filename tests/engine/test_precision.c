@@ -17,7 +17,7 @@ enum { SETS = 4, WORLD = 2, UNITS = 5 };
 typedef struct {
     const char *precision; /* of run_spec */
     const char *set[SETS];
-    cs_precision types;
+    ce_precision types;
     double bound; /* maximum relative difference of the losses of 10 steps from those in fp32 */
 } mode;
 
@@ -88,9 +88,9 @@ START_TEST(a_row_of_types)
     for (int i = 0; i < MODES; i++) {
         cs_config *config;
         run_spec spec = spec_of(&modes[i], 2, 1);
-        cs_precision want = modes[i].types;
+        ce_precision want = modes[i].types;
         ck_assert_msg(finish(&spec, &config) == CS_OK, "mode %d: %s", i, cs_error());
-        cs_precision is = config->settings.precision;
+        ce_precision is = config->settings.precision;
         ck_assert_msg(is.values == want.values && is.products == want.products && is.masters == want.masters &&
                           is.slots == want.slots && is.sums == want.sums && is.wire == want.wire &&
                           is.wide_norms == want.wide_norms && is.scaled == want.scaled,
@@ -125,7 +125,7 @@ static size_t padded_elements(int unit)
     return (size_t)(unit_elements(unit) + WORLD * 64 - 1) / (WORLD * 64) * (WORLD * 64);
 }
 
-static void check_memory(cs_precision types, int stage, const run_result *result)
+static void check_memory(ce_precision types, int stage, const run_result *result)
 {
     size_t values = 0, gradients = 0, masters = 0, slots = 0;
     for (int unit = 0; unit < UNITS; unit++) {

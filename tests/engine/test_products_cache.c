@@ -11,19 +11,19 @@
 
 static const char key[] = "cspeed 1, some CPU, AVX2, oneDNN 2.6.3, 2 threads";
 
-static cs_products_measured some(const char *choice, double share)
+static ce_products_measured some(const char *choice, double share)
 {
-    cs_products_measured measured = { .share = share, .roof = 123e9 };
-    ck_assert(cs_products_read(&measured.choice, choice));
+    ce_products_measured measured = { .share = share, .roof = 123e9 };
+    ck_assert(ce_products_read(&measured.choice, choice));
     return measured;
 }
 
 static void check_kept(const char *of, const char *choice, double share)
 {
     char text[CS_PRODUCTS_TEXT];
-    cs_products_measured got = { 0 };
-    ck_assert(cs_products_cache_get(of, &got));
-    cs_products_print(text, &got.choice);
+    ce_products_measured got = { 0 };
+    ck_assert(ce_products_cache_get(of, &got));
+    ce_products_print(text, &got.choice);
     ck_assert_str_eq(text, choice);
     ck_assert(got.cached);
     ck_assert_double_eq_tol(got.share, share, 1e-6);
@@ -32,8 +32,8 @@ static void check_kept(const char *of, const char *choice, double share)
 
 static bool is_kept(const char *of)
 {
-    cs_products_measured got = { .share = -1 };
-    bool there = cs_products_cache_get(of, &got);
+    ce_products_measured got = { .share = -1 };
+    bool there = ce_products_cache_get(of, &got);
     ck_assert(there || got.share == -1); /* what is no result changes nothing */
     return there;
 }
@@ -61,8 +61,8 @@ static void only_file(char path[256])
 
 static void put(const char *of, const char *choice, double share)
 {
-    cs_products_measured measured = some(choice, share);
-    cs_products_cache_put(of, &measured);
+    ce_products_measured measured = some(choice, share);
+    ce_products_cache_put(of, &measured);
 }
 
 START_TEST(a_choice_is_kept)
@@ -83,8 +83,8 @@ START_TEST(the_first_to_write_decides)
 {
     begin();
     put(key, one, 0.5);
-    cs_products_measured second = some(other, 0.25);
-    cs_products_cache_put(key, &second);
+    ce_products_measured second = some(other, 0.25);
+    ce_products_cache_put(key, &second);
     ck_assert(second.cached && second.share == 0.5 && second.choice.count == 1);
     check_kept(key, one, 0.5);
     shell_leave();

@@ -104,11 +104,11 @@ static double part_of(cs_engine *engine, float *values, bool apart)
     double squares = 0;
     int64_t place = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             const float *master = pieces[at].master;
-            for (int64_t e = 0; e < cs_range_length(pieces[at].range); e++, place++) {
+            for (int64_t e = 0; e < ce_range_length(pieces[at].range); e++, place++) {
                 double difference = apart ? (double)master[e] - values[place] : 0;
                 squares += difference * difference;
                 values[place] = master[e];

@@ -14,7 +14,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The numbers of an accepted manifest are added and multiplied without further checks. */
-static void check_numbers(const cs_manifest *manifest)
+static void check_numbers(const ce_manifest *manifest)
 {
     json_t *engine = json_object_get(manifest->root, "engine");
     json_int_t step = json_integer_value(json_object_get(engine, "global_step")), max = (json_int_t)1 << 53;
@@ -22,52 +22,52 @@ static void check_numbers(const cs_manifest *manifest)
         manifest->bytes < 0 || manifest->client_state.bytes > CS_MANIFEST_LIMIT ||
         manifest->config.bytes > CS_MANIFEST_LIMIT)
         abort();
-    json_decref(cs_line_behind(manifest));
+    json_decref(ce_line_behind(manifest));
 }
 
 static void try_manifest(char *text, size_t size)
 {
     static const char mark[] = "\"crc32c\": \"";
     char *found = memmem(text, size, mark, sizeof mark - 1);
-    cs_manifest manifest;
+    ce_manifest manifest;
     if (found && (size_t)(found - text) + sizeof mark - 1 + 8 <= size) {
         char digits[9];
         memcpy(found + sizeof mark - 1, "00000000", 8);
-        snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, text, size));
+        snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, text, size));
         memcpy(found + sizeof mark - 1, digits, 8);
     }
-    if (cs_manifest_parse(&manifest, text, size, "manifest.json") == CS_OK) {
+    if (ce_manifest_parse(&manifest, text, size, "manifest.json") == CS_OK) {
         for (int64_t i = 0; i < manifest.tensor_count; i++)
-            if (!cs_manifest_find(&manifest, manifest.tensors[i].name))
+            if (!ce_manifest_find(&manifest, manifest.tensors[i].name))
                 abort();
         check_numbers(&manifest);
     }
-    cs_manifest_close(&manifest);
+    ce_manifest_close(&manifest);
 }
 
 static void try_header(const char *text, size_t size)
 {
     const uint8_t *start = (const uint8_t *)text;
-    cs_safetensors header;
+    ce_safetensors header;
     int64_t bytes;
-    if (cs_safetensors_header_bytes(&bytes, start, size, (int64_t)size, "file") != CS_OK)
+    if (ce_safetensors_header_bytes(&bytes, start, size, (int64_t)size, "file") != CS_OK)
         return;
-    if (cs_safetensors_parse(&header, text + 8, (size_t)bytes - 8, (int64_t)size - bytes, "file") == CS_OK)
+    if (ce_safetensors_parse(&header, text + 8, (size_t)bytes - 8, (int64_t)size - bytes, "file") == CS_OK)
         for (int64_t i = 0; i < header.count; i++)
             if (header.entries[i].end > (int64_t)size - bytes)
                 abort();
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
 }
 
 /* Reads a header without its data, for several lengths of the data. */
 static void try_bare_header(const char *text, size_t size)
 {
-    cs_safetensors header;
-    if (cs_safetensors_parse(&header, text, size, 0, "file") != CS_OK)
+    ce_safetensors header;
+    if (ce_safetensors_parse(&header, text, size, 0, "file") != CS_OK)
         for (int64_t i = 0; i < header.count; i++)
             if (header.entries[i].dims > CS_SAFETENSORS_MAX_DIMS)
                 abort();
-    cs_safetensors_close(&header);
+    ce_safetensors_close(&header);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

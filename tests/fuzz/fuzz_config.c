@@ -14,15 +14,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static cs_config *make(const char *text, size_t length)
 {
-    cs_json *doc;
-    if (cs_json_parse(&doc, text, length, "fuzz.json") != CS_OK) {
+    ce_json *doc;
+    if (ce_json_parse(&doc, text, length, "fuzz.json") != CS_OK) {
         CS_ASSERT(*cs_error());
         return NULL;
     }
     cs_config *config = calloc(1, sizeof *config);
     CS_ASSERT(config);
     config->doc = doc;
-    cs_json_advise(doc, cs_listing_advise);
+    ce_json_advise(doc, ce_listing_advise);
     return config;
 }
 
@@ -39,12 +39,12 @@ static void check_again(const cs_config *config)
     cs_config *again = make(config->text, strlen(config->text));
     CS_ASSERT(again);
     if (cs_config_finish(again) != CS_OK)
-        cs_fatal(CS_BAD_CONFIG, "%s\n%s", cs_error(), config->text);
+        ce_fatal(CS_BAD_CONFIG, "%s\n%s", cs_error(), config->text);
     CS_ASSERT(strcmp(again->text, config->text) == 0);
     cs_config_close(again);
 }
 
-static void look(void *to, const cs_listing *item)
+static void look(void *to, const ce_listing *item)
 {
     CS_ASSERT(item->value && *item->origin);
     ++*(int *)to;
@@ -57,7 +57,7 @@ static void finish(cs_config *config)
         check_again(config);
     else
         CS_ASSERT(*cs_error());
-    cs_listing_each(config, look, &listed);
+    ce_listing_each(config, look, &listed);
     CS_ASSERT(listed > 0 || !config->filled);
 }
 
@@ -77,12 +77,12 @@ static void set_known(cs_config *config, uint32_t *state)
     };
     char assignment[512];
     int sections = 0;
-    while (cs_sections_at(sections))
+    while (ce_sections_at(sections))
         sections++;
-    const cs_section *section = cs_sections_at((int)draw(state, (uint32_t)sections));
-    const cs_schedule *shape = cs_schedule_at((int)draw(state, 12));
+    const ce_section *section = ce_sections_at((int)draw(state, (uint32_t)sections));
+    const ce_schedule *shape = ce_schedule_at((int)draw(state, 12));
     const char *folder = section->path, *value = values[draw(state, sizeof values / sizeof *values)];
-    const cs_key *key = &section->keys[draw(state, (uint32_t)section->count)];
+    const ce_key *key = &section->keys[draw(state, (uint32_t)section->count)];
     if (shape) {
         folder = "scheduler.params";
         key = &shape->keys[draw(state, (uint32_t)shape->key_count)];
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *copy = calloc(size + 1, 1);
     CS_ASSERT(copy);
     memcpy(copy, data, size);
-    json_decref(cs_json_strict(copy, size));
+    json_decref(ce_json_strict(copy, size));
     const char *split = memchr(copy, 0, size);
     size_t length = split ? (size_t)(split - copy) : size;
     cs_config *config = make(copy, length);

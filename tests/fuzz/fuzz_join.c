@@ -14,19 +14,19 @@ static const unsigned char key[CS_MAC_BYTES] = "the key";
 static void meet(const uint8_t *data, size_t size, bool caller, bool prompted)
 {
     static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 2, 1, 0, 64 };
-    cs_join join;
+    ce_join join;
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)
         abort();
-    if (cs_join_begin(&join, caller, key, "job", 1, "who", 3) != CS_OK)
+    if (ce_join_begin(&join, caller, key, "job", 1, "who", 3) != CS_OK)
         abort();
     if ((prompted && write(sockets[0], head, sizeof head) < 0) ||
         (size && send(sockets[0], data, size, MSG_DONTWAIT) < 0))
         abort();
-    if (cs_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
+    if (ce_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
         abort();
     close(sockets[0]);
-    if (cs_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
+    if (ce_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
         abort();
     close(sockets[1]);
 }

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const cs_job_work *work)
+static void check(const ce_job_work *work)
 {
     CS_ASSERT(work->status == CS_OK || *work->sentence);
     for (int64_t i = 0; i < work->token_count; i++)
@@ -17,38 +17,38 @@ static void check(const cs_job_work *work)
 }
 
 /* Reads each line separately, so that a refused line does not hide the next one. */
-static void try_line(cs_job_plan *plan, cs_document *document, cs_job_workspace *workspace)
+static void try_line(ce_job_plan *plan, ce_document *document, ce_job_workspace *workspace)
 {
-    cs_corpus corpus = { .documents = document, .document_count = 1 };
-    cs_job_work work = { .count = 1, .to = document->length };
+    ce_corpus corpus = { .documents = document, .document_count = 1 };
+    ce_job_work work = { .count = 1, .to = document->length };
     __typeof__(*corpus.texts) text = { "fuzz.jsonl", document->bytes, (size_t)document->length };
     corpus.texts = &text;
     plan->corpus = &corpus;
-    cs_job_make(&work, plan, workspace);
+    ce_job_make(&work, plan, workspace);
     check(&work);
-    cs_job_free(&work);
+    ce_job_free(&work);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    cs_tokenizer *tokenizer;
-    CS_ASSERT(cs_tokenizer_open(&tokenizer, NULL) == CS_OK);
-    cs_job_plan plan = { .tokenizer = tokenizer, .field = "text", .end = -1 };
-    cs_job_workspace workspace = { .encoder = cs_encoder_open(tokenizer) };
+    ce_tokenizer *tokenizer;
+    CS_ASSERT(ce_tokenizer_open(&tokenizer, NULL) == CS_OK);
+    ce_job_plan plan = { .tokenizer = tokenizer, .field = "text", .end = -1 };
+    ce_job_workspace workspace = { .encoder = ce_encoder_open(tokenizer) };
     for (int chat = 0; chat < 2; chat++) {
         if (chat)
-            CS_ASSERT(cs_chat_find(&plan.shape, "plain", tokenizer) == CS_OK);
+            CS_ASSERT(ce_chat_find(&plan.shape, "plain", tokenizer) == CS_OK);
         for (size_t from = 0; from < size;) {
             const uint8_t *stop = memchr(data + from, '\n', size - from);
             size_t length = stop ? (size_t)(stop - data) - from : size - from;
-            cs_document line = { (const char *)data + from, (int64_t)length, (int64_t)length, 0, true };
+            ce_document line = { (const char *)data + from, (int64_t)length, (int64_t)length, 0, true };
             try_line(&plan, &line, &workspace);
             from += length + 1;
         }
     }
-    cs_encoder_close(workspace.encoder);
-    cs_unicode_free(&workspace.line);
-    cs_chat_free(&workspace.chat);
-    cs_tokenizer_close(tokenizer);
+    ce_encoder_close(workspace.encoder);
+    ce_unicode_free(&workspace.line);
+    ce_chat_free(&workspace.chat);
+    ce_tokenizer_close(tokenizer);
     return 0;
 }

@@ -44,7 +44,7 @@ static void read_once(char *text, bool stops)
         .what = "flag", .hint = "", CS_OPTIONS_TABLE(table), .max = -1, .stops = stops, .abbreviations = !stops
     };
     settings s = { .count = 1 };
-    cs_clear_error();
+    ce_clear_error();
     int code = cs_options_read(&form, &s, &at);
     if (code != 0 ? code != CS_OPTIONS_WRONG || !*cs_error()
                   : s.count < 1 || s.count > 1000000000 || !(s.share >= 0 && s.share <= 0.5) || s.choice < 0 ||

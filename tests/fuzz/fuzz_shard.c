@@ -15,11 +15,11 @@ enum { DATA_BYTES = 50 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    cs_manifest_tensor tensors[] = { { .name = "b", .dtype = CS_BF16 },
+    ce_manifest_tensor tensors[] = { { .name = "b", .dtype = CS_BF16 },
                                      { .name = "w", .dtype = CS_F32, .dims = 2, .shape = { 3, 4 } } };
-    cs_manifest_file file = { .name = "weights/shard-00001-of-00001.safetensors" };
-    cs_manifest manifest = { .save_id = "id", .tensors = tensors, .tensor_count = 2, .files = &file, .file_count = 1 };
-    cs_chunks chunks = { 0 };
+    ce_manifest_file file = { .name = "weights/shard-00001-of-00001.safetensors" };
+    ce_manifest manifest = { .save_id = "id", .tensors = tensors, .tensor_count = 2, .files = &file, .file_count = 1 };
+    ce_chunks chunks = { 0 };
     char *block = malloc(size + 8);
     uint64_t length = size;
     if (!block)
@@ -27,16 +27,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(block, &length, sizeof length);
     memcpy(block + 8, data, size);
     file.bytes = (int64_t)size + 8 + DATA_BYTES;
-    file.header_crc = cs_crc32c(0, block, size + 8);
-    if (cs_chunks_add(&chunks, &manifest, 0, block, size + 8, ".") == CS_OK &&
-        cs_chunks_check(&chunks, &manifest, ".") == CS_OK) {
+    file.header_crc = ce_crc32c(0, block, size + 8);
+    if (ce_chunks_add(&chunks, &manifest, 0, block, size + 8, ".") == CS_OK &&
+        ce_chunks_check(&chunks, &manifest, ".") == CS_OK) {
         int64_t elements = 0;
         for (int64_t i = 0; i < chunks.count; i++)
             elements += chunks.chunks[i].count;
         if (elements != 1 + 3 * 4)
             abort();
     }
-    cs_chunks_close(&chunks);
+    ce_chunks_close(&chunks);
     free(block);
     return 0;
 }

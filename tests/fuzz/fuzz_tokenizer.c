@@ -17,39 +17,39 @@ static const char small[] =
     "{\"id\": 10, \"content\": \"b1\", \"single_word\": true, \"normalized\": true}], "
     "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}";
 
-static void encode(const cs_tokenizer *tokenizer, const char *text, size_t size)
+static void encode(const ce_tokenizer *tokenizer, const char *text, size_t size)
 {
-    cs_encoder *encoder = cs_encoder_open(tokenizer);
-    const cs_encoded *made = cs_encoder_document(encoder, text, size);
+    ce_encoder *encoder = ce_encoder_open(tokenizer);
+    const ce_encoded *made = ce_encoder_document(encoder, text, size);
     int64_t count = made->count;
     int32_t *first = malloc((size_t)(count + 1) * sizeof *first);
     CS_ASSERT(first);
     for (int64_t i = 0; i < count; i++) {
-        CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < cs_tokenizer_size(tokenizer));
+        CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < ce_tokenizer_size(tokenizer));
         first[i] = made->ids[i];
     }
-    made = cs_encoder_document(encoder, text, size);
+    made = ce_encoder_document(encoder, text, size);
     CS_ASSERT(made->count == count);
     CS_ASSERT(count == 0 || memcmp(first, made->ids, (size_t)count * sizeof *first) == 0);
-    CS_ASSERT(cs_tokenizer_cut(tokenizer, text, size) <= size);
+    CS_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
     free(first);
-    cs_encoder_close(encoder);
+    ce_encoder_close(encoder);
 }
 
 static void try_file(const char *json, size_t size, const char *text, size_t length)
 {
-    json_t *root = cs_json_strict(json, size);
-    cs_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    json_t *root = ce_json_strict(json, size);
+    ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     CS_ASSERT(tokenizer);
-    if (root && cs_tokenfile_read(tokenizer, root) == CS_OK) {
-        cs_special_sort(&tokenizer->raw);
-        cs_special_sort(&tokenizer->normal);
+    if (root && ce_tokenfile_read(tokenizer, root) == CS_OK) {
+        ce_special_sort(&tokenizer->raw);
+        ce_special_sort(&tokenizer->normal);
         encode(tokenizer, text, length);
     } else {
         CS_ASSERT(*cs_error());
     }
     json_decref(root);
-    cs_tokenizer_close(tokenizer);
+    ce_tokenizer_close(tokenizer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -10,32 +10,32 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void read_all(const cs_tokens *tokens)
+static void read_all(const ce_tokens *tokens)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < tokens->count; i++)
-        sum += cs_tokens_at(tokens, i) + cs_tokens_is_learnt(tokens, i);
+        sum += ce_tokens_at(tokens, i) + ce_tokens_is_learnt(tokens, i);
     for (int64_t i = 0; tokens->starts && i < tokens->documents; i++)
         CS_ASSERT(tokens->starts[i] <= (uint64_t)tokens->count);
     CS_ASSERT(sum >= 0);
-    CS_ASSERT(cs_tokens_find_above(tokens, 100) <= tokens->count);
+    CS_ASSERT(ce_tokens_find_above(tokens, 100) <= tokens->count);
 }
 
 static void read_windows(const char *path)
 {
-    cs_windows *windows;
-    cs_data_settings settings = {
+    ce_windows *windows;
+    ce_data_settings settings = {
         .patterns = &path, .pattern_count = 1, .seq_len = 3, .shuffle = true, .seed = 1, .vocab_size = 1000
     };
     int32_t inputs[3], targets[3];
-    if (cs_windows_open(&windows, &settings) != CS_OK)
+    if (ce_windows_open(&windows, &settings) != CS_OK)
         return;
-    for (int64_t i = 0; i < cs_windows_count(windows); i++) {
-        cs_windows_read(windows, i, (cs_window){ inputs, targets, NULL });
+    for (int64_t i = 0; i < ce_windows_count(windows); i++) {
+        ce_windows_read(windows, i, (ce_window){ inputs, targets, NULL });
         for (int t = 0; t < 3; t++)
             CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000);
     }
-    cs_windows_close(windows);
+    ce_windows_close(windows);
 }
 
 /* Raw tokens are recognised by the file's name. A file in memory has no such name, so the input needs a magic
@@ -43,16 +43,16 @@ static void read_windows(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[64];
-    cs_tokens tokens;
+    ce_tokens tokens;
     int file = memfd_create("shard.bin", 0);
     CS_ASSERT(file >= 0);
     CS_ASSERT(write(file, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (cs_tokens_open(&tokens, path) == CS_OK)
+    if (ce_tokens_open(&tokens, path) == CS_OK)
         read_all(&tokens);
     else
         CS_ASSERT(*cs_error());
-    cs_tokens_close(&tokens);
+    ce_tokens_close(&tokens);
     read_windows(path);
     close(file);
     return 0;

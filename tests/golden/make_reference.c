@@ -13,21 +13,21 @@ static void indent(int depth)
     printf("%*s", 4 * depth, "");
 }
 
-static const char *effect(const cs_key *key)
+static const char *effect(const ce_key *key)
 {
     return key->type == CS_KEY_INERT ? "no effect: " : key->type == CS_KEY_REFUSED ? "nothing else: " : "";
 }
 
-static void print_table(const char *path, const cs_key *keys, int count, int depth);
+static void print_table(const char *path, const ce_key *keys, int count, int depth);
 
-static void print_section(const char *path, const cs_key *key, int depth)
+static void print_section(const char *path, const ce_key *key, int depth)
 {
     char full[320];
     int count;
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", key->name);
-    const cs_section *section = cs_sections_find(full, strlen(full));
+    const ce_section *section = ce_sections_find(full, strlen(full));
     if (strcmp(full, "optimizer") == 0) {
-        const cs_key *keys = cs_optim_keys(&(cs_optim_settings){ 0 }, &count);
+        const ce_key *keys = ce_optim_keys(&(ce_optim_settings){ 0 }, &count);
         printf("{\n");
         indent(depth + 1);
         printf("\"type\": \"AdamW\",\n");
@@ -49,7 +49,7 @@ static void print_section(const char *path, const cs_key *key, int depth)
     printf("}");
 }
 
-static void print_row(const char *path, const cs_key *key, bool last, int depth)
+static void print_row(const char *path, const ce_key *key, bool last, int depth)
 {
     bool quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
     if (key->type == CS_KEY_SECTION) {
@@ -67,7 +67,7 @@ static void print_row(const char *path, const cs_key *key, bool last, int depth)
     printf("  // %s%s\n", effect(key), key->sentence);
 }
 
-static void print_table(const char *path, const cs_key *keys, int count, int depth)
+static void print_table(const char *path, const ce_key *keys, int count, int depth)
 {
     for (int i = 0; i < count; i++)
         print_row(path, &keys[i], i == count - 1, depth);
@@ -75,7 +75,7 @@ static void print_table(const char *path, const cs_key *keys, int count, int dep
 
 int main(void)
 {
-    const cs_section *top = cs_sections_find("", 0);
+    const ce_section *top = ce_sections_find("", 0);
     printf(
         "// Every key at its default. A file needs only those that differ.\n//\n"
         "// \"no effect\": DeepSpeed's key is accepted, and the sentence says why it changes nothing here. \"nothing "

@@ -30,34 +30,34 @@ enum { LARGEST = 16000 * 1024, TENSORS = 32, LIMIT_KB = 100000 };
  * All tensors share one buffer, so the file holds what is common to all. */
 static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
 {
-    cs_json *doc;
+    ce_json *doc;
     cs_model *model;
-    cs_model_facts facts;
-    CS_MUST(cs_json_parse(&doc, config_text, strlen(config_text), "config.json"));
-    CS_MUST(cs_models_open(&model, &facts, doc, cs_json_root(doc), ""));
-    json_t *provenance = json_pack("{sO}", "model", cs_json_root(doc));
-    cs_piece pieces[TENSORS];
+    ce_model_facts facts;
+    CS_MUST(ce_json_parse(&doc, config_text, strlen(config_text), "config.json"));
+    CS_MUST(ce_models_open(&model, &facts, doc, ce_json_root(doc), ""));
+    json_t *provenance = json_pack("{sO}", "model", ce_json_root(doc));
+    ce_piece pieces[TENSORS];
     int64_t count = 0;
     float *data = malloc(LARGEST * sizeof *data);
     for (int i = 0; i < LARGEST; i++)
         data[i] = value;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
-            const cs_unit_entry *entry = model->units[i]->entries[at];
-            cs_piece *piece = &pieces[count++];
-            *piece = (cs_piece){ entry->full_name,    "weights", CS_F32, entry->param.value.dims, { 0 },
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            ce_piece *piece = &pieces[count++];
+            *piece = (ce_piece){ entry->full_name,    "weights", CS_F32, entry->param.value.dims, { 0 },
                                  { 0, entry->count }, data };
             memcpy(piece->shape, entry->param.value.shape, sizeof piece->shape);
         }
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = tag, .config_text = "{}", .step = step, .provenance = provenance, .pieces = pieces, .piece_count = count
     };
     cs_comm *comm = saved_world();
-    CS_MUST(cs_checkpoint_save(comm, dir, &content));
+    CS_MUST(ce_checkpoint_save(comm, dir, &content));
     cs_comm_close(comm);
     json_decref(provenance);
     cs_model_free(model);
-    cs_json_close(doc);
+    ce_json_close(doc);
     free(data);
 }
 
@@ -74,15 +74,15 @@ static void expect(int code, const char *words, const char *arguments)
 /* Checks that all elements of the folder's first and last tensors are `value`. */
 static void holds(const char *folder, float value)
 {
-    cs_source source;
+    ce_source source;
     float got[16];
-    CS_MUST(cs_huggingface_open(&source, folder));
+    CS_MUST(ce_huggingface_open(&source, folder));
     for (int64_t i = 0; i < source.count; i += source.count - 1) {
-        CS_MUST(source.read(&source, i, (cs_range){ 0, 16 }, got, CS_F32));
+        CS_MUST(source.read(&source, i, (ce_range){ 0, 16 }, got, CS_F32));
         for (int at = 0; at < 16; at++)
             ck_assert_msg(got[at] == value, "%s has %g, not %g", folder, (double)got[at], (double)value);
     }
-    cs_source_close(&source);
+    ce_source_close(&source);
 }
 
 /* Without a tag export takes the checkpoint that `latest` names, or else, with a warning, the newest complete one. */

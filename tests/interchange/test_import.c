@@ -65,7 +65,7 @@ static float value_of(int sort, int layer, int row, int column)
 
 static void put(FILE *file, float value, bool half)
 {
-    uint16_t narrow = cs_float_to_bf16(value);
+    uint16_t narrow = ce_float_to_bf16(value);
     ck_assert_uint_eq(half ? fwrite(&narrow, 2, 1, file) : fwrite(&value, 4, 1, file), 1);
 }
 
@@ -82,7 +82,7 @@ static void write_llmc(const char *path, int version, bool half)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-static void check_tensor(cs_source *source, int sort, int layer)
+static void check_tensor(ce_source *source, int sort, int layer)
 {
     int wide = sorts[sort].columns ? sorts[sort].columns : 1, rows = sorts[sort].rows;
     const char *hole = strchr(sorts[sort].name, '#');
@@ -91,13 +91,13 @@ static void check_tensor(cs_source *source, int sort, int layer)
     snprintf(name, sizeof name, "%s", sorts[sort].name);
     if (hole)
         snprintf(name, sizeof name, "%.*s%d%s", (int)(hole - sorts[sort].name), sorts[sort].name, layer, hole + 1);
-    int64_t at = cs_source_find(source, name);
+    int64_t at = ce_source_find(source, name);
     ck_assert_msg(at >= 0, "no %s", name);
-    const cs_source_tensor *t = &source->tensors[at];
+    const ce_source_tensor *t = &source->tensors[at];
     ck_assert_int_eq(t->dims, sorts[sort].columns ? 2 : 1);
     ck_assert_int_eq(t->shape[0], sorts[sort].turned ? wide : rows);
     ck_assert_int_eq(t->dims == 2 ? t->shape[1] : wide, sorts[sort].turned ? rows : wide);
-    CS_MUST(source->read(source, at, (cs_range){ 0, rows * wide }, values, CS_F32));
+    CS_MUST(source->read(source, at, (ce_range){ 0, rows * wide }, values, CS_F32));
     for (int row = 0; row < rows; row++)
         for (int column = 0; column < wide; column++) {
             int place = sorts[sort].turned ? column * rows + row : row * wide + column;
@@ -108,14 +108,14 @@ static void check_tensor(cs_source *source, int sort, int layer)
 
 static void check_folder(const char *folder, cs_dtype dtype)
 {
-    cs_source source;
-    CS_MUST(cs_huggingface_open(&source, folder));
+    ce_source source;
+    CS_MUST(ce_huggingface_open(&source, folder));
     ck_assert_int_eq(source.count, 4 + 12 * LAYERS);
     ck_assert_int_eq(source.tensors[0].dtype, dtype);
     for (int i = 0; i < SORTS; i++)
         for (int layer = 0; layer < (strchr(sorts[i].name, '#') ? LAYERS : 1); layer++)
             check_tensor(&source, i, layer);
-    cs_source_close(&source);
+    ce_source_close(&source);
 }
 
 START_TEST(llmc_files_are_read)

@@ -410,7 +410,7 @@ START_TEST(states)
 {
     cl_front *front = fake_front(&job);
     front->phase = CL_RUNNING;
-    fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, cs_clock_now());
+    fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, ce_clock_now());
     fake_end(front, 2, 0, false, 0);
     text = cl_result_state(front);
     json_t *state = json_loads(text, 0, NULL), *ranks = json_object_get(state, "ranks");

@@ -116,9 +116,9 @@ END_TEST
 static void save_floats(const char *dir, float *data, int64_t count)
 {
     cs_comm *comm = saved_world();
-    cs_piece piece = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .step = 1, .pieces = &piece, .piece_count = 1 };
-    SHOULD(cs_checkpoint_save(comm, dir, &content));
+    ce_piece piece = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
+    ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .step = 1, .pieces = &piece, .piece_count = 1 };
+    SHOULD(ce_checkpoint_save(comm, dir, &content));
     cs_comm_close(comm);
 }
 
@@ -202,7 +202,7 @@ static void alter_manifest(const char *from, const char *to)
     snprintf(changed, room, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     char *place = strstr(changed, "\"crc32c\": \"") + strlen("\"crc32c\": \"");
     memcpy(place, "00000000", 8);
-    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, changed, strlen(changed)));
+    snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, changed, strlen(changed)));
     memcpy(place, digits, 8);
     shell_write("out/t/manifest.json", changed);
     free(changed);

@@ -39,8 +39,8 @@ static int play(const char *role, int count, char **arguments)
         fclose(file);
     } else if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7 while rank 0 waits for it */
         bool dies = strcmp(getenv("RANK"), "1") == 0;
-        cs_beat_step(7);
-        cs_beat_enter(dies ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER);
+        ce_beat_step(7);
+        ce_beat_enter(dies ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER);
         fclose(fopen(dies ? "one" : "zero", "w"));
         while (access("zero", F_OK) < 0)
             jobs_pause();
@@ -49,9 +49,9 @@ static int play(const char *role, int count, char **arguments)
         pause();
     } else if (strcmp(role, "stall") == 0) { /* rank 1 is late for a collective in which rank 0 waits */
         bool late = strcmp(getenv("RANK"), "1") == 0;
-        cs_beat_step(3);
+        ce_beat_step(3);
         if (!late)
-            cs_beat_enter(CS_BEAT_ALL_REDUCE);
+            ce_beat_enter(CS_BEAT_ALL_REDUCE);
         pause();
     } else if (strcmp(role, "port") == 0) { /* rank 0 may listen on the port that the launcher holds */
         struct sockaddr_in address = { .sin_family = AF_INET };

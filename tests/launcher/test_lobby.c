@@ -52,7 +52,7 @@ static void make_site(site *s, const char *address, int port)
 /* Serves the lobby until a node has joined or the time is over. */
 static bool serve(cl_lobby *lobby, cl_guest_node *guest, double seconds)
 {
-    for (double until = cs_clock_seconds() + seconds; cs_clock_seconds() < until;) {
+    for (double until = ce_clock_seconds() + seconds; ce_clock_seconds() < until;) {
         struct pollfd polled[MOST_POLLED];
         cl_lobby_accept(lobby);
         if (cl_lobby_serve(lobby, guest))
@@ -217,9 +217,9 @@ START_TEST(strangers_disturb_nobody)
         cl_lobby_serve(lobby, &guest);
     }
     pid_t pid = call(&front, &output);
-    double began = cs_clock_seconds();
+    double began = ce_clock_seconds();
     ck_assert(serve(lobby, &guest, 5));
-    ck_assert_double_lt(cs_clock_seconds() - began, 5);
+    ck_assert_double_lt(ce_clock_seconds() - began, 5);
     talk(&guest);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
     for (const char *line; (line = cl_lobby_news(lobby)); lines++)
@@ -240,24 +240,24 @@ START_TEST(a_slow_node_is_not_crowded_out)
     site front;
     cl_lobby *lobby;
     cl_guest_node guest;
-    cs_join join;
+    ce_join join;
     unsigned char key[CS_MAC_BYTES];
     int fds[STRANGERS];
     bool joined = false;
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
-    cs_mac_key(secret, strlen(secret), key);
+    ce_mac_key(secret, strlen(secret), key);
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     int node = dial(front.plan.master_port);
-    ck_assert_int_eq(cs_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
-    ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello message has been sent */
+    ck_assert_int_eq(ce_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
+    ck_assert_int_eq(ce_join_advance(&join, node), CS_JOIN_WAITS); /* its hello message has been sent */
     ck_assert(!serve(lobby, &guest, 0.2));
     for (int i = 0; i < STRANGERS; i++) {
         fds[i] = dial(front.plan.master_port);
         ck_assert(!serve(lobby, &guest, 0.001));
     }
     for (int turn = 0; turn < 200 && !joined; turn++) {
-        ck_assert_int_ne(cs_join_advance(&join, node), CS_JOIN_REFUSED);
+        ck_assert_int_ne(ce_join_advance(&join, node), CS_JOIN_REFUSED);
         joined = serve(lobby, &guest, 0.02);
     }
     ck_assert(joined);
@@ -326,7 +326,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
         return pid;
     }
     char text[16];
-    cs_store *store;
+    ce_store *store;
     cs_world world = { .rank = 0, .size = 2, .port = port };
     snprintf(world.address, sizeof world.address, "127.0.0.1");
     snprintf(world.job, sizeof world.job, "none");
@@ -337,7 +337,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
         setenv("CSPEED_KEY_FD", text, 1);
     }
     if (who == STORE)
-        cs_store_open(&store, &world, 600);
+        ce_store_open(&store, &world, 600);
     while (who == OTHER) {
         int caller = accept(fd, NULL, NULL);
         if (caller >= 0 && write(caller, "220 not a lobby\n", 16) == 16)
@@ -405,7 +405,7 @@ START_TEST(answers_that_are_final)
             set_secret(secret);
             pid = call(&node, &output);
             cl_guest_node guest;
-            for (double until = cs_clock_seconds() + 10; !cl_lobby_news(lobby) && cs_clock_seconds() < until;)
+            for (double until = ce_clock_seconds() + 10; !cl_lobby_news(lobby) && ce_clock_seconds() < until;)
                 ck_assert(!serve(lobby, &guest, 0.1));
             cl_lobby_close(lobby);
         } else {
@@ -451,7 +451,7 @@ START_TEST(running_out_of_descriptors_is_said)
     ck_assert_int_eq(cl_lobby_accept(lobby), CL_CODE_SYSTEM);
     ck_assert_msg(strstr(cs_error(), "too many open files: raise ulimit -n"), "%s", cs_error());
     ck_assert_int_eq(cl_lobby_poll(lobby, polled, MOST_POLLED), 0);
-    ck_assert(cl_lobby_due(lobby) > cs_clock_now() && cl_lobby_due(lobby) < INT64_MAX);
+    ck_assert(cl_lobby_due(lobby) > ce_clock_now() && cl_lobby_due(lobby) < INT64_MAX);
     while (cl_lobby_due(lobby) < INT64_MAX)
         usleep(10000);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);

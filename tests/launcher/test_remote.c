@@ -58,9 +58,9 @@ static void take(heard *all, const cl_message *message)
 static void hear(cl_link *link, heard *all, size_t wanted)
 {
     cl_message message;
-    double until = cs_clock_seconds() + 90;
+    double until = ce_clock_seconds() + 90;
     while (!link->broken && all->output_bytes < wanted) {
-        ck_assert_msg(cs_clock_seconds() < until, "the carrier says nothing more");
+        ck_assert_msg(ce_clock_seconds() < until, "the carrier says nothing more");
         cl_link_flush(link);
         short wants = (short)(POLLIN | (cl_link_waits(link) ? POLLOUT : 0));
         poll(&(struct pollfd){ .fd = link->in_fd, .events = wants }, 1, 1000);

@@ -34,12 +34,12 @@ static cs_linear *attach(cs_unit *unit, const head_case *on)
     head->bias->value = near_at(on->bias);
     head->weight->growth->data = near_at(on->dweight).data;
     head->bias->growth->data = near_at(on->dbias).data;
-    cs_unit_set_fresh(unit, false);
+    ce_unit_set_fresh(unit, false);
     return head;
 }
 
 /* Runs forward and, in training, backward. */
-static void run(cs_device *device, const head_case *on, cs_pass_mode mode, size_t chunk_bytes)
+static void run(cs_device *device, const head_case *on, ce_pass_mode mode, size_t chunk_bytes)
 {
     static const cs_kind kind = { "head", declare, NULL, NULL, NULL };
     bool training = mode == CS_PASS_TRAINING;
@@ -49,25 +49,25 @@ static void run(cs_device *device, const head_case *on, cs_pass_mode mode, size_
     CS_MUST(cs_model_new(&model, WIDTH));
     cs_unit *unit = cs_model_add(model, &kind, "", NULL);
     cs_linear *head = attach(unit, on);
-    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, dtype, dtype, near_at(on->block).data,
+    CS_MUST(ce_pass_open(&pass, &(ce_pass_shape){ device, dtype, dtype, near_at(on->block).data,
                                                   (size_t)cs_count(on->block) * sizeof(float), chunk_bytes }));
-    cs_pass_begin(pass, &(cs_pass_batch_info){ .mode = mode,
+    ce_pass_begin(pass, &(ce_pass_batch_info){ .mode = mode,
                                                .batch = 1,
                                                .length = ROWS,
                                                .targets = near_at(on->targets),
                                                .hits = training ? absent : near_at(on->hits) });
-    cs_pass_enter(pass);
+    ce_pass_enter(pass);
     if (training)
-        cs_pass_weigh(pass, near_at(on->dloss));
+        ce_pass_weigh(pass, near_at(on->dloss));
     cs_entropy_forward(head, pass, near_at(on->x), CLASSES, near_at(training ? on->loss : on->evaluated));
-    cs_pass_leave(pass);
-    cs_pass_enter(pass);
+    ce_pass_leave(pass);
+    ce_pass_enter(pass);
     if (training)
         cs_op_cast(cs_pass_stream(pass), near_at(on->dx), cs_entropy_backward(pass));
-    cs_pass_leave(pass);
+    ce_pass_leave(pass);
     near_fetch();
-    cs_pass_end(pass);
-    cs_pass_close(pass);
+    ce_pass_end(pass);
+    ce_pass_close(pass);
     cs_model_free(model);
 }
 

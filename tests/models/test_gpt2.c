@@ -21,7 +21,7 @@ static const char *const config_text =
     "\"vocab_size\": 61,\n"
     "      \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
-static const float *value_of(const cs_unit_entry *entry, const void *file)
+static const float *value_of(const ce_unit_entry *entry, const void *file)
 {
     cs_tensor value = golden_tensor(file, entry->full_name);
     ck_assert_int_eq(cs_count(value), entry->count);
@@ -70,12 +70,12 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
     cs_forward(engine, &batch);
     cs_backward(engine);
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad64.%s", pieces[at].entry->full_name);
-            int64_t elements = cs_range_length(pieces[at].range);
+            int64_t elements = ce_range_length(pieces[at].range);
             double *want = near_doubles(golden_tensor(file, name));
             for (int64_t e = 0; e < elements; e++)
                 want[e] *= engine->scaler.scale;

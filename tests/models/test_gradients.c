@@ -11,31 +11,31 @@
 /* Returns the loss of the batch at the present parameters; the gradient remains in the shards, and no step is taken. */
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
-    const cs_step_sums *sums = &engine->judge.device->sums;
-    cs_exact sum;
+    const ce_step_sums *sums = &engine->judge.device->sums;
+    ce_exact sum;
     cs_forward(engine, batch);
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &sums->loss, sizeof sum);
-    double loss = cs_exact_value(&sum) / (double)engine->loss_rows_counted;
+    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), &sum, &sums->loss, sizeof sum);
+    double loss = ce_exact_value(&sum) / (double)engine->loss_rows_counted;
     cs_backward(engine);
     engine->phase = CS_FORWARD;
     return loss;
 }
 
 /* Sets the parameter to `before` plus a multiple of the direction. */
-static void place(cs_engine *engine, int number, const cs_shard_piece *piece, const float *before,
+static void place(cs_engine *engine, int number, const ce_shard_piece *piece, const float *before,
                   const float *direction, float by)
 {
     float *master = piece->master;
-    for (int64_t i = 0; i < cs_range_length(piece->range); i++)
+    for (int64_t i = 0; i < ce_range_length(piece->range); i++)
         master[i] = before[i] + by * direction[i];
     pieces_put(engine, number, piece, 1);
 }
 
 /* Compares the slope of the loss along a random direction in one parameter, for two directions. */
-static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const cs_shard_piece *piece,
+static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const ce_shard_piece *piece,
                             unsigned short state[3])
 {
-    int64_t count = cs_range_length(piece->range);
+    int64_t count = ce_range_length(piece->range);
     float *direction = malloc((size_t)count * sizeof *direction), *before = malloc((size_t)count * sizeof *before);
     float *gradient = piece->gradient, *master = piece->master;
     double length = 0, slope = 0;
@@ -71,7 +71,7 @@ static int check_all(cs_engine *engine, const cs_batch *batch)
     int checked = 0;
     loss_of(engine, batch);
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++, checked++)
             check_parameter(engine, batch, i, &pieces[at], state);
@@ -130,7 +130,7 @@ START_TEST(masked_targets_weigh_nothing)
         targets[i] = -1;
     loss_of(engine, &batch);
     ck_assert_int_eq(engine->loss_rows_counted, 1);
-    cs_shard_piece pieces[32];
+    ce_shard_piece pieces[32];
     pieces_take(engine, 0, pieces);
     double reached = 0, unreached = 0;
     const float *gradient = pieces[1].gradient;

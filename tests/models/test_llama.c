@@ -31,7 +31,7 @@ static cs_tensor entry(const char *model, const char *name)
     return golden_tensor(file, full);
 }
 
-static const float *value_of(const cs_unit_entry *of, const void *model)
+static const float *value_of(const ce_unit_entry *of, const void *model)
 {
     cs_tensor value = entry(model, of->full_name);
     ck_assert_int_eq(cs_count(value), of->count);
@@ -81,14 +81,14 @@ static void check_logits(cs_engine *engine, const char *model, double bound)
 static void check_gradients(cs_engine *engine, const char *model, double bound)
 {
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad.%s", pieces[at].entry->full_name);
             double *want = near_doubles(entry(model, name));
             ck_assert(
-                near_all(name, cs_vector(pieces[at].gradient, CS_F32, cs_range_length(pieces[at].range)), want, bound));
+                near_all(name, cs_vector(pieces[at].gradient, CS_F32, ce_range_length(pieces[at].range)), want, bound));
             free(want);
         }
     }

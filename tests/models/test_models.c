@@ -16,10 +16,10 @@
 #define QWEN2 "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
 
 /* Returns CS_OK, or the faults as cs_error(). */
-static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
+static cs_status try_open(cs_model **model, ce_model_facts *facts, ce_json **doc, const char *text)
 {
-    ck_assert_msg(cs_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
-    return cs_models_open(model, facts, *doc, cs_json_root(*doc), "");
+    ck_assert_msg(ce_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
+    return ce_models_open(model, facts, *doc, ce_json_root(*doc), "");
 }
 
 /* ---- refusals ---- */
@@ -106,14 +106,14 @@ START_TEST(bad_configurations_are_refused)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         cs_model *model = NULL;
-        cs_model_facts facts;
-        cs_json *doc;
+        ce_model_facts facts;
+        ce_json *doc;
         cs_status status = try_open(&model, &facts, &doc, refusals[i].text);
         ck_assert_msg(status == CS_BAD_CONFIG, "%s: %d, %s", refusals[i].text, status, cs_error());
         ck_assert_msg(strstr(cs_error(), refusals[i].words) != NULL, "%s: \"%s\" is not in: %s", refusals[i].text,
                       refusals[i].words, cs_error());
         ck_assert_ptr_null(model);
-        cs_json_close(doc);
+        ce_json_close(doc);
     }
 }
 END_TEST
@@ -123,13 +123,13 @@ END_TEST
 static void check(const char *text, cs_status wanted, const char *words)
 {
     cs_model *model = NULL;
-    cs_model_facts facts;
-    cs_json *doc;
+    ce_model_facts facts;
+    ce_json *doc;
     cs_status status = try_open(&model, &facts, &doc, text);
     ck_assert_msg(status == wanted && (status == CS_OK || strstr(cs_error(), words)), "%s: %d, %s", text, status,
                   status == CS_OK ? "accepted" : cs_error());
     cs_model_free(model);
-    cs_json_close(doc);
+    ce_json_close(doc);
 }
 
 /* As in models on Hugging Face. */
@@ -156,7 +156,7 @@ START_TEST(keys_that_change_nothing_are_accepted)
 }
 END_TEST
 
-static const cs_key neutral[] = {
+static const ce_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 
@@ -213,8 +213,8 @@ START_TEST(missing_sizes_are_those_of_transformers)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         cs_model *model = NULL;
-        cs_model_facts facts;
-        cs_json *doc;
+        ce_model_facts facts;
+        ce_json *doc;
         int64_t tensors = 0;
         ck_assert_msg(try_open(&model, &facts, &doc, models[i].text) == CS_OK, "%s: %s", models[i].text, cs_error());
         for (int at = 0; at < model->count; at++)
@@ -222,9 +222,9 @@ START_TEST(missing_sizes_are_those_of_transformers)
         ck_assert_msg(tensors == models[i].tensors && model->parameters == models[i].elements,
                       "%s: %lld tensors, %lld elements", models[i].text, (long long)tensors,
                       (long long)model->parameters);
-        ck_assert(!facts.alias || cs_model_find(model, facts.alias_of));
+        ck_assert(!facts.alias || ce_model_find(model, facts.alias_of));
         cs_model_free(model);
-        cs_json_close(doc);
+        ce_json_close(doc);
     }
 }
 END_TEST

@@ -38,7 +38,7 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
     unsigned char *here = calloc(1, bytes + 1);
     int64_t count = 0;
     CS_ASSERT(here);
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), here, memory, bytes);
+    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), here, memory, bytes);
     for (size_t i = 0; i < bytes; i++)
         count += here[i] != 0;
     free(here);
@@ -46,20 +46,20 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
 }
 
 /* Counts the bytes of the padding that are not zero; with one rank, which has the whole row. */
-static void look_at_padding(journey *j, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
+static void look_at_padding(journey *j, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
 {
-    cs_precision types = engine->zero.precision;
-    cs_range gap = cs_unit_gap(entry);
-    int64_t count = cs_range_length(gap);
+    ce_precision types = engine->zero.precision;
+    ce_range gap = ce_unit_gap(entry);
+    int64_t count = ce_range_length(gap);
     if (count == 0)
         return;
     j->padded++;
     j->held = entry->param.held;
-    j->nonzero += nonzero_bytes(engine, cs_part_home(shard, gap.from), count, types.values);
-    j->nonzero += nonzero_bytes(engine, cs_part_master(shard, gap.from), count, types.masters);
-    j->nonzero += nonzero_bytes(engine, cs_part_sum(shard, gap.from), count, types.sums);
+    j->nonzero += nonzero_bytes(engine, ce_part_home(shard, gap.from), count, types.values);
+    j->nonzero += nonzero_bytes(engine, ce_part_master(shard, gap.from), count, types.masters);
+    j->nonzero += nonzero_bytes(engine, ce_part_sum(shard, gap.from), count, types.sums);
     for (int slot = 0; slot < engine->zero.optimizer.slots; slot++)
-        j->nonzero += nonzero_bytes(engine, cs_part_slot(shard, slot, gap.from), count, types.slots);
+        j->nonzero += nonzero_bytes(engine, ce_part_slot(shard, slot, gap.from), count, types.slots);
 }
 
 static int travel(void *argument)
@@ -76,7 +76,7 @@ static int travel(void *argument)
         CS_MUST(cs_save_checkpoint(engine, j->to, "saved", NULL));
     if (j->export)
         CS_MUST(cs_export(engine, j->to, NULL, j->export));
-    cs_walk_settle(engine);
+    ce_walk_settle(engine);
     for (int i = 0; i < engine->model->count; i++)
         for (int at = 0; at < engine->model->units[i]->entry_count; at++)
             look_at_padding(j, engine, engine->shards[i], engine->model->units[i]->entries[at]);
@@ -166,19 +166,19 @@ typedef struct {
     int64_t seen[WORLD], nonzero[WORLD]; /* for each rank: padding elements in its part, bytes that are not 0 */
 } share;
 
-static void look_at_share(share *s, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
+static void look_at_share(share *s, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
 {
-    cs_precision types = engine->zero.precision;
-    cs_range own = cs_range_overlap(cs_unit_gap(entry), shard->part);
-    int64_t count = cs_range_length(own), *nonzero = &s->nonzero[cs_rank(engine)];
+    ce_precision types = engine->zero.precision;
+    ce_range own = ce_range_overlap(ce_unit_gap(entry), shard->part);
+    int64_t count = ce_range_length(own), *nonzero = &s->nonzero[cs_rank(engine)];
     if (count == 0)
         return;
     s->seen[cs_rank(engine)] += count;
-    *nonzero += nonzero_bytes(engine, cs_part_home(shard, own.from), count, types.values);
-    *nonzero += nonzero_bytes(engine, cs_part_master(shard, own.from), count, types.masters);
-    *nonzero += nonzero_bytes(engine, cs_part_sum(shard, own.from), count, types.sums);
+    *nonzero += nonzero_bytes(engine, ce_part_home(shard, own.from), count, types.values);
+    *nonzero += nonzero_bytes(engine, ce_part_master(shard, own.from), count, types.masters);
+    *nonzero += nonzero_bytes(engine, ce_part_sum(shard, own.from), count, types.sums);
     for (int slot = 0; slot < engine->zero.optimizer.slots; slot++)
-        *nonzero += nonzero_bytes(engine, cs_part_slot(shard, slot, own.from), count, types.slots);
+        *nonzero += nonzero_bytes(engine, ce_part_slot(shard, slot, own.from), count, types.slots);
 }
 
 static int train_share(void *argument)
@@ -190,7 +190,7 @@ static int train_share(void *argument)
         s->loss[step] = cs_last_step(engine).loss;
         s->norm[step] = cs_last_step(engine).grad_norm;
     }
-    cs_walk_settle(engine);
+    ce_walk_settle(engine);
     for (int i = 0; i < engine->model->count; i++)
         for (int at = 0; at < engine->model->units[i]->entry_count; at++)
             look_at_share(s, engine, engine->shards[i], engine->model->units[i]->entries[at]);

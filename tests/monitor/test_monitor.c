@@ -41,9 +41,9 @@ static const struct {
 
 START_TEST(records_are_tensorboards)
 {
-    const cs_record made[] = { cs_record_version(1.5e9), cs_record_start(1.5e9, 300),
-                               cs_record_scalar(1.5e9, 300, "Train/Samples/lr", 0.001f),
-                               cs_record_scalar(1.5e9, 8, "t", 0) };
+    const ce_record made[] = { ce_record_version(1.5e9), ce_record_start(1.5e9, 300),
+                               ce_record_scalar(1.5e9, 300, "Train/Samples/lr", 0.001f),
+                               ce_record_scalar(1.5e9, 8, "t", 0) };
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
         ck_assert_msg(made[i].count == golden[i].count, "%s: %zu bytes, not %zu", golden[i].what, made[i].count,
                       golden[i].count);
@@ -75,20 +75,20 @@ START_TEST(numbers_are_pythons)
         { -(double)INFINITY, "-inf" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        ck_assert_str_eq(cs_say_number(cases[i].value).text, cases[i].text);
+        ck_assert_str_eq(ce_say_number(cases[i].value).text, cases[i].text);
 }
 END_TEST
 
-static void write_some(const cs_monitor_settings *csv, const cs_monitor_settings *tensorboard, int64_t from, int64_t to,
+static void write_some(const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard, int64_t from, int64_t to,
                        double value)
 {
-    cs_monitor *monitor;
-    ck_assert_int_eq(cs_monitor_open(&monitor, csv, tensorboard), CS_OK);
+    ce_monitor *monitor;
+    ck_assert_int_eq(ce_monitor_open(&monitor, csv, tensorboard), CS_OK);
     for (int64_t at = from; at <= to; at += 8) {
-        cs_monitor_write(monitor, "Train/Samples/lr", value, at);
-        cs_monitor_flush(monitor);
+        ce_monitor_write(monitor, "Train/Samples/lr", value, at);
+        ce_monitor_flush(monitor);
     }
-    cs_monitor_close(monitor);
+    ce_monitor_close(monitor);
 }
 
 static void check_file(const char *path, const char *content)
@@ -100,7 +100,7 @@ static void check_file(const char *path, const char *content)
 
 START_TEST(csv_continues)
 {
-    const cs_monitor_settings csv = { true, "a/b", "job" }, none = { 0 };
+    const ce_monitor_settings csv = { true, "a/b", "job" }, none = { 0 };
     const char *path = "a/b/job/Train_Samples_lr.csv";
     shell_enter();
     write_some(&csv, &none, 8, 24, 0.5);
@@ -130,7 +130,7 @@ static uint64_t little(const unsigned char *bytes, int count)
 
 static uint32_t masked(const unsigned char *bytes, size_t count)
 {
-    uint32_t crc = cs_crc32c_plain(0, bytes, count);
+    uint32_t crc = ce_crc32c_plain(0, bytes, count);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
@@ -155,7 +155,7 @@ static int count_frames(const char *path)
 
 START_TEST(events_are_framed)
 {
-    const cs_monitor_settings tensorboard = { true, "tb", NULL }, none = { 0 };
+    const ce_monitor_settings tensorboard = { true, "tb", NULL }, none = { 0 };
     glob_t found;
     shell_enter();
     write_some(&none, &tensorboard, 8, 80, 0.125);
@@ -170,7 +170,7 @@ END_TEST
 /* TensorBoard itself, if CSPEED_PEER_PYTHON names a Python that has it: it shows each step of a resumed run once. */
 START_TEST(tensorboard_reads_them)
 {
-    const cs_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };
+    const ce_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python) {
         puts("skipped: CSPEED_PEER_PYTHON names no Python with tensorboard");
@@ -193,7 +193,7 @@ END_TEST
 
 START_TEST(a_failure_costs_the_file_alone)
 {
-    const cs_monitor_settings csv = { true, "taken", "job" }, tensorboard = { true, "good", "job" };
+    const ce_monitor_settings csv = { true, "taken", "job" }, tensorboard = { true, "good", "job" };
     glob_t found;
     shell_enter();
     shell_write("taken", "a file where a folder is wanted");
@@ -201,7 +201,7 @@ START_TEST(a_failure_costs_the_file_alone)
     ck_assert_int_eq(glob("good/job/events.*", 0, NULL, &found), 0);
     ck_assert_int_eq(count_frames(found.gl_pathv[0]), 2 + 3);
     globfree(&found);
-    const cs_monitor_settings full = { true, "good", "full" }, none = { 0 };
+    const ce_monitor_settings full = { true, "good", "full" }, none = { 0 };
     ck_assert_int_eq(mkdir("good/full", 0777), 0);
     ck_assert_int_eq(symlink("/dev/full", "good/full/Train_Samples_lr.csv"), 0);
     write_some(&full, &none, 8, 24, 1); /* every write fails, and each call still returns */

@@ -6,19 +6,19 @@
 #include <string.h>
 
 /* groups.group[].params refers to the document, which the caller closes. */
-static cs_status read_text(const char *text, cs_groups *groups, cs_json **doc)
+static cs_status read_text(const char *text, ce_groups *groups, ce_json **doc)
 {
-    cs_optim_settings settings;
-    ck_assert_int_eq(cs_json_parse(doc, text, strlen(text), "file"), CS_OK);
-    cs_optim_read(*doc, cs_json_find(*doc, "optimizer"), &settings);
-    cs_groups_read(*doc, cs_json_find(*doc, "cspeed.param_groups"), &settings, groups);
-    return cs_json_verdict(*doc);
+    ce_optim_settings settings;
+    ck_assert_int_eq(ce_json_parse(doc, text, strlen(text), "file"), CS_OK);
+    ce_optim_read(*doc, ce_json_find(*doc, "optimizer"), &settings);
+    ce_groups_read(*doc, ce_json_find(*doc, "cspeed.param_groups"), &settings, groups);
+    return ce_json_verdict(*doc);
 }
 
 START_TEST(the_first_that_matches_takes_it)
 {
-    cs_groups groups;
-    cs_json *doc;
+    ce_groups groups;
+    ce_json *doc;
     const char *text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-2, \"weight_decay\": 0.5}},"
                        "\"cspeed\": {\"param_groups\": [{\"params\": [\"*.bias\", \"a.?.x\"], \"lr\": 1e-3},"
                        "{\"params\": \"a.*\", \"weight_decay\": 0, \"betas\": [0.5, 0.25], \"_why\": 1}]}}";
@@ -29,12 +29,12 @@ START_TEST(the_first_that_matches_takes_it)
         int group;
     } names[] = { { "a.1.bias", 0 }, { "a.1.x", 0 }, { "a.12.x", 1 }, { "b.x", 2 }, { "bias", 2 }, { "b.bias", 0 } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ck_assert_msg(cs_groups_find(&groups, names[i].name, false) == names[i].group, "%s", names[i].name);
+        ck_assert_msg(ce_groups_find(&groups, names[i].name, false) == names[i].group, "%s", names[i].name);
     ck_assert(groups.group[0].ratio == 1e-3 / 1e-2 && groups.group[1].ratio == 1 && groups.group[2].ratio == 1);
     ck_assert(groups.group[0].settings.weight_decay == 0.5 && groups.group[1].settings.weight_decay == 0);
     ck_assert(!groups.group[0].decays && groups.group[1].decays && !groups.group[2].decays);
     ck_assert(groups.group[1].settings.betas[1] == 0.25 && groups.group[2].settings.betas[1] == 0.999);
-    cs_json_close(doc);
+    ce_json_close(doc);
 }
 END_TEST
 
@@ -50,18 +50,18 @@ START_TEST(muon_has_two_sides)
         { "LM_HEAD.weight", false, 3 }, { "x.Embedding", false, 3 }, { "transformer.wte.weight", false, 3 },
         { "special.weight", false, 0 }, { "special.bias", true, 1 },
     };
-    cs_groups groups;
-    cs_json *doc;
+    ce_groups groups;
+    ce_json *doc;
     const char *text = "{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.5, \"adam_lr\": 0.125}},"
                        "\"cspeed\": {\"param_groups\": [{\"params\": \"special*\", \"lr\": 0.25}]}}";
     ck_assert_int_eq(read_text(text, &groups, &doc), CS_OK);
     ck_assert_int_eq(groups.count, 4);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ck_assert_msg(cs_groups_find(&groups, names[i].name, names[i].vector) == names[i].group, "%s", names[i].name);
+        ck_assert_msg(ce_groups_find(&groups, names[i].name, names[i].vector) == names[i].group, "%s", names[i].name);
     ck_assert(groups.group[0].optimizer.kind == CS_OPTIM_MUON && groups.group[0].ratio == 0.5);
     ck_assert(groups.group[1].optimizer.kind == CS_OPTIM_ADAMW && groups.group[1].ratio == 0.5);
     ck_assert(groups.group[2].ratio == 1 && groups.group[3].ratio == 0.25);
-    cs_json_close(doc);
+    ce_json_close(doc);
 }
 END_TEST
 
@@ -86,13 +86,13 @@ START_TEST(mistakes_are_named)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];
-        cs_groups groups;
-        cs_json *doc;
+        ce_groups groups;
+        ce_json *doc;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"%s\"}, \"cspeed\": {\"param_groups\": %s}}",
                  bad[i].optimizer, bad[i].groups);
         ck_assert_int_eq(read_text(text, &groups, &doc), CS_BAD_CONFIG);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", text, cs_error());
-        cs_json_close(doc);
+        ce_json_close(doc);
     }
 }
 END_TEST

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-typedef float rule(float, float, float *, float *, cs_hyper);
+typedef float rule(float, float, float *, float *, ce_hyper);
 
 static rule *const rules[] = {
 #define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
@@ -17,7 +17,7 @@ enum { STEPS = 4, ELEMENTS = 3 };
 /* torch 2, CPU: parameters 0.5, -1.25, 2; gradients 0.1 (t + 1), -0.3 + 0.2 t, 1e-3 (t - 1.5) for t = 0 to 3. */
 static const struct {
     const char *name;
-    cs_optim_settings settings;
+    ce_optim_settings settings;
     float expected[STEPS][ELEMENTS];
 } cases[] = {
     { "AdamW",
@@ -66,10 +66,10 @@ START_TEST(test_against_torch)
 {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         float p[ELEMENTS] = { 0.5f, -1.25f, 2.0f }, slots[2][ELEMENTS] = { { 0 } };
-        int count = cs_optim_find(&cases[c].settings).slots;
+        int count = ce_optim_find(&cases[c].settings).slots;
         for (int t = 0; t < STEPS; t++) {
             float g[ELEMENTS] = { 0.1f * (float)(t + 1), -0.3f + 0.2f * (float)t, 1e-3f * ((float)t - 1.5f) };
-            cs_hyper h = cs_optim_hyper(&cases[c].settings, cases[c].settings.rate, t + 1, 1);
+            ce_hyper h = ce_optim_hyper(&cases[c].settings, cases[c].settings.rate, t + 1, 1);
             for (int i = 0; i < ELEMENTS; i++) {
                 p[i] = rules[cases[c].settings.kind](p[i], g[i], count > 0 ? &slots[0][i] : NULL,
                                                      count > 1 ? &slots[1][i] : NULL, h);
@@ -84,45 +84,45 @@ END_TEST
 
 START_TEST(test_hyper)
 {
-    cs_optim_settings s = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
-    cs_hyper h = cs_optim_hyper(&s, 0.5, 3, 0.25);
+    ce_optim_settings s = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
+    ce_hyper h = ce_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
     ck_assert(h.rest2 == 0.001f); /* rounded once, so it is not 1 - 0.999f */
     s.bias_correction = false;
-    h = cs_optim_hyper(&s, 0.5, 1, 1);
+    h = ce_optim_hyper(&s, 0.5, 1, 1);
     ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);
 }
 END_TEST
 
 START_TEST(test_find)
 {
-    cs_optim_settings s = { .kind = CS_OPTIM_SGD };
-    ck_assert_int_eq(cs_optim_find(&s).slots, 0);
-    ck_assert_ptr_null(cs_optim_find(&s).slot_names[0]);
+    ce_optim_settings s = { .kind = CS_OPTIM_SGD };
+    ck_assert_int_eq(ce_optim_find(&s).slots, 0);
+    ck_assert_ptr_null(ce_optim_find(&s).slot_names[0]);
     s.momentum = 0.5;
-    ck_assert_int_eq(cs_optim_find(&s).slots, 1);
-    ck_assert_str_eq(cs_optim_find(&s).slot_names[0], "momentum_buffer");
+    ck_assert_int_eq(ce_optim_find(&s).slots, 1);
+    ck_assert_str_eq(ce_optim_find(&s).slot_names[0], "momentum_buffer");
     s.kind = CS_OPTIM_ADAM;
-    ck_assert_int_eq(cs_optim_find(&s).slots, 2);
-    ck_assert_str_eq(cs_optim_find(&s).name, "Adam");
-    ck_assert_str_eq(cs_optim_find(&s).slot_names[1], "exp_avg_sq");
+    ck_assert_int_eq(ce_optim_find(&s).slots, 2);
+    ck_assert_str_eq(ce_optim_find(&s).name, "Adam");
+    ck_assert_str_eq(ce_optim_find(&s).slot_names[1], "exp_avg_sq");
 }
 END_TEST
 
-static cs_status read_text(const char *text, cs_optim_settings *settings)
+static cs_status read_text(const char *text, ce_optim_settings *settings)
 {
-    cs_json *doc;
-    ck_assert_int_eq(cs_json_parse(&doc, text, strlen(text), "file"), CS_OK);
-    cs_optim_read(doc, json_object_get(cs_json_root(doc), "optimizer"), settings);
-    cs_status status = cs_json_verdict(doc);
-    cs_json_close(doc);
+    ce_json *doc;
+    ck_assert_int_eq(ce_json_parse(&doc, text, strlen(text), "file"), CS_OK);
+    ce_optim_read(doc, json_object_get(ce_json_root(doc), "optimizer"), settings);
+    cs_status status = ce_json_verdict(doc);
+    ce_json_close(doc);
     return status;
 }
 
 START_TEST(test_read)
 {
-    cs_optim_settings s;
+    ce_optim_settings s;
     ck_assert_int_eq(read_text("{}", &s), CS_OK);
     ck_assert(s.kind == CS_OPTIM_ADAMW && s.rate == 1e-3 && s.betas[1] == 0.999 && s.epsilon == 1e-8 &&
               s.weight_decay == 0);
@@ -158,13 +158,13 @@ START_TEST(test_defaults)
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char text[64];
-        cs_optim_settings s;
+        ce_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"%s\"}}", known[i].type);
         ck_assert_int_eq(read_text(text, &s), CS_OK);
-        ck_assert(s.kind == known[i].kind && s.rate == known[i].rate && cs_optim_find(&s).slots == known[i].slots);
+        ck_assert(s.kind == known[i].kind && s.rate == known[i].rate && ce_optim_find(&s).slots == known[i].slots);
         ck_assert(known[i].betas[0] == 0 || (s.betas[0] == known[i].betas[0] && s.betas[1] == known[i].betas[1]));
         ck_assert(known[i].epsilon == 0 || s.epsilon == known[i].epsilon);
-        ck_assert_str_eq(cs_optim_find(&s).slot_names[0], s.kind == CS_OPTIM_MUON      ? "momentum_buffer"
+        ck_assert_str_eq(ce_optim_find(&s).slot_names[0], s.kind == CS_OPTIM_MUON      ? "momentum_buffer"
                                                           : s.kind == CS_OPTIM_ADAGRAD ? "sum"
                                                                                        : "exp_avg");
     }
@@ -187,10 +187,10 @@ START_TEST(test_muon_rates)
     };
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         char text[128];
-        cs_optim_settings s;
+        ce_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"Muon\", \"params\": {%s}}}", rates[i].params);
         ck_assert_int_eq(read_text(text, &s), CS_OK);
-        cs_optim_settings other = cs_optim_beside_muon(&s);
+        ce_optim_settings other = ce_optim_beside_muon(&s);
         ck_assert_msg(s.rate == rates[i].matrices && other.rate == rates[i].others, "%s: %g and %g", text, s.rate,
                       other.rate);
         ck_assert(other.kind == CS_OPTIM_ADAMW && other.bias_correction && other.betas[1] == 0.95);
@@ -235,7 +235,7 @@ START_TEST(test_refused)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];
-        cs_optim_settings s;
+        ce_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {%s}}", bad[i].params);
         ck_assert_int_eq(read_text(text, &s), CS_BAD_CONFIG);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", text, cs_error());

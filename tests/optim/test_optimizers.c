@@ -87,11 +87,11 @@ static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
         int number = number_of(unit->entries[i]->full_name);
         float *grad = unit->entries[i]->param.grad.data;
         size_t bytes = (size_t)unit->entries[i]->count * sizeof *sum;
-        cs_stream_fetch(cs_pass_stream(pass), sum, grad, bytes);
+        ce_stream_fetch(cs_pass_stream(pass), sum, grad, bytes);
         for (int64_t at = 0; at < unit->entries[i]->count; at++)
             sum[at] += element((uint32_t)(31 * step_now + number), (uint32_t)at) / 8;
-        cs_stream_copy(cs_pass_stream(pass), grad, sum, bytes);
-        cs_stream_sync(cs_pass_stream(pass));
+        ce_stream_copy(cs_pass_stream(pass), grad, sum, bytes);
+        ce_stream_sync(cs_pass_stream(pass));
     }
 }
 
@@ -181,11 +181,11 @@ static cs_engine *open_engine(const a_run *run)
 static void exchange(cs_engine *engine, float *values, bool into_model)
 {
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[PARAMETERS];
+        ce_shard_piece pieces[PARAMETERS];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             float *ours = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
-            size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
+            size_t bytes = (size_t)ce_range_length(pieces[at].range) * sizeof(float);
             memcpy(into_model ? pieces[at].master : (void *)ours, into_model ? ours : pieces[at].master, bytes);
         }
         if (into_model)
@@ -354,7 +354,7 @@ static int hold(void *argument)
     int64_t slots = (int64_t)cs_memory_of(engine).slots, padding = 0;
     for (int i = 0; i < engine->model->count; i++) {
         int64_t length = engine->model->units[i]->length;
-        padding += 2 * (cs_stage_padded(&engine->zero, length) - length);
+        padding += 2 * (ce_stage_padded(&engine->zero, length) - length);
     }
     cs_comm_all_reduce(engine->comm, &slots, 1, CS_I64, CS_SUM);
     int64_t matrices = 17 * 33 + 15 + 29 * 11, copies = run->stage == 0 ? run->world : 1;

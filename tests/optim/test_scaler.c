@@ -10,17 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cs_scaler_settings small = {
+static const ce_scaler_settings small = {
     .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1
 };
 
 /* In `flags`, '1' is an overflow. */
-static void run(const char *flags, const double *scales, cs_scaler_settings settings)
+static void run(const char *flags, const double *scales, ce_scaler_settings settings)
 {
-    cs_scaler scaler;
-    cs_scaler_open(&scaler, &settings, true);
+    ce_scaler scaler;
+    ce_scaler_open(&scaler, &settings, true);
     for (int i = 0; flags[i]; i++) {
-        ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, flags[i] == '1', NULL), CS_OK);
+        ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, flags[i] == '1', NULL), CS_OK);
         ck_assert_msg(scaler.scale == scales[i], "%s, step %d: %g, not %g", flags, i, scaler.scale, scales[i]);
     }
 }
@@ -40,7 +40,7 @@ END_TEST
 
 START_TEST(test_consecutive)
 {
-    cs_scaler_settings settings = small;
+    ce_scaler_settings settings = small;
     settings.consecutive_hysteresis = true;
     run("10101", (double[]){ 256, 256, 256, 256, 256 }, settings);
 }
@@ -48,22 +48,22 @@ END_TEST
 
 START_TEST(test_minimum)
 {
-    cs_scaler_settings settings = small;
-    cs_scaler scaler;
+    ce_scaler_settings settings = small;
+    ce_scaler scaler;
     settings.hysteresis = 1;
     settings.initial_scale_power = 2;
     run("11", (double[]){ 2, 1 }, settings);
-    cs_scaler_open(&scaler, &settings, true);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_UNSUPPORTED);
+    ce_scaler_open(&scaler, &settings, true);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, NULL), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "smallest loss scale, 1"));
 }
 END_TEST
 
 START_TEST(test_fractional_minimum)
 {
-    cs_scaler_settings settings = small;
+    ce_scaler_settings settings = small;
     settings.hysteresis = 1;
     settings.initial_scale_power = 0;
     settings.min_loss_scale = 0.3;
@@ -74,7 +74,7 @@ END_TEST
 /* DeepSpeed would never lower such a scale. */
 START_TEST(test_no_hysteresis)
 {
-    cs_scaler_settings settings = small;
+    ce_scaler_settings settings = small;
     settings.hysteresis = 0;
     run("11", (double[]){ 128, 64 }, settings);
 }
@@ -82,14 +82,14 @@ END_TEST
 
 START_TEST(test_static)
 {
-    cs_scaler_settings settings = small;
+    ce_scaler_settings settings = small;
     const char *said;
-    cs_scaler scaler;
+    ce_scaler scaler;
     settings.loss_scale = 1024;
     run("0110000", (double[]){ 1024, 1024, 1024, 1024, 1024, 1024, 1024 }, settings);
-    cs_scaler_open(&scaler, &settings, false); /* fp32, bf16 */
+    ce_scaler_open(&scaler, &settings, false); /* fp32, bf16 */
     ck_assert(scaler.scale == 1 && !scaler.dynamic);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, &said), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, &said), CS_OK);
     ck_assert(scaler.scale == 1);
 }
 END_TEST
@@ -97,27 +97,27 @@ END_TEST
 START_TEST(test_said)
 {
     const char *said;
-    cs_scaler scaler;
-    cs_scaler_open(&scaler, &small, true);
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ce_scaler scaler;
+    ce_scaler_open(&scaler, &small, true);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, but hysteresis is "
                            "2. Reducing hysteresis to 1");
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, reducing to 128");
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, false, &said), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &small, false, &said), CS_OK);
     ck_assert_str_eq(said, "");
     scaler.scale = 0x1p40; /* all digits */
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_ptr_nonnull(strstr(said, "scale: 1099511627776, "));
-    cs_scaler_open(&scaler, &small, false); /* bf16: no scale to speak of */
-    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ce_scaler_open(&scaler, &small, false); /* bf16: no scale to speak of */
+    ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step.");
 }
 END_TEST
 
 START_TEST(test_stays_finite)
 {
-    cs_scaler_settings settings = small;
+    ce_scaler_settings settings = small;
     settings.initial_scale_power = 125;
     settings.loss_scale_window = 1;
     run("0000", (double[]){ 0x1p125, 0x1p126, 0x1p126, 0x1p126 }, settings);
@@ -136,7 +136,7 @@ typedef struct {
     int64_t applied, skipped;
 } rule;
 
-static rule rule_of(const cs_scaler_settings *settings)
+static rule rule_of(const ce_scaler_settings *settings)
 {
     return (rule){ .window = settings->loss_scale_window,
                    .patience = settings->hysteresis,
@@ -182,19 +182,19 @@ START_TEST(test_ten_thousand_patterns)
     uint64_t state = 7;
     int ends = 0, doublings = 0;
     for (int pattern = 0; pattern < 10000; pattern++) {
-        cs_scaler_settings settings = { .initial_scale_power = (int64_t)draw(&state) % 24 - 2,
+        ce_scaler_settings settings = { .initial_scale_power = (int64_t)draw(&state) % 24 - 2,
                                         .loss_scale_window = 1 + (int64_t)draw(&state) % 7,
                                         .hysteresis = 1 + (int64_t)draw(&state) % 4,
                                         .consecutive_hysteresis = draw(&state) % 2 == 0,
                                         .min_loss_scale = draw(&state) % 2 ? 0.25 : 0.1875 };
         uint64_t density = 1 + draw(&state) % 90;
         rule model = rule_of(&settings);
-        cs_scaler scaler;
-        cs_scaler_open(&scaler, &settings, true);
+        ce_scaler scaler;
+        ce_scaler_open(&scaler, &settings, true);
         for (int step = 0; step < 60; step++) {
             bool overflow = draw(&state) % 100 < density, goes_on = rule_step(&model, overflow);
             double before = scaler.scale;
-            ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, overflow, NULL), goes_on ? CS_OK : CS_UNSUPPORTED);
+            ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, overflow, NULL), goes_on ? CS_OK : CS_UNSUPPORTED);
             ends += !goes_on;
             if (!goes_on)
                 break;
@@ -275,7 +275,7 @@ static int train(void *argument)
         cs_batch batch = { .inputs = cs_matrix(inputs, CS_F32, 2, INPUTS),
                            .targets = cs_matrix(targets, CS_F32, 2, 1) };
         cs_metrics before = cs_last_step(engine);
-        double rate = cs_schedule_rate(&engine->settings->schedule, model.applied);
+        double rate = ce_schedule_rate(&engine->settings->schedule, model.applied);
         job->model[step] = (trace){ model.scale, rate, overflow };
         cs_forward(engine, &batch);
         cs_backward(engine);

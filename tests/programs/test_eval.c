@@ -14,13 +14,13 @@ enum { WINDOWS = 7, MOST_WORLD = 3 };
 
 static void write_tokens(void)
 {
-    cs_tokens_writer *writer = NULL;
-    CS_MUST(cs_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
+    ce_tokens_writer *writer = NULL;
+    CS_MUST(ce_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
     for (int32_t i = 0; i < WINDOWS * RUN_LENGTH + 1; i++) {
         int32_t token = i * 3 % RUN_VOCABULARY;
-        CS_MUST(cs_tokens_append_masked(writer, &token, NULL, 1));
+        CS_MUST(ce_tokens_append_masked(writer, &token, NULL, 1));
     }
-    CS_MUST(cs_tokens_finish(writer));
+    CS_MUST(ce_tokens_finish(writer));
 }
 
 /* ---- comparison with the logits ---- */
@@ -150,13 +150,13 @@ static double member(const char *name)
 
 static void write_masked(const char *path)
 {
-    cs_tokens_writer *writer = NULL;
+    ce_tokens_writer *writer = NULL;
     const int32_t token = 'a';
     const bool learnt = false;
-    CS_MUST(cs_tokens_create(&writer, path, 256));
+    CS_MUST(ce_tokens_create(&writer, path, 256));
     for (int i = 0; i < 60; i++)
-        CS_MUST(cs_tokens_append_masked(writer, &token, &learnt, 1));
-    CS_MUST(cs_tokens_finish(writer));
+        CS_MUST(ce_tokens_append_masked(writer, &token, &learnt, 1));
+    CS_MUST(ce_tokens_finish(writer));
 }
 
 /* The program is run under the launcher and alone; the loss is the one that training computed at its end. */

@@ -18,9 +18,9 @@ static char highest[CS_ISA_LIST], list[CS_ISA_LIST];
 
 static void prepare(void)
 {
-    unsigned available = cs_isa_available();
-    snprintf(highest, sizeof highest, "%s", cs_isa_name(cs_isa_highest(available)));
-    cs_isa_list(available, list);
+    unsigned available = ce_isa_available();
+    snprintf(highest, sizeof highest, "%s", ce_isa_name(ce_isa_highest(available)));
+    ce_isa_list(available, list);
     shell_enter();
     shell_write("config.json", config);
     FILE *song = fopen("song.txt", "w");

@@ -18,19 +18,19 @@ static char *read_tokens(const char *folder, const char *name, size_t *size, int
     *size = 0, *documents = 0;
     for (*shards = 0;; ++*shards) {
         char path[256];
-        cs_tokens tokens;
+        ce_tokens tokens;
         snprintf(path, sizeof path, strcmp(name, "valid") ? "%s/%s-%05d.bin" : "%s/%s.bin", folder, name, *shards);
-        if (cs_tokens_open(&tokens, path) != CS_OK)
+        if (ce_tokens_open(&tokens, path) != CS_OK)
             break;
         ck_assert_int_eq(tokens.token_bytes, 2);
         ck_assert_int_eq(tokens.vocab_size, 256);
         bytes = realloc(bytes, *size + (size_t)tokens.count + 1);
         ck_assert_ptr_nonnull(bytes);
         for (int64_t i = 0; i < tokens.count; i++)
-            bytes[*size + (size_t)i] = (char)cs_tokens_at(&tokens, i);
+            bytes[*size + (size_t)i] = (char)ce_tokens_at(&tokens, i);
         *size += (size_t)tokens.count;
         *documents += tokens.documents;
-        cs_tokens_close(&tokens);
+        ce_tokens_close(&tokens);
         if (strcmp(name, "valid") == 0) {
             *shards = 1;
             break;
@@ -221,20 +221,20 @@ END_TEST
 
 static void check_text(const char *folder, const char *name, const char *wanted)
 {
-    cs_tokens tokens;
+    ce_tokens tokens;
     char path[64], text[4096];
     size_t length = 0;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
     for (int64_t i = 0; i < tokens.count; i++) {
-        bool learnt = cs_tokens_is_learnt(&tokens, i), before = i == 0 || cs_tokens_is_learnt(&tokens, i - 1);
+        bool learnt = ce_tokens_is_learnt(&tokens, i), before = i == 0 || ce_tokens_is_learnt(&tokens, i - 1);
         if (tokens.learnt && learnt != (before && i > 0))
             text[length++] = learnt ? '{' : '}';
-        text[length++] = (char)cs_tokens_at(&tokens, i);
+        text[length++] = (char)ce_tokens_at(&tokens, i);
     }
     text[length] = 0;
     ck_assert_str_eq(text, wanted);
-    cs_tokens_close(&tokens);
+    ce_tokens_close(&tokens);
 }
 
 START_TEST(lines_of_json_are_documents)
@@ -354,14 +354,14 @@ START_TEST(templates_are_written)
                 shell_run("%s --valid 0 --tokenizer . --template auto --output auto chat.jsonl && diff -r out auto",
                           PACK),
                 0);
-        cs_tokenizer *tokenizer;
-        cs_tokens tokens;
-        ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_OK);
-        ck_assert_int_eq(cs_tokens_open(&tokens, "out/train-00000.bin"), CS_OK);
+        ce_tokenizer *tokenizer;
+        ce_tokens tokens;
+        ck_assert_int_eq(ce_tokenizer_open(&tokenizer, "."), CS_OK);
+        ck_assert_int_eq(ce_tokens_open(&tokens, "out/train-00000.bin"), CS_OK);
         for (int64_t i = 0; i < tokens.count; i++) {
             size_t size;
-            const char *piece = cs_tokenizer_piece(tokenizer, (int32_t)cs_tokens_at(&tokens, i), &size);
-            bool now = cs_tokens_is_learnt(&tokens, i), before = i > 0 && cs_tokens_is_learnt(&tokens, i - 1);
+            const char *piece = ce_tokenizer_piece(tokenizer, (int32_t)ce_tokens_at(&tokens, i), &size);
+            bool now = ce_tokens_is_learnt(&tokens, i), before = i > 0 && ce_tokens_is_learnt(&tokens, i - 1);
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.*s",
                      now == before ? ""
                      : now         ? "["
@@ -371,8 +371,8 @@ START_TEST(templates_are_written)
                 strcat(text, "]");
         }
         ck_assert_str_eq(text, cases[c].text);
-        cs_tokens_close(&tokens);
-        cs_tokenizer_close(tokenizer);
+        ce_tokens_close(&tokens);
+        ce_tokenizer_close(tokenizer);
     }
     shell_leave();
 }

@@ -13,7 +13,7 @@ static const char warmup[] = "\"scheduler\": {\"type\": \"WarmupLR\", \"params\"
 
 static double as_warmup(int64_t step, void *settings)
 {
-    return cs_schedule_rate(settings, step);
+    return ce_schedule_rate(settings, step);
 }
 
 static double halving(int64_t step, void *first)
@@ -28,14 +28,14 @@ START_TEST(a_program_may_say_the_rates)
     for (int own = 0; own < 2; own++) {
         run_spec spec = { .world = 1, .stage = 2, .steps = STEPS, .precision = "fp32", .more = warmup };
         cs_engine *engine = run_open(&spec, NULL);
-        cs_schedule_settings copy = engine->settings->schedule;
+        ce_schedule_settings copy = engine->settings->schedule;
         if (own) {
-            engine->config->settings.schedule = (cs_schedule_settings){ .base_rate = 1, .last_batch_iteration = -1 };
+            engine->config->settings.schedule = (ce_schedule_settings){ .base_rate = 1, .last_batch_iteration = -1 };
             cs_set_schedule(engine, as_warmup, &copy);
         }
         for (int step = 0; step < STEPS; step++) {
             run_step(engine, &spec);
-            ck_assert(cs_last_step(engine).learning_rate == cs_schedule_rate(&copy, step));
+            ck_assert(cs_last_step(engine).learning_rate == ce_schedule_rate(&copy, step));
         }
         masters[own] = run_masters(engine);
         cs_destroy(engine);
@@ -56,7 +56,7 @@ START_TEST(it_counts_applied_steps_and_can_be_given_up)
     }
     cs_set_schedule(engine, NULL, NULL);
     run_step(engine, &spec);
-    ck_assert(cs_last_step(engine).learning_rate == cs_schedule_rate(&engine->settings->schedule, 3));
+    ck_assert(cs_last_step(engine).learning_rate == ce_schedule_rate(&engine->settings->schedule, 3));
     cs_destroy(engine);
 }
 END_TEST

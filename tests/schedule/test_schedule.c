@@ -8,22 +8,22 @@
 
 enum { UPDATES = 14 };
 
-static cs_json *open_text(const char *text)
+static ce_json *open_text(const char *text)
 {
-    cs_json *doc;
-    ck_assert_int_eq(cs_json_parse(&doc, text, strlen(text), "file"), CS_OK);
+    ce_json *doc;
+    ck_assert_int_eq(ce_json_parse(&doc, text, strlen(text), "file"), CS_OK);
     return doc;
 }
 
-static cs_status read_text(const char *scheduler, double base, int64_t steps, cs_schedule_settings *settings)
+static cs_status read_text(const char *scheduler, double base, int64_t steps, ce_schedule_settings *settings)
 {
     char text[512];
     snprintf(text, sizeof text, "{\"scheduler\": %s}", scheduler);
-    cs_json *doc = open_text(text);
-    json_t *section = json_object_get(cs_json_root(doc), "scheduler");
-    cs_schedule_read(doc, json_is_object(section) ? section : NULL, base, steps, settings);
-    cs_status status = cs_json_verdict(doc);
-    cs_json_close(doc);
+    ce_json *doc = open_text(text);
+    json_t *section = json_object_get(ce_json_root(doc), "scheduler");
+    ce_schedule_read(doc, json_is_object(section) ? section : NULL, base, steps, settings);
+    cs_status status = ce_json_verdict(doc);
+    ce_json_close(doc);
     return status;
 }
 
@@ -111,10 +111,10 @@ static const char cycle[] = "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_l
 START_TEST(test_golden)
 {
     for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
-        cs_schedule_settings s;
+        ce_schedule_settings s;
         ck_assert_int_eq(read_text(golden[g].scheduler, golden[g].base, 0, &s), CS_OK);
         for (int k = 0; k < golden[g].count; k++) {
-            double rate = cs_schedule_rate(&s, k), expected = golden[g].rates[k];
+            double rate = ce_schedule_rate(&s, k), expected = golden[g].rates[k];
             ck_assert_msg(fabs(rate - expected) <= 2e-8 * fabs(expected) + 1e-18, "%s, update %d: %.10g, not %.10g",
                           golden[g].scheduler, k, rate, expected);
         }
@@ -126,37 +126,37 @@ START_TEST(test_momentum)
 {
     static const double rates[] = { .1, .2, .3, .4, .5, .4, .3, .2, .1, .08, .1 / 1.5, .1 / 1.75, .05, .1 / 2.25 };
     static const double beta1s[] = { .8, .875, .85, .825, .8, .825, .85, .875, .9, .945, .99, .999, .999, .999 };
-    cs_schedule_settings s;
+    ce_schedule_settings s;
     double beta1 = 0, beta2 = 0;
     ck_assert_int_eq(read_text(cycle, 1, 0, &s), CS_OK);
     for (int k = 0; k < UPDATES; k++) { /* DeepSpeed gives 1.035, 1.08 and 1.125; here the value is at most 0.999 */
-        ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
+        ck_assert(ce_schedule_momentum(&s, k, &beta1, &beta2));
         ck_assert_msg(fabs(beta1 - beta1s[k]) < 1e-12, "update %d: %.12g", k, beta1);
         ck_assert(beta2 == 0.99);
-        ck_assert_msg(fabs(cs_schedule_rate(&s, k) - rates[k]) < 1e-12, "update %d", k);
+        ck_assert_msg(fabs(ce_schedule_rate(&s, k) - rates[k]) < 1e-12, "update %d", k);
     }
-    cs_json *doc = open_text("{}");
-    cs_schedule_leave_momentum(doc, &s);
-    ck_assert_int_eq(cs_json_note_count(doc), 1);
-    ck_assert(!cs_schedule_momentum(&s, 3, &beta1, &beta2));
-    cs_json_close(doc);
+    ce_json *doc = open_text("{}");
+    ce_schedule_leave_momentum(doc, &s);
+    ck_assert_int_eq(ce_json_note_count(doc), 1);
+    ck_assert(!ce_schedule_momentum(&s, 3, &beta1, &beta2));
+    ce_json_close(doc);
     ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\"}", 1, 0, &s), CS_OK);
-    ck_assert(!cs_schedule_momentum(&s, 3, &beta1, &beta2));
+    ck_assert(!ce_schedule_momentum(&s, 3, &beta1, &beta2));
 }
 END_TEST
 
 static void compare(const char *scheduler, char *numbers, bool momentum)
 {
     char *end;
-    cs_schedule_settings s;
+    ce_schedule_settings s;
     double base = momentum ? 1 : strtod(numbers, &numbers), beta1, beta2;
     ck_assert_msg(read_text(scheduler, base, 0, &s) == CS_OK, "%s", cs_error());
     for (int64_t k = momentum;; k++, numbers = end) {
-        double expected = strtod(numbers, &end), got = cs_schedule_rate(&s, k);
+        double expected = strtod(numbers, &end), got = ce_schedule_rate(&s, k);
         if (end == numbers)
             return;
         if (momentum) {
-            ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
+            ck_assert(ce_schedule_momentum(&s, k, &beta1, &beta2));
             got = beta1;
         }
         ck_assert_msg(fabs(got - expected) <= 1e-12 * (fabs(expected) + 1e-3), "%s, update %d: %.15g, not %.15g",
@@ -190,12 +190,12 @@ START_TEST(test_shape)
         "{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 30, \"total_num_steps\": 90}}",
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        cs_schedule_settings s;
+        ce_schedule_settings s;
         ck_assert_int_eq(read_text(all[i], 1e-3, 0, &s), CS_OK);
         for (int64_t k = 1; k < 200; k++) {
-            ck_assert(cs_schedule_rate(&s, k) >= 0);
-            ck_assert(cs_schedule_rate(&s, k) <= 1e-3 * (1 + 1e-12));
-            ck_assert_msg(k < 32 || fabs(cs_schedule_rate(&s, k + 1) - cs_schedule_rate(&s, k)) < 4e-5,
+            ck_assert(ce_schedule_rate(&s, k) >= 0);
+            ck_assert(ce_schedule_rate(&s, k) <= 1e-3 * (1 + 1e-12));
+            ck_assert_msg(k < 32 || fabs(ce_schedule_rate(&s, k + 1) - ce_schedule_rate(&s, k)) < 4e-5,
                           "%s jumps at %d", all[i], (int)k);
         }
     }
@@ -204,21 +204,21 @@ END_TEST
 
 START_TEST(test_start_midway)
 {
-    cs_schedule_settings s, midway;
+    ce_schedule_settings s, midway;
     ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 50}}", 0.1, 0, &s), CS_OK);
     ck_assert_int_eq(
         read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 50, \"last_batch_iteration\": 9}}", 0.1,
                   0, &midway),
         CS_OK);
-    ck_assert(cs_schedule_rate(&midway, 0) == 0.1);
+    ck_assert(ce_schedule_rate(&midway, 0) == 0.1);
     for (int64_t k = 1; k < 60; k++)
-        ck_assert(cs_schedule_rate(&midway, k) == cs_schedule_rate(&s, k + 10));
+        ck_assert(ce_schedule_rate(&midway, k) == ce_schedule_rate(&s, k + 10));
 }
 END_TEST
 
 START_TEST(test_auto)
 {
-    cs_schedule_settings s;
+    ce_schedule_settings s;
     const char *text = "{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": "
                        "\"auto\", \"warmup_max_lr\": \"auto\"}}";
     ck_assert_int_eq(read_text(text, 0.5, 700, &s), CS_OK);
@@ -228,10 +228,10 @@ START_TEST(test_auto)
     ck_assert(s.total_num_steps == 0 && s.total_is_auto);
     ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", 0.5, 0, &s),
                      CS_OK);
-    ck_assert(s.warmup_num_steps == 0 && cs_schedule_rate(&s, 1) == 0 && cs_schedule_rate(&s, 3) == 0.5);
+    ck_assert(s.warmup_num_steps == 0 && ce_schedule_rate(&s, 1) == 0 && ce_schedule_rate(&s, 3) == 0.5);
     ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK);
     for (int64_t k = 0; k < 10; k++)
-        ck_assert(cs_schedule_rate(&s, k) >= 0 && cs_schedule_rate(&s, k) <= 0.5);
+        ck_assert(ce_schedule_rate(&s, k) >= 0 && ce_schedule_rate(&s, k) <= 0.5);
 }
 END_TEST
 
@@ -260,7 +260,7 @@ START_TEST(test_refused)
           "the nearest known one is \"warmup_num_steps\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        cs_schedule_settings s;
+        ce_schedule_settings s;
         ck_assert_int_eq(read_text(bad[i].scheduler, 1, 10, &s), CS_BAD_CONFIG);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", bad[i].scheduler, cs_error());
     }

@@ -44,7 +44,7 @@ static inline cl_front *fake_front(fake *job)
     job->front.workers = job->workers;
     job->front.worker_count = FAKE_RANKS;
     job->front.first = job->front.first_node = -1;
-    job->front.began = cs_clock_now();
+    job->front.began = ce_clock_now();
     return &job->front;
 }
 

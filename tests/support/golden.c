@@ -38,7 +38,7 @@ golden *golden_open(const char *path)
 {
     FILE *stream = fopen(path, "rb");
     if (!stream)
-        cs_fatal(CS_NOT_FOUND, "%s: cannot open this golden file", path);
+        ce_fatal(CS_NOT_FOUND, "%s: cannot open this golden file", path);
     fseek(stream, 0, SEEK_END);
     golden *file = calloc(1, sizeof *file);
     CS_ASSERT(file);
@@ -48,12 +48,12 @@ golden *golden_open(const char *path)
     rewind(stream);
     if (fread(file->bytes, 1, file->size, stream) != file->size || file->size < HEAD_BYTES ||
         memcmp(file->bytes, "CSGOLDEN", 8) != 0)
-        cs_fatal(CS_BAD_FILE, "%s: not a golden file", path);
+        ce_fatal(CS_BAD_FILE, "%s: not a golden file", path);
     fclose(stream);
     uint32_t count;
     memcpy(&count, file->bytes + 8, sizeof count);
     if (count > (file->size - HEAD_BYTES) / sizeof(entry))
-        cs_fatal(CS_BAD_FILE, "%s: cut short", path);
+        ce_fatal(CS_BAD_FILE, "%s: cut short", path);
     file->count = (int)count;
     file->entries = (entry *)(file->bytes + HEAD_BYTES);
     for (int i = 0; i < file->count; i++)
@@ -84,5 +84,5 @@ cs_tensor golden_tensor(const golden *file, const char *name)
     for (int i = 0; i < file->count; i++)
         if (strcmp(file->entries[i].name, name) == 0)
             return view(file, &file->entries[i]);
-    cs_fatal(CS_NOT_FOUND, "no entry '%s' in the golden file", name);
+    ce_fatal(CS_NOT_FOUND, "no entry '%s' in the golden file", name);
 }

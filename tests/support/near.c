@@ -37,9 +37,9 @@ double near_element(cs_tensor x, int64_t index)
     case CS_F32:
         return (double)((const float *)x.data)[index];
     case CS_BF16:
-        return (double)cs_bf16_to_float(((const uint16_t *)x.data)[index]);
+        return (double)ce_bf16_to_float(((const uint16_t *)x.data)[index]);
     case CS_F16:
-        return (double)cs_f16_to_float(((const uint16_t *)x.data)[index]);
+        return (double)ce_f16_to_float(((const uint16_t *)x.data)[index]);
     default:
         abort();
     }
@@ -52,10 +52,10 @@ void near_set(cs_tensor x, int64_t index, double value)
         ((float *)x.data)[index] = (float)value;
         return;
     case CS_BF16:
-        ((uint16_t *)x.data)[index] = cs_float_to_bf16((float)value);
+        ((uint16_t *)x.data)[index] = ce_float_to_bf16((float)value);
         return;
     case CS_F16:
-        ((uint16_t *)x.data)[index] = cs_float_to_f16((float)value);
+        ((uint16_t *)x.data)[index] = ce_float_to_f16((float)value);
         return;
     default:
         abort();
@@ -126,7 +126,7 @@ cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t se
 {
     cs_tensor x = near_new(dtype, rows, columns);
     for (int64_t i = 0; i < rows * columns; i++)
-        near_set(x, i, size * (double)cs_rng_normal(seed, (uint64_t)i));
+        near_set(x, i, size * (double)ce_rng_normal(seed, (uint64_t)i));
     return x;
 }
 
@@ -149,7 +149,7 @@ double *near_doubles(cs_tensor x)
 
 static void drop(int number)
 {
-    cs_device_free(device, twins[number].there);
+    ce_device_free(device, twins[number].there);
     twins[number] = twins[--twin_count];
 }
 
@@ -180,7 +180,7 @@ const char *near_device(void)
 cs_device *near_open(int threads)
 {
     CS_MUST(
-        cs_device_open(&device, &(cs_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
+        ce_device_open(&device, &(ce_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
     return device;
 }
 
@@ -188,7 +188,7 @@ void near_close(void)
 {
     while (twin_count)
         drop(0);
-    cs_device_close(device);
+    ce_device_close(device);
     device = NULL;
 }
 
@@ -283,28 +283,28 @@ static twin *twin_of(cs_tensor x)
     for (int i = 0; i < block_count; i++)
         if (holds(blocks[i], x.data))
             *new = (twin){ .here = blocks[i], .lasts = true };
-    new->there = cs_device_alloc(device, new->here.bytes);
+    new->there = ce_device_alloc(device, new->here.bytes);
     return new;
 }
 
 cs_tensor near_at(cs_tensor x)
 {
-    if (!x.data || !cs_device_has_own_memory(device))
+    if (!x.data || !ce_device_has_own_memory(device))
         return x;
     twin *it = twin_of(x);
     if (!it->fresh)
-        cs_stream_copy(cs_device_stream(device, CS_COMPUTE), it->there, it->here.memory, it->here.bytes);
+        ce_stream_copy(ce_device_stream(device, CS_COMPUTE), it->there, it->here.memory, it->here.bytes);
     it->fresh = true;
     x.data = it->there + ((char *)x.data - it->here.memory);
     return x;
 }
 
-cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count)
+ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges, int64_t count)
 {
-    cs_state_ranges all = { .count = count };
+    ce_state_ranges all = { .count = count };
     for (int64_t i = 0; i < count; i++) {
         ranges[i].tile = all.tiles;
-        all.tiles += cs_state_tiles((cs_range){ ranges[i].from, ranges[i].to });
+        all.tiles += ce_state_tiles((ce_range){ ranges[i].from, ranges[i].to });
     }
     all.table = at(cs_vector(ranges, CS_I64, count * (int64_t)(sizeof *ranges / sizeof(int64_t)))).data;
     return all;
@@ -312,11 +312,11 @@ cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges
 
 void near_fetch(void)
 {
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     for (int i = 0; i < twin_count; i++)
         if (twins[i].fresh)
-            cs_stream_copy(stream, twins[i].here.memory, twins[i].there, twins[i].here.bytes);
-    cs_stream_sync(stream);
+            ce_stream_copy(stream, twins[i].here.memory, twins[i].there, twins[i].here.bytes);
+    ce_stream_sync(stream);
     for (int i = twin_count - 1; i >= 0; i--) {
         twins[i].fresh = false;
         if (!twins[i].lasts)

@@ -63,6 +63,6 @@ void near_fetch(void); /* waits for the device and copies all tensors back to ho
 
 /* Numbers the tiles of the ranges. `at` is near_at or another function that places the ranges in memory that the device
  * can read. They are valid until the next fetch. */
-cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count);
+ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges, int64_t count);
 
 #endif

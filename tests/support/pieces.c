@@ -16,22 +16,22 @@ static void *copy_of(cs_engine *engine, const void *from, size_t bytes)
         return NULL;
     ck_assert_uint_le(used + bytes, room);
     void *copy = memory + used;
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), copy, from, bytes);
+    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, from, bytes);
     used += (bytes + 7) / 8 * 8;
     return copy;
 }
 
-static size_t bytes_of(const cs_shard_piece *piece, cs_dtype dtype)
+static size_t bytes_of(const ce_shard_piece *piece, cs_dtype dtype)
 {
-    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
+    return (size_t)ce_range_length(piece->range) * cs_dtype_bytes(dtype);
 }
 
-int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
+int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
 {
-    cs_precision types = engine->zero.precision;
-    int count = cs_shard_pieces(engine->shards[number], pieces);
-    cs_walk_settle(engine);
-    if (!cs_device_has_own_memory(engine->device))
+    ce_precision types = engine->zero.precision;
+    int count = ce_shard_pieces(engine->shards[number], pieces);
+    ce_walk_settle(engine);
+    if (!ce_device_has_own_memory(engine->device))
         return count;
     free(memory);
     used = room = 0;
@@ -40,7 +40,7 @@ int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
     memory = malloc(room + 1);
     ck_assert_ptr_nonnull(memory);
     for (int at = 0; at < count; at++) {
-        cs_shard_piece *piece = &pieces[at];
+        ce_shard_piece *piece = &pieces[at];
         piece->master = copy_of(engine, piece->master, bytes_of(piece, types.masters));
         piece->gradient = copy_of(engine, piece->gradient, bytes_of(piece, types.sums));
         for (int slot = 0; slot < CS_OPTIM_SLOTS; slot++)
@@ -49,25 +49,25 @@ int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
     return count;
 }
 
-void pieces_put(cs_engine *engine, int number, const cs_shard_piece *pieces, int count)
+void pieces_put(cs_engine *engine, int number, const ce_shard_piece *pieces, int count)
 {
-    cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
-    cs_shard_piece own[PIECES];
-    int owned = cs_shard_pieces(engine->shards[number], own);
+    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
+    ce_shard_piece own[PIECES];
+    int owned = ce_shard_pieces(engine->shards[number], own);
     for (int at = 0; at < owned; at++)
         for (int given = 0; given < count; given++)
             if (pieces[given].entry == own[at].entry && pieces[given].master != own[at].master)
-                cs_stream_copy(stream, own[at].master, pieces[given].master,
+                ce_stream_copy(stream, own[at].master, pieces[given].master,
                                bytes_of(&own[at], engine->zero.precision.masters));
-    cs_stream_sync(stream);
-    cs_shard_spread(engine->shards[number]);
+    ce_stream_sync(stream);
+    ce_shard_spread(engine->shards[number]);
 }
 
-void pieces_set_all(cs_engine *engine, const float *(*value_of)(const cs_unit_entry *entry, const void *argument),
+void pieces_set_all(cs_engine *engine, const float *(*value_of)(const ce_unit_entry *entry, const void *argument),
                     const void *argument)
 {
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[PIECES];
+        ce_shard_piece pieces[PIECES];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++)
             memcpy(pieces[at].master, value_of(pieces[at].entry, argument) + pieces[at].range.from,

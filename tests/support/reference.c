@@ -81,7 +81,7 @@ double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate
 {
     if (rate == 0)
         return 1;
-    cs_rng_block block = cs_rng_philox(cs_rng_mix(key, place), element / 8);
+    ce_rng_block block = cs_rng_philox(cs_rng_mix(key, place), element / 8);
     uint32_t bits = block.word[element % 8 / 2] >> (element % 2 ? 16 : 0) & 0xffff;
     return bits >= lrintf(rate * 65536) ? 1 / (1 - (double)rate) : 0;
 }

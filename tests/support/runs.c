@@ -86,18 +86,18 @@ void run_step(cs_engine *engine, const run_spec *spec)
 
 static uint32_t checksum(cs_engine *engine, bool slots)
 {
-    cs_precision types = engine->zero.precision;
+    ce_precision types = engine->zero.precision;
     uint32_t sum = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
+        ce_shard_piece pieces[32];
         int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
-            size_t elements = (size_t)cs_range_length(pieces[at].range);
+            size_t elements = (size_t)ce_range_length(pieces[at].range);
             for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)
                 if (pieces[at].slots[slot])
-                    sum = cs_crc32c(sum, pieces[at].slots[slot], elements * cs_dtype_bytes(types.slots));
+                    sum = ce_crc32c(sum, pieces[at].slots[slot], elements * cs_dtype_bytes(types.slots));
             if (!slots)
-                sum = cs_crc32c(sum, pieces[at].master, elements * cs_dtype_bytes(types.masters));
+                sum = ce_crc32c(sum, pieces[at].master, elements * cs_dtype_bytes(types.masters));
         }
     }
     return sum;
@@ -140,8 +140,8 @@ typedef struct {
 
 static run_held held(const cs_engine *engine)
 {
-    return (run_held){ engine->comm->heap_used, cs_device_allocated(engine->device),
-                       cs_device_workspace(engine->device) };
+    return (run_held){ engine->comm->heap_used, ce_device_allocated(engine->device),
+                       ce_device_workspace(engine->device) };
 }
 
 static int train(void *argument)

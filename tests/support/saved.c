@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cs_piece tensors[SAVED_TENSORS] = {
+static const ce_piece tensors[SAVED_TENSORS] = {
     { "wte.weight", "weights", CS_F32, 2, { 37, 12 }, { 0 }, NULL },
     { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0 }, NULL },
     { "h.0.qkv", "weights", CS_F32, 2, { 12, 36 }, { 0 }, NULL },
@@ -21,7 +21,7 @@ static const cs_piece tensors[SAVED_TENSORS] = {
     { "state.flags", "optim", CS_U8, 1, { 11 }, { 0 }, NULL },
 };
 
-static int64_t count_of(const cs_piece *tensor)
+static int64_t count_of(const ce_piece *tensor)
 {
     int64_t count = 1;
     for (int i = 0; i < tensor->dims; i++)
@@ -40,7 +40,7 @@ static void value_of(char *bytes, int tensor, int64_t element, int64_t step)
         memcpy(bytes, &value, cs_dtype_bytes(tensors[tensor].dtype));
 }
 
-static cs_range range_of(int tensor, int rank, int size, saved_deal deal)
+static ce_range range_of(int tensor, int rank, int size, saved_deal deal)
 {
     int64_t total = 0, before = 0, count = count_of(&tensors[tensor]);
     for (int i = 0; i < SAVED_TENSORS; i++) {
@@ -48,22 +48,22 @@ static cs_range range_of(int tensor, int rank, int size, saved_deal deal)
         total += count_of(&tensors[i]);
     }
     if (deal == SAVED_EACH)
-        return cs_range_part(count, rank, size);
-    cs_range flat = cs_range_part(total, rank, size);
-    flat = cs_range_overlap(flat, (cs_range){ before, before + count });
-    return flat.from < flat.to ? (cs_range){ flat.from - before, flat.to - before } : (cs_range){ 0, 0 };
+        return ce_range_part(count, rank, size);
+    ce_range flat = ce_range_part(total, rank, size);
+    flat = ce_range_overlap(flat, (ce_range){ before, before + count });
+    return flat.from < flat.to ? (ce_range){ flat.from - before, flat.to - before } : (ce_range){ 0, 0 };
 }
 
 void saved_open(saved_pieces *pieces, int rank, int size, saved_deal deal, int64_t step)
 {
     pieces->count = 0;
     for (int i = 0; i < SAVED_TENSORS; i++) {
-        cs_piece piece = tensors[i];
+        ce_piece piece = tensors[i];
         size_t bytes = cs_dtype_bytes(piece.dtype);
         piece.range = range_of(i, rank, size, deal);
-        if (cs_range_length(piece.range) == 0 && count_of(&piece) > 0)
+        if (ce_range_length(piece.range) == 0 && count_of(&piece) > 0)
             continue;
-        piece.data = calloc((size_t)cs_range_length(piece.range) + 1, bytes);
+        piece.data = calloc((size_t)ce_range_length(piece.range) + 1, bytes);
         for (int64_t at = piece.range.from; at < piece.range.to && step >= 0; at++)
             value_of((char *)piece.data + (size_t)(at - piece.range.from) * bytes, i, at, step);
         pieces->piece[pieces->count++] = piece;
@@ -87,7 +87,7 @@ static int index_of(const char *name)
 bool saved_holds(const saved_pieces *pieces, int64_t step)
 {
     for (int i = 0; i < pieces->count; i++) {
-        const cs_piece *piece = &pieces->piece[i];
+        const ce_piece *piece = &pieces->piece[i];
         size_t bytes = cs_dtype_bytes(piece->dtype);
         for (int64_t at = piece->range.from; at < piece->range.to; at++) {
             char wanted[8];
@@ -116,13 +116,13 @@ static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 {
     saved_pieces pieces;
     json_t *engine = json_pack("{s:I}", "global_step", (json_int_t)step);
-    cs_checkpoint_content content = {
+    ce_checkpoint_content content = {
         .tag = tag, .step = step, .engine = engine, .config_text = "{}", .client_state = "{\"a\": 1}"
     };
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, step);
     content.pieces = pieces.piece;
     content.piece_count = pieces.count;
-    cs_status status = cs_checkpoint_save(comm, dir, &content);
+    cs_status status = ce_checkpoint_save(comm, dir, &content);
     saved_close(&pieces);
     json_decref(engine);
     return status;
@@ -130,18 +130,18 @@ static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 
 static cs_status load_in(cs_comm *comm, saved_deal deal, const char *dir, const char *tag, int64_t *step)
 {
-    cs_checkpoint_reader *reader;
+    ce_checkpoint_reader *reader;
     saved_pieces pieces;
-    CS_TRY(cs_checkpoint_open(&reader, comm, dir, tag));
-    *step = json_integer_value(json_object_get(cs_checkpoint_engine(reader), "global_step"));
+    CS_TRY(ce_checkpoint_open(&reader, comm, dir, tag));
+    *step = json_integer_value(json_object_get(ce_checkpoint_engine(reader), "global_step"));
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, -1);
-    cs_status status = cs_checkpoint_read(reader, comm, pieces.piece, pieces.count);
+    cs_status status = ce_checkpoint_read(reader, comm, pieces.piece, pieces.count);
     if (status == CS_OK && !saved_holds(&pieces, *step))
-        status = cs_fail(CS_BAD_FILE, "wrong values were loaded");
-    if (status == CS_OK && strcmp(cs_checkpoint_client_state(reader), "{\"a\": 1}") != 0)
-        status = cs_fail(CS_BAD_FILE, "another client state was loaded");
+        status = ce_fail(CS_BAD_FILE, "wrong values were loaded");
+    if (status == CS_OK && strcmp(ce_checkpoint_client_state(reader), "{\"a\": 1}") != 0)
+        status = ce_fail(CS_BAD_FILE, "another client state was loaded");
     saved_close(&pieces);
-    cs_checkpoint_close(reader);
+    ce_checkpoint_close(reader);
     return status;
 }
 
@@ -184,7 +184,7 @@ static int run_load(void *argument)
     int64_t step = -1;
     cs_status status = load_in(comm, j->deal, j->dir, j->tag, &step);
     if (status == CS_OK && step != j->step)
-        status = cs_fail(CS_BAD_FILE, "loaded step %lld, not %lld", (long long)step, (long long)j->step);
+        status = ce_fail(CS_BAD_FILE, "loaded step %lld, not %lld", (long long)step, (long long)j->step);
     cs_comm_close(comm);
     return status != CS_OK;
 }

@@ -13,7 +13,7 @@ enum { SAVED_TENSORS = 12 };
 typedef enum { SAVED_FLAT, SAVED_EACH } saved_deal;
 
 typedef struct {
-    cs_piece piece[SAVED_TENSORS];
+    ce_piece piece[SAVED_TENSORS];
     int count;
 } saved_pieces;
 

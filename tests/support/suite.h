@@ -19,8 +19,8 @@ enum { SUITE_SKIPPED = 77 }; /* the exit code of a program that skips all its te
 /* Returns true and prints why if CSPEED_CPU_ISA names a set of instructions that this CPU lacks. */
 static inline bool suite_skips(const char *name)
 {
-    cs_isa isa;
-    bool skips = cs_isa_choose(&isa, cs_isa_available(), getenv("CSPEED_CPU_ISA")) == CS_UNSUPPORTED;
+    ce_isa isa;
+    bool skips = ce_isa_choose(&isa, ce_isa_available(), getenv("CSPEED_CPU_ISA")) == CS_UNSUPPORTED;
     if (skips)
         printf("%s: skipped, %s\n", name, cs_error());
     return skips;

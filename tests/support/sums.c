@@ -18,7 +18,7 @@ static bool is_real(cs_dtype dtype)
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
 {
     size_t bytes = cs_dtype_bytes(dtype);
-    uint16_t half = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
+    uint16_t half = dtype == CS_BF16 ? ce_float_to_bf16(value.real) : ce_float_to_f16(value.real);
     void *from = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
     memcpy((char *)data + (size_t)at * bytes, from, bytes);
 }
@@ -45,7 +45,7 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
         break;
     default:
         memcpy(&half, from, sizeof half);
-        value.real = dtype == CS_BF16 ? cs_bf16_to_float(half) : cs_f16_to_float(half);
+        value.real = dtype == CS_BF16 ? ce_bf16_to_float(half) : ce_f16_to_float(half);
     }
     return value;
 }
@@ -84,7 +84,7 @@ void sums_loosely(void)
 
 static bool is_far(const void *data)
 {
-    return far && cs_device_holds(far, data);
+    return far && ce_device_holds(far, data);
 }
 
 static void *scratch(size_t bytes)
@@ -97,8 +97,8 @@ static void *scratch(size_t bytes)
 
 static void move(void *to, const void *from, size_t bytes)
 {
-    cs_stream_copy(cs_device_stream(far, CS_COMM), to, from, bytes);
-    cs_stream_sync(cs_device_stream(far, CS_COMM));
+    ce_stream_copy(ce_device_stream(far, CS_COMM), to, from, bytes);
+    ce_stream_sync(ce_device_stream(far, CS_COMM));
 }
 
 static void place_values(void *data, int64_t count, int rank, int salt, cs_dtype dtype)
@@ -231,7 +231,7 @@ static int compare_values(const void *data, int64_t count, int64_t first, int ra
 {
     for (int64_t i = 0; i < count; i++) {
         sums_number is = sums_get(data, i, dtype), should = value_of(rank, first + i, salt, dtype);
-        EXPECT(is.whole == should.whole && cs_float_bits(is.real) == cs_float_bits(should.real),
+        EXPECT(is.whole == should.whole && ce_float_bits(is.real) == ce_float_bits(should.real),
                "%s of %s from rank %d: element %lld of %lld is wrong", what, dtype_names[dtype], rank, (long long)i,
                (long long)count);
     }

@@ -10,7 +10,7 @@
 #define EXPECT(condition, ...)                                                                                         \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            cs_fail(CS_IO_ERROR, __VA_ARGS__);                                                                         \
+            ce_fail(CS_IO_ERROR, __VA_ARGS__);                                                                         \
             return 1;                                                                                                  \
         }                                                                                                              \
     } while (0)

@@ -10,7 +10,7 @@ static json_t *read_golden(const char *path)
 {
     size_t size;
     char *text = shell_read(path, &size);
-    json_t *golden = cs_json_strict(text, size);
+    json_t *golden = ce_json_strict(text, size);
     ck_assert_msg(golden != NULL, "%s", cs_error());
     free(text);
     return golden;

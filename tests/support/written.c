@@ -45,8 +45,8 @@ void written_refused(const char *text, const char *sentence)
 
 bool written_has_note(const cs_config *config, const char *text)
 {
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        if (strstr(cs_json_note_text(config->doc, i), text))
+    for (int i = 0; i < ce_json_note_count(config->doc); i++)
+        if (strstr(ce_json_note_text(config->doc, i), text))
             return true;
     return false;
 }

@@ -10,7 +10,7 @@
 enum { LETTERS = 4, MERGES = 120 };
 
 /* Makes a lexicon of the letters a to d, and merges of tokens drawn at random among the existing ones. */
-static void make(cs_lexicon *lexicon, unsigned seed)
+static void make(ce_lexicon *lexicon, unsigned seed)
 {
     char names[LETTERS + MERGES][64] = { "a", "b", "c", "d" };
     json_t *ids = json_object(), *merges = json_array();
@@ -30,23 +30,23 @@ static void make(cs_lexicon *lexicon, unsigned seed)
             json_object_set_new(ids, names[count], json_integer(count));
         count++;
     }
-    ck_assert_msg(cs_lexicon_fill(lexicon, ids, merges) == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_lexicon_fill(lexicon, ids, merges) == CS_OK, "%s", cs_error());
     lexicon->unknown = -1;
     json_decref(ids);
     json_decref(merges);
 }
 
 /* The plain definition: repeatedly applies the merge of the lowest rank, the leftmost of equals. */
-static int32_t plain(const cs_lexicon *lexicon, const char *word, size_t size, int32_t *ids)
+static int32_t plain(const ce_lexicon *lexicon, const char *word, size_t size, int32_t *ids)
 {
     int32_t count = 0;
     for (size_t i = 0; i < size; i++)
         ids[count++] = lexicon->bytes[(unsigned char)word[i]];
     for (;;) {
-        const cs_merge *best = NULL;
+        const ce_merge *best = NULL;
         int32_t place = 0;
         for (int32_t i = 0; i + 1 < count; i++) {
-            const cs_merge *merge = cs_lexicon_merge(lexicon, ids[i], ids[i + 1]);
+            const ce_merge *merge = ce_lexicon_merge(lexicon, ids[i], ids[i + 1]);
             if (merge && (!best || merge->rank < best->rank)) {
                 best = merge;
                 place = i;
@@ -63,9 +63,9 @@ START_TEST(merges_are_those_of_the_definition)
 {
     unsigned state = 7;
     for (unsigned seed = 1; seed <= 10; seed++) {
-        cs_lexicon lexicon = { 0 };
+        ce_lexicon lexicon = { 0 };
         make(&lexicon, seed);
-        cs_bpe *bpe = cs_bpe_open(&lexicon);
+        ce_bpe *bpe = ce_bpe_open(&lexicon);
         for (int round = 0; round < 2000; round++) {
             char word[200];
             int32_t wanted[200], count;
@@ -75,7 +75,7 @@ START_TEST(merges_are_those_of_the_definition)
                 state = state * 1103515245u + 12345u;
                 word[i] = (char)('a' + (state >> 16) % LETTERS);
             }
-            const cs_bpe_token *made = cs_bpe_word(bpe, word, size, &count);
+            const ce_bpe_token *made = ce_bpe_word(bpe, word, size, &count);
             ck_assert_int_eq(count, plain(&lexicon, word, size, wanted));
             for (int32_t i = 0; i < count; i++) {
                 ck_assert_int_eq(made[i].id, wanted[i]);
@@ -83,8 +83,8 @@ START_TEST(merges_are_those_of_the_definition)
             }
             ck_assert_uint_eq(place, size);
         }
-        cs_bpe_close(bpe);
-        cs_lexicon_free(&lexicon);
+        ce_bpe_close(bpe);
+        ce_lexicon_free(&lexicon);
     }
 }
 END_TEST
@@ -93,19 +93,19 @@ END_TEST
 START_TEST(long_words_are_no_trouble)
 {
     enum { SIZE = 1000000 };
-    cs_lexicon lexicon = { 0 };
+    ce_lexicon lexicon = { 0 };
     int32_t count;
     char *word = malloc(SIZE);
     ck_assert_ptr_nonnull(word);
     make(&lexicon, 3);
     for (size_t i = 0; i < SIZE; i++)
         word[i] = (char)('a' + i * i % LETTERS);
-    cs_bpe *bpe = cs_bpe_open(&lexicon);
-    cs_bpe_word(bpe, word, SIZE, &count);
+    ce_bpe *bpe = ce_bpe_open(&lexicon);
+    ce_bpe_word(bpe, word, SIZE, &count);
     ck_assert_int_gt(count, 0);
     ck_assert_int_lt(count, SIZE);
-    cs_bpe_close(bpe);
-    cs_lexicon_free(&lexicon);
+    ce_bpe_close(bpe);
+    ce_lexicon_free(&lexicon);
     free(word);
 }
 END_TEST
@@ -113,23 +113,23 @@ END_TEST
 /* More different words than the cache can hold. */
 START_TEST(forgetting_changes_nothing)
 {
-    cs_lexicon lexicon = { 0 };
+    ce_lexicon lexicon = { 0 };
     make(&lexicon, 5);
-    cs_bpe *bpe = cs_bpe_open(&lexicon);
+    ce_bpe *bpe = ce_bpe_open(&lexicon);
     for (int pass = 0; pass < 2; pass++)
         for (unsigned number = 0; number < 150000; number++) {
             char word[9];
             int32_t wanted[9], count;
             for (unsigned i = 0; i < 9; i++)
                 word[i] = (char)('a' + (number >> 2 * i) % LETTERS);
-            const cs_bpe_token *made = cs_bpe_word(bpe, word, 9, &count);
+            const ce_bpe_token *made = ce_bpe_word(bpe, word, 9, &count);
             if (number % 50 == 0) {
                 ck_assert_int_eq(count, plain(&lexicon, word, 9, wanted));
                 ck_assert_int_eq(made[0].id, wanted[0]);
             }
         }
-    cs_bpe_close(bpe);
-    cs_lexicon_free(&lexicon);
+    ce_bpe_close(bpe);
+    ce_lexicon_free(&lexicon);
 }
 END_TEST
 
@@ -137,20 +137,20 @@ END_TEST
  * so. */
 START_TEST(unknown_bytes)
 {
-    cs_lexicon lexicon = { 0 };
+    ce_lexicon lexicon = { 0 };
     int32_t count;
     make(&lexicon, 1);
     for (int fuse = -1; fuse < 2; fuse++) {
-        cs_bpe *bpe = cs_bpe_open(&lexicon);
+        ce_bpe *bpe = ce_bpe_open(&lexicon);
         lexicon.unknown = fuse < 0 ? -1 : 3;
         lexicon.fuse_unknown = fuse == 1;
-        cs_bpe_word(bpe, "xxx", 3, &count);
+        ce_bpe_word(bpe, "xxx", 3, &count);
         ck_assert_int_eq(count, fuse < 0 ? 0 : fuse ? 1 : count);
         if (fuse == 0)
             ck_assert_int_ge(count, 1);
-        cs_bpe_close(bpe);
+        ce_bpe_close(bpe);
     }
-    cs_lexicon_free(&lexicon);
+    ce_lexicon_free(&lexicon);
 }
 END_TEST
 

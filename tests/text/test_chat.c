@@ -28,13 +28,13 @@ static void write_tokenizer(void)
     json_decref(root);
 }
 
-static cs_tokenizer *open_tokenizer(const char *template, const char *begin)
+static ce_tokenizer *open_tokenizer(const char *template, const char *begin)
 {
-    cs_tokenizer *tokenizer;
+    ce_tokenizer *tokenizer;
     json_t *config = json_pack("{s:s*, s:s, s:s*}", "bos_token", begin, "eos_token", "</s>", "chat_template", template);
     ck_assert_int_eq(json_dump_file(config, "tokenizer_config.json", 0), 0);
     json_decref(config);
-    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
     return tokenizer;
 }
 
@@ -45,25 +45,25 @@ static bool says(const json_t *messages, size_t index, const char *role)
 
 /* A conversation that ends with a user message is written as a prompt for the answer; any other as a sample to learn
  * from. */
-static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, json_t *messages,
-                           cs_chat_lines *lines)
+static cs_status write_one(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, json_t *messages,
+                           ce_chat_lines *lines)
 {
     json_t *document = json_pack("{s:O}", "messages", messages);
     bool prompt = says(messages, json_array_size(messages) - 1, "user");
-    cs_status status = (prompt ? cs_chat_prompt : cs_chat_write)(shape, tokenizer, document, lines);
+    cs_status status = (prompt ? ce_chat_prompt : ce_chat_write)(shape, tokenizer, document, lines);
     json_decref(document);
     return status;
 }
 
 /* Checks that the shape rejects what it cannot express, and conversations without an answer unless they are prompts. */
-static void check_shape(const json_t *shape_texts, const json_t *conversations, const cs_tokenizer *tokenizer)
+static void check_shape(const json_t *shape_texts, const json_t *conversations, const ce_tokenizer *tokenizer)
 {
     const char *name = json_string_value(json_object_get(shape_texts, "name"));
-    const cs_chat_shape *shape;
-    cs_chat_lines lines = { 0 };
+    const ce_chat_shape *shape;
+    ce_chat_lines lines = { 0 };
     size_t index;
     json_t *messages;
-    ck_assert_msg(cs_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
     json_array_foreach (conversations, index, messages) {
         const char *wanted = json_string_value(json_array_get(json_object_get(shape_texts, "texts"), index));
         bool silent = json_array_size(messages) == 1 && says(messages, 0, "system");
@@ -75,7 +75,7 @@ static void check_shape(const json_t *shape_texts, const json_t *conversations, 
                       "%s, conversation %zu is written as\n%.*s\nand should be\n%s", name, index, (int)lines.text.size,
                       lines.text.bytes, wanted);
     }
-    cs_chat_free(&lines);
+    ce_chat_free(&lines);
 }
 
 START_TEST(shapes_write_what_templates_write)
@@ -84,11 +84,11 @@ START_TEST(shapes_write_what_templates_write)
     json_t *all = tokenizers_chats(), *shape;
     shell_enter();
     write_tokenizer();
-    cs_tokenizer *tokenizer = open_tokenizer(NULL, "<s>");
+    ce_tokenizer *tokenizer = open_tokenizer(NULL, "<s>");
     json_array_foreach (json_object_get(all, "shapes"), index, shape)
         check_shape(shape, json_object_get(all, "conversations"), tokenizer);
     ck_assert_uint_eq(index, 12);
-    cs_tokenizer_close(tokenizer);
+    ce_tokenizer_close(tokenizer);
     json_decref(all);
     shell_leave();
 }
@@ -105,14 +105,14 @@ static char *template_named(const char *name)
 static cs_status find_auto(const char *template, const char *begin, const char **name)
 {
     static const char *const names[] = { "chatml", "llama3", "zephyr" };
-    const cs_chat_shape *shape, *named;
-    cs_tokenizer *tokenizer = open_tokenizer(template, begin);
-    cs_status status = cs_chat_find(&shape, "auto", tokenizer);
+    const ce_chat_shape *shape, *named;
+    ce_tokenizer *tokenizer = open_tokenizer(template, begin);
+    cs_status status = ce_chat_find(&shape, "auto", tokenizer);
     *name = NULL;
     for (int i = 0; i < 3 && status == CS_OK; i++)
-        if (cs_chat_find(&named, names[i], tokenizer) == CS_OK && named == shape)
+        if (ce_chat_find(&named, names[i], tokenizer) == CS_OK && named == shape)
             *name = names[i];
-    cs_tokenizer_close(tokenizer);
+    ce_tokenizer_close(tokenizer);
     return status;
 }
 

@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_tokenizer *open_named(const char *name)
+static ce_tokenizer *open_named(const char *name)
 {
-    cs_tokenizer *tokenizer;
+    ce_tokenizer *tokenizer;
     tokenizers_write(name, "tokenizer.json");
-    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s: %s", name, cs_error());
+    ck_assert_msg(ce_tokenizer_open(&tokenizer, ".") == CS_OK, "%s: %s", name, cs_error());
     return tokenizer;
 }
 
-static void check_case(cs_encoder *encoder, const char *name, const json_t *one)
+static void check_case(ce_encoder *encoder, const char *name, const json_t *one)
 {
     const json_t *text = json_object_get(one, "text"), *ids = json_object_get(one, "ids");
-    const cs_encoded *made = cs_encoder_document(encoder, json_string_value(text), json_string_length(text));
+    const ce_encoded *made = ce_encoder_document(encoder, json_string_value(text), json_string_length(text));
     ck_assert_msg(made->count == (int64_t)json_array_size(ids), "%s: %jd tokens, not %zu, of: %s", name,
                   (intmax_t)made->count, json_array_size(ids), json_string_value(text));
     for (int64_t i = 0; i < made->count; i++)
@@ -36,13 +36,13 @@ START_TEST(ids_are_those_of_tokenizers)
     ck_assert_uint_eq(json_array_size(golden), 6);
     json_array_foreach (golden, index, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
-        cs_tokenizer *tokenizer = open_named(name);
-        cs_encoder *encoder = cs_encoder_open(tokenizer);
+        ce_tokenizer *tokenizer = open_named(name);
+        ce_encoder *encoder = ce_encoder_open(tokenizer);
         for (int round = 0; round < 2; round++) /* in the second round words come from the cache */
             json_array_foreach (json_object_get(entry, "cases"), number, one)
                 check_case(encoder, name, one);
-        cs_encoder_close(encoder);
-        cs_tokenizer_close(tokenizer);
+        ce_encoder_close(encoder);
+        ce_tokenizer_close(tokenizer);
     }
     json_decref(golden);
     shell_leave();
@@ -55,29 +55,29 @@ START_TEST(pieces_are_the_text)
     static const char text[] = "Hello  wor\nld 12 \xe5\xad\x97\xf0\x9f\x98\x80, it's<|endoftext|>a";
     shell_enter();
     for (int bytes = 0; bytes < 2; bytes++) {
-        cs_tokenizer *tokenizer = NULL;
+        ce_tokenizer *tokenizer = NULL;
         if (bytes)
-            ck_assert_int_eq(cs_tokenizer_open(&tokenizer, NULL), CS_OK);
+            ck_assert_int_eq(ce_tokenizer_open(&tokenizer, NULL), CS_OK);
         else
             tokenizer = open_named("gpt2");
-        cs_encoder *encoder = cs_encoder_open(tokenizer);
-        const cs_encoded *made = cs_encoder_text(encoder, text, sizeof text - 1);
+        ce_encoder *encoder = ce_encoder_open(tokenizer);
+        const ce_encoded *made = ce_encoder_text(encoder, text, sizeof text - 1);
         size_t place = 0, size;
         for (int64_t i = 0; i < made->count; i++) {
-            const char *piece = cs_tokenizer_piece(tokenizer, made->ids[i], &size);
+            const char *piece = ce_tokenizer_piece(tokenizer, made->ids[i], &size);
             ck_assert_int_eq(made->starts[i], (int64_t)place);
             ck_assert_uint_le(place + size, sizeof text - 1);
             ck_assert_int_eq(memcmp(piece, text + place, size), 0);
             place += size;
         }
         ck_assert_uint_eq(place, sizeof text - 1);
-        ck_assert_int_eq(cs_tokenizer_end(tokenizer), bytes ? -1 : 0);
-        ck_assert_int_eq(cs_tokenizer_is_special(tokenizer, 0), !bytes);
-        ck_assert_int_eq(cs_tokenizer_find(tokenizer, "<|endoftext|>"), bytes ? -1 : 0);
-        cs_tokenizer_piece(tokenizer, 1 << 20, &size);
+        ck_assert_int_eq(ce_tokenizer_end(tokenizer), bytes ? -1 : 0);
+        ck_assert_int_eq(ce_tokenizer_is_special(tokenizer, 0), !bytes);
+        ck_assert_int_eq(ce_tokenizer_find(tokenizer, "<|endoftext|>"), bytes ? -1 : 0);
+        ce_tokenizer_piece(tokenizer, 1 << 20, &size);
         ck_assert_uint_eq(size, 0);
-        cs_encoder_close(encoder);
-        cs_tokenizer_close(tokenizer);
+        ce_encoder_close(encoder);
+        ce_tokenizer_close(tokenizer);
     }
     shell_leave();
 }
@@ -103,22 +103,22 @@ START_TEST(broken_text_is_repaired)
         { "\xe5\xad\x97", "\xe5\xad\x97", 0 },
     };
     shell_enter();
-    cs_tokenizer *tokenizer = open_named("qwen2");
-    cs_encoder *encoder = cs_encoder_open(tokenizer);
+    ce_tokenizer *tokenizer = open_named("qwen2");
+    ce_encoder *encoder = ce_encoder_open(tokenizer);
     int64_t before = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const cs_encoded *made = cs_encoder_text(encoder, cases[i].text, strlen(cases[i].text));
+        const ce_encoded *made = ce_encoder_text(encoder, cases[i].text, strlen(cases[i].text));
         int64_t count = made->count;
         int32_t ids[64];
         memcpy(ids, made->ids, (size_t)count * sizeof *ids);
         ck_assert_int_eq(made->repaired - before, cases[i].count);
         before = made->repaired;
-        made = cs_encoder_text(encoder, cases[i].repaired, strlen(cases[i].repaired));
+        made = ce_encoder_text(encoder, cases[i].repaired, strlen(cases[i].repaired));
         ck_assert_int_eq(made->count, count);
         ck_assert_int_eq(memcmp(made->ids, ids, (size_t)count * sizeof *ids), 0);
     }
-    cs_encoder_close(encoder);
-    cs_tokenizer_close(tokenizer);
+    ce_encoder_close(encoder);
+    ce_tokenizer_close(tokenizer);
     shell_leave();
 }
 END_TEST
@@ -163,17 +163,17 @@ START_TEST(what_is_not_known_is_refused)
     };
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_tokenizer *tokenizer;
+        ce_tokenizer *tokenizer;
         shell_write("tokenizer.json", cases[i].file);
-        cs_status status = cs_tokenizer_open(&tokenizer, ".");
+        cs_status status = ce_tokenizer_open(&tokenizer, ".");
         ck_assert_msg(status == cases[i].status && (status == CS_OK || strstr(cs_error(), cases[i].word)),
                       "%s: status %d: %s", cases[i].file, (int)status, cs_error());
-        cs_tokenizer_close(tokenizer);
+        ce_tokenizer_close(tokenizer);
     }
-    cs_tokenizer *none;
+    ce_tokenizer *none;
     ck_assert_int_eq(shell_run("mkdir empty"), 0);
-    ck_assert_int_eq(cs_tokenizer_open(&none, "empty"), CS_NOT_FOUND);
-    ck_assert_int_eq(cs_tokenizer_open(&none, "nowhere"), CS_NOT_FOUND);
+    ck_assert_int_eq(ce_tokenizer_open(&none, "empty"), CS_NOT_FOUND);
+    ck_assert_int_eq(ce_tokenizer_open(&none, "nowhere"), CS_NOT_FOUND);
     shell_leave();
 }
 END_TEST
@@ -209,24 +209,24 @@ END_TEST
 /* The same vocabulary read from vocab.json and merges.txt. */
 START_TEST(vocab_and_merges_are_read)
 {
-    cs_tokenizer *tokenizer;
+    ce_tokenizer *tokenizer;
     shell_enter();
     shell_write("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3, \"<|endoftext|>\": 4, \"1\": 5}");
-    ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_NOT_FOUND);
+    ck_assert_int_eq(ce_tokenizer_open(&tokenizer, "."), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), "merges.txt"));
     shell_write("merges.txt", "#version: 0.2\na b\n");
-    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
-    cs_encoder *encoder = cs_encoder_open(tokenizer);
+    ck_assert_msg(ce_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
+    ce_encoder *encoder = ce_encoder_open(tokenizer);
     static const char text[] = "ab aba<|endoftext|>11";
     static const int32_t wanted[] = { 2, 3, 2, 0, 4, 5, 5 };
-    const cs_encoded *made = cs_encoder_text(encoder, text, sizeof text - 1);
+    const ce_encoded *made = ce_encoder_text(encoder, text, sizeof text - 1);
     ck_assert_int_eq(made->count, 7);
     ck_assert_int_eq(memcmp(made->ids, wanted, sizeof wanted), 0);
-    ck_assert_int_eq(cs_tokenizer_end(tokenizer), 4);
-    cs_encoder_close(encoder);
-    cs_tokenizer_close(tokenizer);
+    ck_assert_int_eq(ce_tokenizer_end(tokenizer), 4);
+    ce_encoder_close(encoder);
+    ce_tokenizer_close(tokenizer);
     shell_write("tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
-    ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_UNSUPPORTED);
+    ck_assert_int_eq(ce_tokenizer_open(&tokenizer, "."), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "LlamaTokenizer"));
     shell_leave();
 }

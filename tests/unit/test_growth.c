@@ -70,12 +70,12 @@ static cs_model *make_model(void)
 
 static void check_unit(cs_engine *engine, int number, int micro_batches)
 {
-    cs_shard_piece pieces[3];
+    ce_shard_piece pieces[3];
     int count = pieces_take(engine, number, pieces);
     for (int i = 0; i < count; i++) {
         bool used = strstr(pieces[i].entry->full_name, "weight") != NULL;
         float wanted = used ? (float)((1 + number) * ROWS * micro_batches) : 0;
-        for (int64_t at = 0; at < cs_range_length(pieces[i].range); at++)
+        for (int64_t at = 0; at < ce_range_length(pieces[i].range); at++)
             ck_assert_msg(((const float *)pieces[i].gradient)[at] == wanted,
                           "%s, element %d of %d micro-batches: %g, not %g", pieces[i].entry->full_name, (int)at,
                           micro_batches, (double)((const float *)pieces[i].gradient)[at], (double)wanted);

@@ -16,7 +16,7 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
 {
     for (int64_t i = 0; i < count; i++) {
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
-        y[i] = x[i] / (1 + cs_elements_exp_one(-twice_u));
+        y[i] = x[i] / (1 + ce_elements_exp_one(-twice_u));
     }
 }
 
@@ -28,43 +28,43 @@ static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const 
         float square = x[i] * x[i];
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * square);
         float slope = TWICE_ROOT * (1 + 3 * CUBIC * square);
-        float e = cs_elements_exp_one(twice_u < -88 ? 88 : -twice_u);
+        float e = ce_elements_exp_one(twice_u < -88 ? 88 : -twice_u);
         float s = 1 / (1 + e);
         dx[i] = dy[i] * (s + x[i] * slope * (e * s * s));
     }
 }
 
-static void gelu_part(void *argument, cs_range range, int part)
+static void gelu_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const gelu_job *all = argument;
     float wide[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        gelu_chunk(out, cs_elements_read(all->x, at, count, wide), count);
-        cs_elements_write(all->y, at, count, out);
+        gelu_chunk(out, ce_elements_read(all->x, at, count, wide), count);
+        ce_elements_write(all->y, at, count, out);
     }
 }
 
-static void gelu_grad_part(void *argument, cs_range range, int part)
+static void gelu_grad_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const gelu_job *all = argument;
     float wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        const float *x = cs_elements_read(all->x, at, count, wide);
-        gelu_grad_chunk(out, cs_elements_read(all->dy, at, count, wide_dy), x, count);
-        cs_elements_write(all->y, at, count, out);
+        const float *x = ce_elements_read(all->x, at, count, wide);
+        gelu_grad_chunk(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
+        ce_elements_write(all->y, at, count, out);
     }
 }
 
-void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x)
+void ce_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_count(x), LEAST, gelu_part, &(gelu_job){ .y = y, .x = x });
+    ce_cpu_walk(device, cs_count(x), LEAST, gelu_part, &(gelu_job){ .y = y, .x = x });
 }
 
-void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+void ce_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_count(x), LEAST, gelu_grad_part, &(gelu_job){ .y = dx, .x = x, .dy = dy });
+    ce_cpu_walk(device, cs_count(x), LEAST, gelu_grad_part, &(gelu_job){ .y = dx, .x = x, .dy = dy });
 }

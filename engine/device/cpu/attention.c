@@ -12,14 +12,14 @@
 
 /* ---- what forward and backward share ---- */
 
-cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args *given)
+ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given)
 {
-    cs_attention_job all = { .given = given, .length = cs_columns(given->lse) };
-    bool pairs = given->y.dtype == CS_BF16 && cs_cpu_computes_bf16(device) && device->isa >= CS_ISA_AVX512_BF16 &&
-                 cs_tile_has_pairs();
-    all.lines = cs_round_up(all.length, CS_BLOCK / 2);
+    ce_attention_job all = { .given = given, .length = cs_columns(given->lse) };
+    bool pairs = given->y.dtype == CS_BF16 && ce_cpu_computes_bf16(device) && device->isa >= CS_ISA_AVX512_BF16 &&
+                 ce_tile_has_pairs();
+    all.lines = ce_round_up(all.length, CS_BLOCK / 2);
     all.width = cs_columns(given->y) / given->heads.queries;
-    all.wide = cs_round_up(all.width, CS_LANES);
+    all.wide = ce_round_up(all.width, CS_LANES);
     all.each = pairs ? 2 : 1;
     all.depth = (all.width + all.each - 1) / all.each;
     all.group = given->heads.queries / given->heads.keys;
@@ -27,98 +27,98 @@ cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args 
     return all;
 }
 
-void cs_attention_run(cs_device *device, cs_attention_job *all, int64_t heads, int64_t floats, cs_team_task *task)
+void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, int64_t floats, ce_team_task *task)
 {
     all->stride = floats;
-    all->scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(floats * device->threads) * sizeof(float));
-    cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(all->given->y) / all->length * heads), task, all);
+    all->scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(floats * device->threads) * sizeof(float));
+    ce_team_run(ce_cpu_of(device)->team, (int)(cs_rows(all->given->y) / all->length * heads), task, all);
 }
 
-cs_attention_mask cs_attention_mask_of(const cs_attention_job *all, int64_t sample, int64_t which)
+ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which)
 {
-    cs_attention_mask mask = { .place = (uint64_t)(which * all->length * all->length) };
+    ce_attention_mask mask = { .place = (uint64_t)(which * all->length * all->length) };
     if (all->given->dropout.rate > 0)
-        mask.key = cs_dropout_key(all->given->dropout, sample);
+        mask.key = ce_dropout_key(all->given->dropout, sample);
     if (all->given->heads.starts.data)
         mask.starts = (const int32_t *)all->given->heads.starts.data + sample * all->length;
     return mask;
 }
 
-void cs_attention_rows(const cs_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column)
+void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column)
 {
     size_t bytes = all->each == 2 ? sizeof(uint16_t) : sizeof(float), line = (size_t)all->wide * bytes;
     size_t used = (size_t)all->width * bytes, stride = (size_t)cs_columns(x) * cs_dtype_bytes(x.dtype);
-    const char *from = cs_elements_at(x, row * cs_columns(x) + column);
+    const char *from = ce_elements_at(x, row * cs_columns(x) + column);
     char *here = (char *)to;
     for (int64_t t = 0; t < all->length; t++, from += stride, here += line) {
         CS_ATTENTION_FETCH(from, stride, (size_t)all->width * cs_dtype_bytes(x.dtype), 0);
         if (all->each == 2)
             memcpy(here, from, used);
         else
-            cs_elements_widen((float *)(void *)here, from, x.dtype, all->width);
+            ce_elements_widen((float *)(void *)here, from, x.dtype, all->width);
         memset(here + used, 0, line - used);
     }
     memset(here, 0, (size_t)(all->lines - all->length) * line);
 }
 
-float *cs_attention_layers(const cs_attention_job *all, float *rows, float **room)
+float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room)
 {
     if (all->each == 1)
         return rows;
-    float *layers = cs_attention_take(room, cs_attention_words(all));
-    cs_tile_layers(layers, rows, all->lines, all->wide);
+    float *layers = ce_attention_take(room, ce_attention_words(all));
+    ce_tile_layers(layers, rows, all->lines, all->wide);
     return layers;
 }
 
-float *cs_attention_panels(const cs_attention_job *all, const float *rows, float **room)
+float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room)
 {
-    float *panels = cs_attention_take(room, cs_attention_words(all));
-    cs_tile_panels(panels, rows, all->lines, all->depth, all->wide / all->each);
+    float *panels = ce_attention_take(room, ce_attention_words(all));
+    ce_tile_panels(panels, rows, all->lines, all->depth, all->wide / all->each);
     return panels;
 }
 
-const uint16_t *cs_attention_bits(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i, cs_range keys,
+const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch)
 {
-    return cs_dropout_bits(scratch, mask->key, mask->place + (uint64_t)(i * all->length + keys.from),
-                           cs_range_length(keys));
+    return ce_dropout_bits(scratch, mask->key, mask->place + (uint64_t)(i * all->length + keys.from),
+                           ce_range_length(keys));
 }
 
 /* ---- forward ---- */
 
 typedef struct {
-    cs_attention_mask mask;
+    ce_attention_mask mask;
     const float *q, *k, *v; /* rows, panels, layers */
     /* one block of queries: the weighted sums of values, and for each row the maximum and CS_LANES partial sums */
     float *values, *max, *sums;
     float *strip, *pairs; /* the probabilities of a strip */
 } head;
 
-static head take_head(const cs_attention_job *all, int64_t sample, int64_t which, int thread)
+static head take_head(const ce_attention_job *all, int64_t sample, int64_t which, int thread)
 {
     cs_tensor qkv = all->given->qkv;
-    int64_t row = sample * all->length, key = which / all->group, words = cs_attention_words(all);
+    int64_t row = sample * all->length, key = which / all->group, words = ce_attention_words(all);
     float *room = all->scratch + thread * all->stride;
-    float *q = cs_attention_take(&room, words), *k = cs_attention_take(&room, words),
-          *v = cs_attention_take(&room, words);
-    cs_attention_rows(all, q, qkv, row, which * all->width);
-    cs_attention_rows(all, k, qkv, row, cs_attention_key_column(all, key));
-    cs_attention_rows(all, v, qkv, row, cs_attention_value_column(all, key));
-    head view = { .mask = cs_attention_mask_of(all, sample, which), .q = q };
-    view.k = cs_attention_panels(all, k, &room);
-    view.v = cs_attention_layers(all, v, &room);
-    view.values = cs_attention_take(&room, CS_BLOCK * all->wide);
-    view.max = cs_attention_take(&room, CS_BLOCK);
-    view.sums = cs_attention_take(&room, CS_BLOCK * CS_LANES);
-    view.strip = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view.pairs = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
+    float *q = ce_attention_take(&room, words), *k = ce_attention_take(&room, words),
+          *v = ce_attention_take(&room, words);
+    ce_attention_rows(all, q, qkv, row, which * all->width);
+    ce_attention_rows(all, k, qkv, row, ce_attention_key_column(all, key));
+    ce_attention_rows(all, v, qkv, row, ce_attention_value_column(all, key));
+    head view = { .mask = ce_attention_mask_of(all, sample, which), .q = q };
+    view.k = ce_attention_panels(all, k, &room);
+    view.v = ce_attention_layers(all, v, &room);
+    view.values = ce_attention_take(&room, CS_BLOCK * all->wide);
+    view.max = ce_attention_take(&room, CS_BLOCK);
+    view.sums = ce_attention_take(&room, CS_BLOCK * CS_LANES);
+    view.strip = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view.pairs = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
     return view;
 }
 
-static int64_t scratch_floats(const cs_attention_job *all)
+static int64_t scratch_floats(const ce_attention_job *all)
 {
     int64_t block = CS_BLOCK * (all->wide + 1 + CS_LANES) + CS_TILE_ROWS * CS_BLOCK * 3 / 2;
-    return cs_round_up(5 * (cs_attention_words(all) + 16) + block + 5 * 16, 16);
+    return ce_round_up(5 * (ce_attention_words(all) + 16) + block + 5 * 16, 16);
 }
 
 typedef float eight __attribute__((vector_size(32)));
@@ -135,7 +135,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 /* The larger of each two lanes; b where one is NaN. */
 #define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
 
-static float largest_lane(cs_lanes x)
+static float largest_lane(ce_lanes x)
 {
 #if CS_LANES == 16
     eight low = LOW(x), high = HIGH(x), e = LARGER(eight, eight_bits, low, high);
@@ -147,7 +147,7 @@ static float largest_lane(cs_lanes x)
     return first > second ? first : second;
 }
 
-static float sum_of_lanes(cs_lanes x)
+static float sum_of_lanes(ce_lanes x)
 {
 #if CS_LANES == 16
     eight e = LOW(x) + HIGH(x);
@@ -159,12 +159,12 @@ static float sum_of_lanes(cs_lanes x)
 }
 
 /* Raises the maximum of row `at` of the block to that of these scores; what was summed up before is scaled. */
-static void raise_max(const cs_attention_job *all, const head *view, const float *row, cs_range strip, int64_t at)
+static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
 {
-    cs_lanes largest = (cs_lanes){ 0 } - FLT_MAX;
+    ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
     for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
-        cs_lanes x = *(const cs_lanes *)(row + j);
-        largest = LARGER(cs_lanes, cs_lane_bits, x, largest); /* NaN is ignored here: the sum shows it */
+        ce_lanes x = *(const ce_lanes *)(row + j);
+        largest = LARGER(ce_lanes, ce_lane_bits, x, largest); /* NaN is ignored here: the sum shows it */
     }
     float before = view->max[at], max = largest_lane(largest) * all->scale;
     if (max <= before)
@@ -172,56 +172,56 @@ static void raise_max(const cs_attention_job *all, const head *view, const float
     view->max[at] = max;
     if (before == -FLT_MAX)
         return;
-    float shrink = cs_elements_exp_one(before - max), *values = view->values + at * all->wide;
-    *(cs_lanes *)(void *)(view->sums + at * CS_LANES) *= shrink;
+    float shrink = ce_elements_exp_one(before - max), *values = view->values + at * all->wide;
+    *(ce_lanes *)(void *)(view->sums + at * CS_LANES) *= shrink;
     for (int64_t d = 0; d < all->wide; d++)
         values[d] *= shrink;
 }
 
 /* Replaces scores of row `at` of the block by their exponentials, and adds these to the row's sum. */
-static void exp_row(const cs_attention_job *all, const head *view, float *row, cs_range strip, int64_t at)
+static void exp_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t at)
 {
     float scale = all->scale, max = view->max[at];
-    cs_lanes sum = { 0 };
+    ce_lanes sum = { 0 };
     for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
-        cs_lanes p = cs_attention_exp(*(const cs_lanes *)(row + j) * scale - max);
-        *(cs_lanes *)(row + j) = p;
+        ce_lanes p = ce_attention_exp(*(const ce_lanes *)(row + j) * scale - max);
+        *(ce_lanes *)(row + j) = p;
         sum += p;
     }
-    *(cs_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
+    *(ce_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
 }
 
 /* Sets what dropout drops of row i to 0; the rest is scaled when the row is complete. */
-static void dropout_row(const cs_attention_job *all, const head *view, float *row, cs_range strip, int64_t i,
+static void dropout_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t i,
                         int64_t key)
 {
     uint16_t scratch[CS_BLOCK + 16];
-    uint32_t threshold = cs_dropout_threshold(all->given->dropout);
-    int64_t count = cs_range_length(strip);
+    uint32_t threshold = ce_dropout_threshold(all->given->dropout);
+    int64_t count = ce_range_length(strip);
     const uint16_t *bits =
-        cs_attention_bits(all, &view->mask, i, (cs_range){ key + strip.from, key + strip.to }, scratch);
+        ce_attention_bits(all, &view->mask, i, (ce_range){ key + strip.from, key + strip.to }, scratch);
     row += strip.from;
     for (int64_t j = 0; j < count; j++)
         row[j] = bits[j] >= threshold ? row[j] : 0.0f;
 }
 
 /* The strip of queries from `from` + `at` on, where `from` begins the block, with the block of keys from `key` on. */
-static void forward_strip(const cs_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
+static void forward_strip(const ce_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
 {
     int64_t row = from + at, across = all->wide / all->each;
-    cs_range strip = cs_attention_strip(all, &view->mask, row, key);
+    ce_range strip = ce_attention_strip(all, &view->mask, row, key);
     bool pairs = all->each == 2;
     if (strip.to == 0)
         return;
-    cs_tile scores = { .a = view->q + row * across, .a_row = across, .a_step = 1 };
+    ce_tile scores = { .a = view->q + row * across, .a_row = across, .a_step = 1 };
     scores.b = view->k + (key + strip.from) * all->depth;
     scores.b_vector = CS_LANES * all->depth, scores.b_step = CS_LANES;
     scores.c = view->strip + strip.from, scores.c_row = CS_BLOCK;
-    scores.depth = all->depth, scores.vectors = cs_range_length(strip) / CS_LANES;
-    cs_tile_multiply(&scores, pairs);
+    scores.depth = all->depth, scores.vectors = ce_range_length(strip) / CS_LANES;
+    ce_tile_multiply(&scores, pairs);
     for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
         float *line = view->strip + r * CS_BLOCK;
-        cs_attention_hide(line, strip, cs_attention_seen(all, &view->mask, row + r, key, strip), -INFINITY);
+        ce_attention_hide(line, strip, ce_attention_seen(all, &view->mask, row + r, key, strip), -INFINITY);
         raise_max(all, view, line, strip, at + r);
     }
     for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
@@ -230,39 +230,39 @@ static void forward_strip(const cs_attention_job *all, const head *view, int64_t
         if (all->given->dropout.rate > 0)
             dropout_row(all, view, line, strip, row + r, key);
         if (pairs)
-            cs_tile_pairs_along(view->pairs + (r * CS_BLOCK + strip.from) / 2, line + strip.from,
-                                cs_range_length(strip));
+            ce_tile_pairs_along(view->pairs + (r * CS_BLOCK + strip.from) / 2, line + strip.from,
+                                ce_range_length(strip));
     }
-    cs_tile values = { .a = (pairs ? view->pairs : view->strip) + strip.from / all->each };
+    ce_tile values = { .a = (pairs ? view->pairs : view->strip) + strip.from / all->each };
     values.a_row = CS_BLOCK / all->each, values.a_step = 1;
     values.b = view->v + (key + strip.from) / all->each * all->wide;
     values.b_vector = CS_LANES, values.b_step = all->wide;
     values.c = view->values + at * all->wide, values.c_row = all->wide;
-    values.depth = cs_range_length(strip) / all->each, values.vectors = all->wide / CS_LANES;
+    values.depth = ce_range_length(strip) / all->each, values.vectors = all->wide / CS_LANES;
     values.add = true;
-    cs_tile_multiply(&values, pairs);
+    ce_tile_multiply(&values, pairs);
 }
 
 /* Writes y and lse of row i, which is row `at` of the block. */
-static void finish_row(const cs_attention_job *all, const head *view, int64_t sample, int64_t which, int64_t i,
+static void finish_row(const ce_attention_job *all, const head *view, int64_t sample, int64_t which, int64_t i,
                        int64_t at)
 {
-    const cs_attention_args *given = all->given;
+    const ce_attention_args *given = all->given;
     float *values = view->values + at * all->wide;
-    float sum = sum_of_lanes(*(const cs_lanes *)(const void *)(view->sums + at * CS_LANES));
+    float sum = sum_of_lanes(*(const ce_lanes *)(const void *)(view->sums + at * CS_LANES));
     float keep = 1 - given->dropout.rate, part = keep > 0 ? 1 / (sum * keep) : 0;
     for (int64_t d = 0; d < all->width; d++)
         values[d] *= part;
     int64_t columns = cs_columns(given->y), place = (sample * all->length + i) * columns + which * all->width;
     size_t each = cs_dtype_bytes(given->y.dtype);
-    CS_ATTENTION_FETCH(cs_elements_at(given->y, place), (size_t)columns * each, (size_t)all->width * each, 1);
-    cs_elements_write(given->y, place, all->width, values);
+    CS_ATTENTION_FETCH(ce_elements_at(given->y, place), (size_t)columns * each, (size_t)all->width * each, 1);
+    ce_elements_write(given->y, place, all->width, values);
     ((float *)given->lse.data)[(sample * given->heads.queries + which) * all->length + i] = view->max[at] + logf(sum);
 }
 
 static void forward_head(void *argument, int index, int thread)
 {
-    const cs_attention_job *all = argument;
+    const ce_attention_job *all = argument;
     int64_t sample = index / all->given->heads.queries, which = index % all->given->heads.queries;
     head view = take_head(all, sample, which, thread);
     for (int64_t from = 0; from < all->length; from += CS_BLOCK) {
@@ -271,7 +271,7 @@ static void forward_head(void *argument, int index, int thread)
         memset(view.sums, 0, (size_t)(CS_BLOCK * CS_LANES) * sizeof(float));
         for (int64_t at = 0; at < CS_BLOCK; at++)
             view.max[at] = -FLT_MAX;
-        int64_t first = cs_attention_first(all, &view.mask, from) / CS_BLOCK * CS_BLOCK;
+        int64_t first = ce_attention_first(all, &view.mask, from) / CS_BLOCK * CS_BLOCK;
         for (int64_t key = first; key <= from; key += CS_BLOCK)
             for (int64_t at = 0; at < count; at += CS_TILE_ROWS)
                 forward_strip(all, &view, from, at, key);
@@ -280,8 +280,8 @@ static void forward_head(void *argument, int index, int thread)
     }
 }
 
-void cs_cpu_attention(cs_device *device, const cs_attention_args *given)
+void ce_cpu_attention(cs_device *device, const ce_attention_args *given)
 {
-    cs_attention_job all = cs_attention_job_of(device, given);
-    cs_attention_run(device, &all, given->heads.queries, scratch_floats(&all), forward_head);
+    ce_attention_job all = ce_attention_job_of(device, given);
+    ce_attention_run(device, &all, given->heads.queries, scratch_floats(&all), forward_head);
 }

@@ -16,7 +16,7 @@
 enum { CS_BLOCK = 96 }; /* a multiple of CS_TILE_ROWS and of CS_LANES */
 
 typedef struct {
-    const cs_attention_args *given;
+    const ce_attention_args *given;
     int64_t length, lines; /* T; T rounded up to whole strips and vectors */
     int64_t width, wide;   /* D; D rounded up to whole vectors */
     int64_t each;          /* elements of a word: 2 if products are of pairs */
@@ -25,29 +25,29 @@ typedef struct {
     float scale;
     float *scratch; /* of all threads */
     int64_t stride; /* floats of scratch for each thread */
-} cs_attention_job;
+} ce_attention_job;
 
 /* What the queries of one head of a sample see and drop. */
 typedef struct {
     const int32_t *starts; /* first row that each row of the sample sees, or NULL */
     uint64_t key, place;   /* for dropout: the sample's key, and the head's first element in the sample */
-} cs_attention_mask;
+} ce_attention_mask;
 
 /* Runs a task for each of `heads` heads of each sample; each thread has `floats` of scratch. */
-void cs_attention_run(cs_device *device, cs_attention_job *all, int64_t heads, int64_t floats, cs_team_task *task);
-cs_attention_job cs_attention_job_of(cs_device *device, const cs_attention_args *given);
-cs_attention_mask cs_attention_mask_of(const cs_attention_job *all, int64_t sample, int64_t which);
+void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, int64_t floats, ce_team_task *task);
+ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given);
+ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which);
 
 /* Takes `floats` of a thread's scratch. */
-static inline float *cs_attention_take(float **room, int64_t floats)
+static inline float *ce_attention_take(float **room, int64_t floats)
 {
     float *taken = *room;
-    *room += cs_round_up(floats, 16);
+    *room += ce_round_up(floats, 16);
     return taken;
 }
 
 /* Words of one packed matrix of a head: each of the three layouts of attention_tile.h fits. */
-static inline int64_t cs_attention_words(const cs_attention_job *all)
+static inline int64_t ce_attention_words(const ce_attention_job *all)
 {
     return all->lines * all->wide / all->each;
 }
@@ -60,25 +60,25 @@ enum { CS_AHEAD = 8, CS_LINE = 64 };
     __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
 
 /* Copies a head's column of x, of T rows from `row` on, to rows; lines from T on are 0. */
-void cs_attention_rows(const cs_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
+void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
 /* Returns the layers of these rows: in `room`, or the rows themselves where a word is one element. */
-float *cs_attention_layers(const cs_attention_job *all, float *rows, float **room);
-float *cs_attention_panels(const cs_attention_job *all, const float *rows, float **room);
+float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
+float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
 
 /* Returns the first column of a key head and of its value head in qkv. */
-static inline int64_t cs_attention_key_column(const cs_attention_job *all, int64_t which)
+static inline int64_t ce_attention_key_column(const ce_attention_job *all, int64_t which)
 {
     return (all->given->heads.queries + which) * all->width;
 }
 
-static inline int64_t cs_attention_value_column(const cs_attention_job *all, int64_t which)
+static inline int64_t ce_attention_value_column(const ce_attention_job *all, int64_t which)
 {
-    return cs_attention_key_column(all, which) + all->given->heads.keys * all->width;
+    return ce_attention_key_column(all, which) + all->given->heads.keys * all->width;
 }
 
 /* Causal mask, sliding window and document borders: returns the first row that row i < T sees. It never decreases from
  * row to row. */
-static inline int64_t cs_attention_first(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i)
+static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i)
 {
     int64_t window = all->given->heads.window, first = mask->starts ? mask->starts[i] : 0;
     return window && i - window >= first ? i - window + 1 : first;
@@ -86,29 +86,29 @@ static inline int64_t cs_attention_first(const cs_attention_job *all, const cs_a
 
 /* Which keys of the block from `key` on are seen by the strip from `row` < T on: whole vectors, relative to `key`. Both
  * ends are 0 if it sees none. */
-static inline cs_range cs_attention_strip(const cs_attention_job *all, const cs_attention_mask *mask, int64_t row,
+static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
                                           int64_t key)
 {
-    int64_t first = cs_attention_first(all, mask, row) - key, seen = row + CS_TILE_ROWS - key;
-    cs_range range = { first > 0 ? first / CS_LANES * CS_LANES : 0,
-                       cs_round_up(seen < CS_BLOCK ? seen : CS_BLOCK, CS_LANES) };
-    return range.from < range.to ? range : (cs_range){ 0, 0 };
+    int64_t first = ce_attention_first(all, mask, row) - key, seen = row + CS_TILE_ROWS - key;
+    ce_range range = { first > 0 ? first / CS_LANES * CS_LANES : 0,
+                       ce_round_up(seen < CS_BLOCK ? seen : CS_BLOCK, CS_LANES) };
+    return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
 /* Which elements of `strip` row i sees; none if i >= T. */
-static inline cs_range cs_attention_seen(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i,
-                                         int64_t key, cs_range strip)
+static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i,
+                                         int64_t key, ce_range strip)
 {
     if (i >= all->length)
-        return (cs_range){ strip.to, strip.to };
-    int64_t first = cs_attention_first(all, mask, i) - key, seen = i + 1 - key;
+        return (ce_range){ strip.to, strip.to };
+    int64_t first = ce_attention_first(all, mask, i) - key, seen = i + 1 - key;
     first = first > strip.from ? first : strip.from;
     seen = seen < strip.to ? seen : strip.to;
-    return first < seen ? (cs_range){ first, seen } : (cs_range){ strip.to, strip.to };
+    return first < seen ? (ce_range){ first, seen } : (ce_range){ strip.to, strip.to };
 }
 
 /* Sets the elements of `strip` that are not in `seen`. */
-static inline void cs_attention_hide(float *row, cs_range strip, cs_range seen, float value)
+static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, float value)
 {
     for (int64_t j = strip.from; j < seen.from; j++)
         row[j] = value;
@@ -117,22 +117,22 @@ static inline void cs_attention_hide(float *row, cs_range strip, cs_range seen, 
 }
 
 /* Returns the random bits of row i's dropout, of the keys [from, to). `scratch` has room for CS_BLOCK + 16 values. */
-const uint16_t *cs_attention_bits(const cs_attention_job *all, const cs_attention_mask *mask, int64_t i, cs_range keys,
+const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);
 
 /* Returns e^x for x <= 1, with an error of about 1 ulp; what is smaller than the normal numbers is 0. */
-static inline cs_lanes cs_attention_exp(cs_lanes x)
+static inline ce_lanes ce_attention_exp(ce_lanes x)
 {
-    cs_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits */
-    cs_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
+    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits */
+    ce_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    cs_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* the polynomial of cs_elements_exp_one */
+    ce_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* the polynomial of ce_elements_exp_one */
     p = p * r + 4.16694134e-2f;
     p = p * r + 1.66665182e-1f;
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
-    cs_lane_words whole = (cs_lane_words)shifted << 23, small = (cs_lane_words)(x < -87.0f);
-    return (cs_lanes)(((cs_lane_words)p + whole) & ~small); /* the sum wraps around in lanes that `small` clears */
+    ce_lane_words whole = (ce_lane_words)shifted << 23, small = (ce_lane_words)(x < -87.0f);
+    return (ce_lanes)(((ce_lane_words)p + whole) & ~small); /* the sum wraps around in lanes that `small` clears */
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <math.h>
 
 typedef struct {
-    cs_attention_mask mask;
+    ce_attention_mask mask;
     const float *q, *q_layers, *dy, *dy_layers; /* of a query head */
     const float *k_panels, *k_layers, *v_panels;
     float *dq, *dk, *dv; /* (lines, wide) fp32 */
@@ -21,70 +21,70 @@ typedef struct {
     float *line;         /* one row of y and one of dy, fp32 */
 } head;
 
-static bool is_pairs(const cs_attention_job *all)
+static bool is_pairs(const ce_attention_job *all)
 {
     return all->each == 2;
 }
 
-static int64_t scratch_floats(const cs_attention_job *all)
+static int64_t scratch_floats(const ce_attention_job *all)
 {
-    int64_t packed = 9 * (cs_attention_words(all) + 16), gradients = 3 * all->lines * all->wide;
+    int64_t packed = 9 * (ce_attention_words(all) + 16), gradients = 3 * all->lines * all->wide;
     int64_t blocks = 2 * CS_BLOCK * CS_BLOCK / all->each, strips = 3 * CS_TILE_ROWS * CS_BLOCK;
-    return cs_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
+    return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
 }
 
 /* Takes what all query heads of a task share. Returns the rest of the thread's scratch. */
-static float *take_keys(const cs_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
+static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
 {
-    int64_t words = cs_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
+    int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
     float *room = all->scratch + thread * all->stride;
-    float *k = cs_attention_take(&room, words), *v = cs_attention_take(&room, words);
-    cs_attention_rows(all, k, all->given->qkv, row, cs_attention_key_column(all, key));
-    cs_attention_rows(all, v, all->given->qkv, row, cs_attention_value_column(all, key));
-    view->k_panels = cs_attention_panels(all, k, &room);
-    view->v_panels = cs_attention_panels(all, v, &room);
-    view->k_layers = cs_attention_layers(all, k, &room);
-    view->dq = cs_attention_take(&room, size);
-    view->dk = cs_attention_take(&room, size);
-    view->dv = cs_attention_take(&room, size);
+    float *k = ce_attention_take(&room, words), *v = ce_attention_take(&room, words);
+    ce_attention_rows(all, k, all->given->qkv, row, ce_attention_key_column(all, key));
+    ce_attention_rows(all, v, all->given->qkv, row, ce_attention_value_column(all, key));
+    view->k_panels = ce_attention_panels(all, k, &room);
+    view->v_panels = ce_attention_panels(all, v, &room);
+    view->k_layers = ce_attention_layers(all, k, &room);
+    view->dq = ce_attention_take(&room, size);
+    view->dk = ce_attention_take(&room, size);
+    view->dv = ce_attention_take(&room, size);
     memset(view->dk, 0, (size_t)size * sizeof(float));
     memset(view->dv, 0, (size_t)size * sizeof(float));
-    view->lse = cs_attention_take(&room, all->lines);
-    view->delta = cs_attention_take(&room, all->lines);
-    view->across[0] = cs_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
-    view->across[1] = cs_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
-    view->p = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view->ds = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view->along = cs_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
-    view->line = cs_attention_take(&room, 2 * all->wide);
+    view->lse = ce_attention_take(&room, all->lines);
+    view->delta = ce_attention_take(&room, all->lines);
+    view->across[0] = ce_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
+    view->across[1] = ce_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
+    view->p = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view->ds = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
+    view->along = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
+    view->line = ce_attention_take(&room, 2 * all->wide);
     return room;
 }
 
-static void take_deltas(const cs_attention_job *all, const head *view, int64_t row, int64_t column)
+static void take_deltas(const ce_attention_job *all, const head *view, int64_t row, int64_t column)
 {
     cs_tensor y = all->given->y, dy = all->given->dy;
     int64_t columns = cs_columns(y), at = row * columns + column;
     size_t stride = (size_t)columns * cs_dtype_bytes(y.dtype), bytes = (size_t)all->width * cs_dtype_bytes(y.dtype);
     for (int64_t t = 0; t < all->length; t++, at += columns) {
-        CS_ATTENTION_FETCH(cs_elements_at(y, at), stride, bytes, 0);
-        CS_ATTENTION_FETCH(cs_elements_at(dy, at), stride, bytes, 0);
-        view->delta[t] = cs_elements_dot(cs_elements_read(y, at, all->width, view->line),
-                                         cs_elements_read(dy, at, all->width, view->line + all->wide), all->width);
+        CS_ATTENTION_FETCH(ce_elements_at(y, at), stride, bytes, 0);
+        CS_ATTENTION_FETCH(ce_elements_at(dy, at), stride, bytes, 0);
+        view->delta[t] = ce_elements_dot(ce_elements_read(y, at, all->width, view->line),
+                                         ce_elements_read(dy, at, all->width, view->line + all->wide), all->width);
     }
 }
 
-static void take_queries(const cs_attention_job *all, head *view, int64_t sample, int64_t which, float *room)
+static void take_queries(const ce_attention_job *all, head *view, int64_t sample, int64_t which, float *room)
 {
-    const cs_attention_args *given = all->given;
-    int64_t words = cs_attention_words(all), row = sample * all->length, column = which * all->width;
-    float *q = cs_attention_take(&room, words), *dy = cs_attention_take(&room, words);
-    cs_attention_rows(all, q, given->qkv, row, column);
-    cs_attention_rows(all, dy, given->dy, row, column);
-    view->mask = cs_attention_mask_of(all, sample, which);
+    const ce_attention_args *given = all->given;
+    int64_t words = ce_attention_words(all), row = sample * all->length, column = which * all->width;
+    float *q = ce_attention_take(&room, words), *dy = ce_attention_take(&room, words);
+    ce_attention_rows(all, q, given->qkv, row, column);
+    ce_attention_rows(all, dy, given->dy, row, column);
+    view->mask = ce_attention_mask_of(all, sample, which);
     view->q = q;
     view->dy = dy;
-    view->q_layers = cs_attention_layers(all, q, &room);
-    view->dy_layers = cs_attention_layers(all, dy, &room);
+    view->q_layers = ce_attention_layers(all, q, &room);
+    view->dy_layers = ce_attention_layers(all, dy, &room);
     memcpy(view->lse, (float *)given->lse.data + (sample * given->heads.queries + which) * all->length,
            (size_t)all->length * sizeof(float));
     take_deltas(all, view, row, column);
@@ -92,40 +92,40 @@ static void take_queries(const cs_attention_job *all, head *view, int64_t sample
 }
 
 /* A strip's product with keys or values, in panels. */
-static void multiply_strip(const cs_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
-                           int64_t key, cs_range strip)
+static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
+                           int64_t key, ce_range strip)
 {
     int64_t line = all->wide / all->each;
-    cs_tile tile = { .a = rows + row * line, .a_row = line, .a_step = 1 };
+    ce_tile tile = { .a = rows + row * line, .a_row = line, .a_step = 1 };
     tile.b = panels + (key + strip.from) * all->depth;
     tile.b_vector = CS_LANES * all->depth, tile.b_step = CS_LANES;
     tile.c = c + strip.from, tile.c_row = CS_BLOCK;
-    tile.depth = all->depth, tile.vectors = cs_range_length(strip) / CS_LANES;
-    cs_tile_multiply(&tile, is_pairs(all));
+    tile.depth = all->depth, tile.vectors = ce_range_length(strip) / CS_LANES;
+    ce_tile_multiply(&tile, is_pairs(all));
 }
 
 /* Gradient of the softmax of row i, of the elements of `strip`. p: in, q k^T; out, P with dropout. ds: in, dP; out,
  * dS. */
-static void softmax_grad_row(const cs_attention_job *all, const head *view, float *p, float *ds, cs_range strip,
+static void softmax_grad_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                              int64_t i)
 {
     float scale = all->scale, lse = view->lse[i], delta = view->delta[i];
     for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
-        cs_lanes *at = (cs_lanes *)(void *)(p + j), *slope = (cs_lanes *)(void *)(ds + j);
-        *at = cs_attention_exp(*at * scale - lse);
+        ce_lanes *at = (ce_lanes *)(void *)(p + j), *slope = (ce_lanes *)(void *)(ds + j);
+        *at = ce_attention_exp(*at * scale - lse);
         *slope = *at * (*slope - delta) * scale;
     }
 }
 
 /* The same with dropout. */
-static void softmax_grad_drop_row(const cs_attention_job *all, const head *view, float *p, float *ds, cs_range strip,
+static void softmax_grad_drop_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                                   int64_t i, int64_t key)
 {
     uint16_t scratch[CS_BLOCK + 16];
-    uint32_t threshold = cs_dropout_threshold(all->given->dropout);
+    uint32_t threshold = ce_dropout_threshold(all->given->dropout);
     float keep = 1 / (1 - all->given->dropout.rate), kept[CS_BLOCK];
     const uint16_t *bits =
-        cs_attention_bits(all, &view->mask, i, (cs_range){ key + strip.from, key + strip.to }, scratch);
+        ce_attention_bits(all, &view->mask, i, (ce_range){ key + strip.from, key + strip.to }, scratch);
     for (int64_t j = strip.from; j < strip.to; j++) {
         kept[j] = bits[j - strip.from] >= threshold ? keep : 0.0f;
         ds[j] *= kept[j];
@@ -136,26 +136,26 @@ static void softmax_grad_drop_row(const cs_attention_job *all, const head *view,
 }
 
 /* Makes the words that products read of a strip that is at line `at` of its block. */
-static void make_words(const head *view, cs_range strip, int64_t at)
+static void make_words(const head *view, ce_range strip, int64_t at)
 {
-    int64_t count = cs_range_length(strip);
+    int64_t count = ce_range_length(strip);
     const float *strips[] = { view->p, view->ds };
     for (int which = 0; which < 2; which++) {
         for (int64_t r = 0; r < CS_TILE_ROWS; r += 2) {
             float *to = view->across[which] + (at + r) / 2 * CS_BLOCK;
             const float *from = strips[which] + r * CS_BLOCK + strip.from;
             memset(to, 0, (size_t)strip.from * sizeof(float));
-            cs_tile_pairs_across(to + strip.from, from, from + CS_BLOCK, count);
+            ce_tile_pairs_across(to + strip.from, from, from + CS_BLOCK, count);
         }
     }
     for (int64_t r = 0; r < CS_TILE_ROWS; r++)
-        cs_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
+        ce_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
 }
 
 /* Computes P and dS of the strip from `row` on, which is line `at` of its block, with the block of keys from `key` on,
  * and adds to dq. */
-static void backward_strip(const cs_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
-                           cs_range strip)
+static void backward_strip(const ce_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
+                           ce_range strip)
 {
     bool pairs = is_pairs(all);
     float *p = pairs ? view->p : view->across[0] + at * CS_BLOCK;
@@ -164,9 +164,9 @@ static void backward_strip(const cs_attention_job *all, const head *view, int64_
     multiply_strip(all, ds, view->dy, view->v_panels, row, key, strip);
     for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
         float *line = p + r * CS_BLOCK, *slope = ds + r * CS_BLOCK;
-        cs_range seen = cs_attention_seen(all, &view->mask, row + r, key, strip);
-        cs_attention_hide(line, strip, seen, -INFINITY);
-        cs_attention_hide(slope, strip, seen, 0);
+        ce_range seen = ce_attention_seen(all, &view->mask, row + r, key, strip);
+        ce_attention_hide(line, strip, seen, -INFINITY);
+        ce_attention_hide(slope, strip, seen, 0);
         if (all->given->dropout.rate > 0)
             softmax_grad_drop_row(all, view, line, slope, strip, row + r, key);
         else
@@ -178,36 +178,36 @@ static void backward_strip(const cs_attention_job *all, const head *view, int64_
     }
     if (pairs)
         make_words(view, strip, at);
-    cs_tile queries = { .a = (pairs ? view->along : ds) + strip.from / all->each, .add = true };
+    ce_tile queries = { .a = (pairs ? view->along : ds) + strip.from / all->each, .add = true };
     queries.a_row = CS_BLOCK / all->each, queries.a_step = 1;
     queries.b = view->k_layers + (key + strip.from) / all->each * all->wide;
     queries.b_vector = CS_LANES, queries.b_step = all->wide;
     queries.c = view->dq + row * all->wide, queries.c_row = all->wide;
-    queries.depth = cs_range_length(strip) / all->each, queries.vectors = all->wide / CS_LANES;
-    cs_tile_multiply(&queries, pairs);
+    queries.depth = ce_range_length(strip) / all->each, queries.vectors = all->wide / CS_LANES;
+    ce_tile_multiply(&queries, pairs);
 }
 
 /* Adds the products of a block's lines [from, to) of P or dS with the same lines of dy or q to the gradient of the keys
  * or values from `key` + `column` on. */
-static void add_to_keys(const cs_attention_job *all, float *gradient, const float *across, const float *layers,
-                        int64_t row, int64_t key, int64_t column, cs_range lines)
+static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
+                        int64_t row, int64_t key, int64_t column, ce_range lines)
 {
-    cs_tile tile = { .a = across + lines.from / all->each * CS_BLOCK + column, .add = true };
+    ce_tile tile = { .a = across + lines.from / all->each * CS_BLOCK + column, .add = true };
     tile.a_row = 1, tile.a_step = CS_BLOCK;
     tile.b = layers + (row + lines.from) / all->each * all->wide;
     tile.b_vector = CS_LANES, tile.b_step = all->wide;
     tile.c = gradient + (key + column) * all->wide, tile.c_row = all->wide;
-    tile.depth = cs_range_length(lines) / all->each, tile.vectors = all->wide / CS_LANES;
-    cs_tile_multiply(&tile, is_pairs(all));
+    tile.depth = ce_range_length(lines) / all->each, tile.vectors = all->wide / CS_LANES;
+    ce_tile_multiply(&tile, is_pairs(all));
 }
 
 /* The block of queries from `row` on with the block of keys from `key` on. Where they are the same block, keys see
  * nothing of the strips before theirs. The strips that see one of the keys come before those that see none. */
-static void backward_block(const cs_attention_job *all, const head *view, int64_t row, int64_t key)
+static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
 {
     int64_t lines = 0;
     for (int64_t at = 0; at < CS_BLOCK && row + at < all->length; at += CS_TILE_ROWS) {
-        cs_range strip = cs_attention_strip(all, &view->mask, row + at, key);
+        ce_range strip = ce_attention_strip(all, &view->mask, row + at, key);
         if (strip.to == 0)
             break;
         backward_strip(all, view, row + at, at, key, strip);
@@ -216,26 +216,26 @@ static void backward_block(const cs_attention_job *all, const head *view, int64_
     if (lines == 0)
         return;
     for (int64_t column = 0; column < CS_BLOCK && key + column < all->length; column += CS_TILE_ROWS) {
-        cs_range used = { row == key ? column : 0, lines };
+        ce_range used = { row == key ? column : 0, lines };
         add_to_keys(all, view->dv, view->across[0], view->dy_layers, row, key, column, used);
         add_to_keys(all, view->dk, view->across[1], view->q_layers, row, key, column, used);
     }
 }
 
-static void copy_out(const cs_attention_job *all, const float *from, int64_t row, int64_t column)
+static void copy_out(const ce_attention_job *all, const float *from, int64_t row, int64_t column)
 {
     cs_tensor to = all->given->dqkv;
     int64_t columns = cs_columns(to), at = row * columns + column;
     size_t each = cs_dtype_bytes(to.dtype);
     for (int64_t t = 0; t < all->length; t++, at += columns, from += all->wide) {
-        CS_ATTENTION_FETCH(cs_elements_at(to, at), (size_t)columns * each, (size_t)all->width * each, 1);
-        cs_elements_write(to, at, all->width, from);
+        CS_ATTENTION_FETCH(ce_elements_at(to, at), (size_t)columns * each, (size_t)all->width * each, 1);
+        ce_elements_write(to, at, all->width, from);
     }
 }
 
 static void backward_group(void *argument, int index, int thread)
 {
-    const cs_attention_job *all = argument;
+    const ce_attention_job *all = argument;
     int64_t sample = index / all->given->heads.keys, group = index % all->given->heads.keys;
     int64_t begin = sample * all->length;
     head view;
@@ -247,12 +247,12 @@ static void backward_group(void *argument, int index, int thread)
                 backward_block(all, &view, row, key);
         copy_out(all, view.dq, begin, which * all->width);
     }
-    copy_out(all, view.dk, begin, cs_attention_key_column(all, group));
-    copy_out(all, view.dv, begin, cs_attention_value_column(all, group));
+    copy_out(all, view.dk, begin, ce_attention_key_column(all, group));
+    copy_out(all, view.dv, begin, ce_attention_value_column(all, group));
 }
 
-void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *given)
+void ce_cpu_attention_grad(cs_device *device, const ce_attention_args *given)
 {
-    cs_attention_job all = cs_attention_job_of(device, given);
-    cs_attention_run(device, &all, given->heads.keys, scratch_floats(&all), backward_group);
+    ce_attention_job all = ce_attention_job_of(device, given);
+    ce_attention_run(device, &all, given->heads.keys, scratch_floats(&all), backward_group);
 }

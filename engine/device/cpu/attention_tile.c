@@ -20,26 +20,26 @@ enum { ROWS = CS_TILE_ROWS, VECTORS = CS_TILE_VECTORS, LANES = CS_LANES };
 typedef float in_register __attribute__((vector_size(4 * LANES)));
 typedef in_register sums[ROWS][VECTORS];
 
-INLINE void load_sums(sums sum, const cs_tile *tile, int64_t from, int vectors)
+INLINE void load_sums(sums sum, const ce_tile *tile, int64_t from, int vectors)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = tile->add ? (in_register) * (const cs_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES)
+            sum[r][v] = tile->add ? (in_register) * (const ce_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES)
                                   : (in_register){ 0 };
 }
 
-INLINE void store_sums(sums sum, const cs_tile *tile, int64_t from, int vectors)
+INLINE void store_sums(sums sum, const ce_tile *tile, int64_t from, int vectors)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            *(cs_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES) = (cs_lanes)sum[r][v];
+            *(ce_lanes *)(tile->c + r * tile->c_row + (from + v) * LANES) = (ce_lanes)sum[r][v];
 }
 
-INLINE void multiply_floats(const cs_tile *tile, int64_t from, int vectors)
+INLINE void multiply_floats(const ce_tile *tile, int64_t from, int vectors)
 {
     sums sum;
     in_register right[VECTORS];
@@ -48,7 +48,7 @@ INLINE void multiply_floats(const cs_tile *tile, int64_t from, int vectors)
     for (int64_t k = 0; k < tile->depth; k++, a += tile->a_step, b += tile->b_step) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            right[v] = (in_register) * (const cs_lanes *)(b + v * tile->b_vector);
+            right[v] = (in_register) * (const ce_lanes *)(b + v * tile->b_vector);
 #pragma GCC unroll 6
         for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
@@ -58,7 +58,7 @@ INLINE void multiply_floats(const cs_tile *tile, int64_t from, int vectors)
     store_sums(sum, tile, from, vectors);
 }
 
-static void multiply_columns(const cs_tile *tile, int64_t from, int64_t vectors)
+static void multiply_columns(const ce_tile *tile, int64_t from, int64_t vectors)
 {
     if (vectors == 1)
         multiply_floats(tile, from, 1);
@@ -73,11 +73,11 @@ static void multiply_columns(const cs_tile *tile, int64_t from, int64_t vectors)
 }
 
 #if HAS_PAIRS
-WITH_PAIRS INLINE void multiply_pairs(const cs_tile *tile, int64_t from, int vectors)
+WITH_PAIRS INLINE void multiply_pairs(const ce_tile *tile, int64_t from, int vectors)
 {
     sums sum;
     __m512bh right[VECTORS];
-    const cs_word *a = tile->a, *b = (const cs_word *)tile->b + from * tile->b_vector;
+    const ce_word *a = tile->a, *b = (const ce_word *)tile->b + from * tile->b_vector;
     load_sums(sum, tile, from, vectors);
     for (int64_t k = 0; k < tile->depth; k++, a += tile->a_step, b += tile->b_step) {
 #pragma GCC unroll 4
@@ -94,7 +94,7 @@ WITH_PAIRS INLINE void multiply_pairs(const cs_tile *tile, int64_t from, int vec
     store_sums(sum, tile, from, vectors);
 }
 
-WITH_PAIRS static void multiply_columns_of_pairs(const cs_tile *tile, int64_t from, int64_t vectors)
+WITH_PAIRS static void multiply_columns_of_pairs(const ce_tile *tile, int64_t from, int64_t vectors)
 {
     if (vectors == 1)
         multiply_pairs(tile, from, 1);
@@ -106,13 +106,13 @@ WITH_PAIRS static void multiply_columns_of_pairs(const cs_tile *tile, int64_t fr
         multiply_pairs(tile, from, 4);
 }
 #else
-static void multiply_columns_of_pairs(const cs_tile *tile, int64_t from, int64_t vectors)
+static void multiply_columns_of_pairs(const ce_tile *tile, int64_t from, int64_t vectors)
 {
     (void)tile, (void)from, (void)vectors;
 }
 #endif
 
-void cs_tile_multiply(const cs_tile *tile, bool pairs)
+void ce_tile_multiply(const ce_tile *tile, bool pairs)
 {
     for (int64_t from = 0; from < tile->vectors; from += VECTORS) {
         int64_t vectors = tile->vectors - from < VECTORS ? tile->vectors - from : VECTORS;
@@ -135,7 +135,7 @@ void cs_tile_multiply(const cs_tile *tile, bool pairs)
 
 /* One round of a transposition of LANES x LANES words, which is log2(LANES) times an interleaving of line i with line
  * i + LANES / 2. */
-INLINE void zip_round(cs_lane_bits to[LANES], const cs_lane_bits from[LANES])
+INLINE void zip_round(ce_lane_bits to[LANES], const ce_lane_bits from[LANES])
 {
 #pragma GCC unroll 8
     for (int i = 0; i < LANES / 2; i++) {
@@ -144,33 +144,33 @@ INLINE void zip_round(cs_lane_bits to[LANES], const cs_lane_bits from[LANES])
     }
 }
 
-static void transpose(cs_word *to, const cs_word *from, int64_t stride, int64_t lines)
+static void transpose(ce_word *to, const ce_word *from, int64_t stride, int64_t lines)
 {
-    cs_lane_bits a[LANES], b[LANES];
+    ce_lane_bits a[LANES], b[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
-        a[i] = *(const cs_lane_bits *)(from + i * stride);
+        a[i] = *(const ce_lane_bits *)(from + i * stride);
     zip_round(b, a);
     zip_round(a, b);
     zip_round(b, a);
     if (LANES == 16)
         zip_round(a, b);
     for (int64_t i = 0; i < lines; i++)
-        *(cs_lane_bits *)(to + i * LANES) = LANES == 16 ? a[i] : b[i];
+        *(ce_lane_bits *)(to + i * LANES) = LANES == 16 ? a[i] : b[i];
 }
 
-void cs_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride)
+void ce_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride)
 {
-    cs_word *to = panels;
-    const cs_word *from = rows;
+    ce_word *to = panels;
+    const ce_word *from = rows;
     for (int64_t row = 0; row < count; row += LANES, from += LANES * stride, to += LANES * depth)
         for (int64_t k = 0; k < depth; k += LANES)
             transpose(to + k * LANES, from + k, stride, depth - k < LANES ? depth - k : LANES);
 }
 
-void cs_tile_layers(void *layers, const void *rows, int64_t count, int64_t width)
+void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width)
 {
-    cs_word *restrict to = layers;
+    ce_word *restrict to = layers;
     for (int64_t row = 0; row < count; row += 2, to += width) {
         const uint16_t *restrict first = (const uint16_t *)rows + row * width, *restrict second = first + width;
         for (int64_t d = 0; d < width; d++)
@@ -181,37 +181,37 @@ void cs_tile_layers(void *layers, const void *rows, int64_t count, int64_t width
 /* ---- pairs from fp32 ---- */
 
 #if HAS_PAIRS
-bool cs_tile_has_pairs(void)
+bool ce_tile_has_pairs(void)
 {
     return __builtin_cpu_supports("avx512bf16");
 }
 
-WITH_PAIRS void cs_tile_pairs_along(void *pairs, const float *row, int64_t count)
+WITH_PAIRS void ce_tile_pairs_along(void *pairs, const float *row, int64_t count)
 {
     for (int64_t i = 0; i < count; i += LANES)
         _mm256_storeu_si256((__m256i *)((uint16_t *)pairs + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(row + i)));
 }
 
-WITH_PAIRS void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
+WITH_PAIRS void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
 {
     for (int64_t i = 0; i < count; i += LANES) {
         __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(first + i)));
         __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(second + i)));
-        _mm512_storeu_si512((cs_word *)pairs + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+        _mm512_storeu_si512((ce_word *)pairs + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
 }
 #else
-bool cs_tile_has_pairs(void)
+bool ce_tile_has_pairs(void)
 {
     return false;
 }
 
-void cs_tile_pairs_along(void *pairs, const float *row, int64_t count)
+void ce_tile_pairs_along(void *pairs, const float *row, int64_t count)
 {
     (void)pairs, (void)row, (void)count;
 }
 
-void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
+void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count)
 {
     (void)pairs, (void)first, (void)second, (void)count;
 }

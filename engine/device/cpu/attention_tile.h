@@ -21,10 +21,10 @@
 #endif
 enum { CS_TILE_ROWS = 6 };
 
-typedef float cs_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef int32_t cs_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef uint32_t cs_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef uint32_t cs_word __attribute__((may_alias));
+typedef float ce_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef int32_t ce_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint32_t ce_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint32_t ce_word __attribute__((may_alias));
 
 /* c (CS_TILE_ROWS, vectors * CS_LANES) = a b, or c + a b. Element (r, k) of a is the word r * a_row + k * a_step;
  * vector v of line k of b begins at the word v * b_vector + k * b_step. */
@@ -36,19 +36,19 @@ typedef struct {
     int64_t depth; /* words of the inner dimension */
     int64_t vectors;
     bool add;
-} cs_tile;
+} ce_tile;
 
-bool cs_tile_has_pairs(void); /* whether this CPU multiplies pairs */
-void cs_tile_multiply(const cs_tile *tile, bool pairs);
+bool ce_tile_has_pairs(void); /* whether this CPU multiplies pairs */
+void ce_tile_multiply(const ce_tile *tile, bool pairs);
 
 /* Panels from `count` rows of `depth` words with the given stride: panel p has word k of row p * CS_LANES + l at
  * (p * depth + k) * CS_LANES + l. `count` is a multiple of CS_LANES, `stride` at least `depth` rounded up to that. */
-void cs_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride);
+void ce_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride);
 /* Layers of pairs from `count` rows of `width` bf16 elements: word d of layer t is (row 2t, row 2t + 1)[d]. */
-void cs_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
+void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
 /* Pairs of adjacent elements of one row, and of the same elements of two rows. `count` is a multiple of CS_LANES. They
- * are called only if cs_tile_has_pairs(). */
-void cs_tile_pairs_along(void *pairs, const float *row, int64_t count);
-void cs_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
+ * are called only if ce_tile_has_pairs(). */
+void ce_tile_pairs_along(void *pairs, const float *row, int64_t count);
+void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
 
 #endif

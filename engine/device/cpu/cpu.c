@@ -12,7 +12,7 @@ enum { HUGE = 2 << 20 };
 
 /* ---- opening ---- */
 
-static int wanted_threads(const cs_device_settings *settings, int cores)
+static int wanted_threads(const ce_device_settings *settings, int cores)
 {
     if (settings->threads > 0)
         return settings->threads;
@@ -24,25 +24,25 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
     return share > 1 ? share : 1;
 }
 
-bool cs_cpu_computes_bf16(const cs_device *device)
+bool ce_cpu_computes_bf16(const cs_device *device)
 {
-    const cs_product_choice *choice = &((const cs_cpu *)device->own)->choice;
-    return choice->dtype == CS_BF16 && cs_products_methods(choice) & 1u << CS_METHOD_NATIVE;
+    const ce_product_choice *choice = &((const ce_cpu *)device->own)->choice;
+    return choice->dtype == CS_BF16 && ce_products_methods(choice) & 1u << CS_METHOD_NATIVE;
 }
 
 static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
-             device->threads > 1 ? "s" : "", cs_isa_name(device->isa),
-             cs_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
+             device->threads > 1 ? "s" : "", ce_isa_name(device->isa),
+             ce_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
                                           : "bf16 and fp16 are stored, fp32 computed");
 }
 
-static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
+static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
 {
-    cs_cpu *cpu = device->own = calloc(1, sizeof *cpu);
+    ce_cpu *cpu = device->own = calloc(1, sizeof *cpu);
     if (!cpu)
-        return cs_fail(CS_NO_MEMORY, "no memory for the CPU device");
+        return ce_fail(CS_NO_MEMORY, "no memory for the CPU device");
     cpu_set_t allowed;
     /* An error means that there are more cores than a cpu_set_t can hold: threads are not pinned. */
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
@@ -52,27 +52,27 @@ static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
     int cores = CPU_COUNT(&allowed);
     int ranks = settings->local_ranks > 1 ? settings->local_ranks : 1;
     device->threads = wanted_threads(settings, cores);
-    cs_matmul_quiet();
-    if (device->isa < cs_isa_highest(cs_isa_available()))
-        CS_TRY(cs_matmul_limit(device->isa));
-    CS_TRY(cs_matmul_open(&cpu->matmul, device));
+    ce_matmul_quiet();
+    if (device->isa < ce_isa_highest(ce_isa_available()))
+        CS_TRY(ce_matmul_limit(device->isa));
+    CS_TRY(ce_matmul_open(&cpu->matmul, device));
     if (cores / ranks > 1) /* opened before the team, so that the worker may run on any of the cores */
-        CS_TRY(cs_worker_open(&cpu->worker));
+        CS_TRY(ce_worker_open(&cpu->worker));
     bool own = device->threads * ranks <= cores;
-    cs_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
-    CS_TRY(cs_team_open(&cpu->team, &shape));
+    ce_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
+    CS_TRY(ce_team_open(&cpu->team, &shape));
     describe(device);
     return CS_OK;
 }
 
 static void cpu_close(cs_device *device)
 {
-    cs_cpu *cpu = device->own;
+    ce_cpu *cpu = device->own;
     if (!cpu)
         return;
-    cs_worker_close(cpu->worker);
-    cs_team_close(cpu->team);
-    cs_matmul_close(cpu->matmul);
+    ce_worker_close(cpu->worker);
+    ce_team_close(cpu->team);
+    ce_matmul_close(cpu->matmul);
     free(cpu);
     device->own = NULL;
 }
@@ -83,7 +83,7 @@ static void cpu_close(cs_device *device)
  * slower. */
 static void *map_huge(size_t bytes)
 {
-    size_t whole = (size_t)cs_round_up((int64_t)bytes, HUGE);
+    size_t whole = (size_t)ce_round_up((int64_t)bytes, HUGE);
     char *mapped = mmap(NULL, whole + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
         return NULL;
@@ -102,7 +102,7 @@ static void *cpu_alloc(cs_device *device, size_t bytes)
     (void)device;
     if (bytes >= HUGE)
         return map_huge(bytes);
-    size_t whole = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
+    size_t whole = (size_t)ce_round_up((int64_t)bytes + (bytes == 0), 64);
     void *memory = aligned_alloc(64, whole);
     return memory ? memset(memory, 0, whole) : NULL;
 }
@@ -111,28 +111,28 @@ static void cpu_free(cs_device *device, void *memory, size_t bytes)
 {
     (void)device;
     if (bytes >= HUGE)
-        munmap(memory, (size_t)cs_round_up((int64_t)bytes, HUGE));
+        munmap(memory, (size_t)ce_round_up((int64_t)bytes, HUGE));
     else
         free(memory);
 }
 
-void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes)
+void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes)
 {
-    cs_cpu *cpu = cs_cpu_of(device);
+    ce_cpu *cpu = ce_cpu_of(device);
     if (cpu->bytes[use] < bytes) {
-        cs_device_free(device, cpu->memory[use]);
+        ce_device_free(device, cpu->memory[use]);
         device->workspace += bytes - cpu->bytes[use];
-        cpu->memory[use] = cs_device_alloc(device, bytes);
+        cpu->memory[use] = ce_device_alloc(device, bytes);
         cpu->bytes[use] = bytes;
     }
     return cpu->memory[use];
 }
 
-void cs_cpu_drop_workspaces(cs_device *device)
+void ce_cpu_drop_workspaces(cs_device *device)
 {
-    cs_cpu *cpu = cs_cpu_of(device);
+    ce_cpu *cpu = ce_cpu_of(device);
     for (int use = 0; use < CS_CPU_WORKSPACES; use++) {
-        cs_device_free(device, cpu->memory[use]);
+        ce_device_free(device, cpu->memory[use]);
         device->workspace -= cpu->bytes[use];
         cpu->memory[use] = NULL;
         cpu->bytes[use] = 0;
@@ -141,9 +141,9 @@ void cs_cpu_drop_workspaces(cs_device *device)
 
 /* ---- instructions ---- */
 
-static cs_status cpu_lower(cs_device *device, cs_isa isa)
+static cs_status cpu_lower(cs_device *device, ce_isa isa)
 {
-    CS_TRY(cs_matmul_limit(isa));
+    CS_TRY(ce_matmul_limit(isa));
     device->isa = isa;
     describe(device);
     return CS_OK;
@@ -151,26 +151,26 @@ static cs_status cpu_lower(cs_device *device, cs_isa isa)
 
 /* ---- methods of products ---- */
 
-unsigned cs_cpu_methods(cs_device *device, cs_dtype dtype, bool slow)
+unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow)
 {
-    cs_matmul_grade grade = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype);
+    ce_matmul_grade grade = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype);
     unsigned methods = 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM;
-    if (cs_gemm_fits())
+    if (ce_gemm_fits())
         methods |= 1u << CS_METHOD_PACKED;
     if (grade == CS_MATMUL_FAST || (slow && grade == CS_MATMUL_PLAIN))
         methods |= 1u << CS_METHOD_NATIVE;
     return methods;
 }
 
-static void cpu_use_products(cs_device *device, const cs_product_choice *choice)
+static void cpu_use_products(cs_device *device, const ce_product_choice *choice)
 {
-    cs_cpu_of(device)->choice = *choice;
+    ce_cpu_of(device)->choice = *choice;
     describe(device);
 }
 
-static const cs_product_choice *cpu_products(const cs_device *device)
+static const ce_product_choice *cpu_products(const cs_device *device)
 {
-    return &((const cs_cpu *)device->own)->choice;
+    return &((const ce_cpu *)device->own)->choice;
 }
 
 /* The processor's name in /proc/cpuinfo; aarch64 has none there, but a number. */
@@ -188,12 +188,12 @@ static void read_processor(char name[64])
 
 static const char *cpu_products_on(cs_device *device)
 {
-    char *text = cs_cpu_of(device)->products_on, processor[64], version[32];
+    char *text = ce_cpu_of(device)->products_on, processor[64], version[32];
     if (!*text) {
         read_processor(processor);
-        cs_matmul_version(version);
-        snprintf(text, sizeof cs_cpu_of(device)->products_on, "%s, %s, %s, %d thread%s", processor,
-                 cs_isa_name(device->isa), version, device->threads, device->threads > 1 ? "s" : "");
+        ce_matmul_version(version);
+        snprintf(text, sizeof ce_cpu_of(device)->products_on, "%s, %s, %s, %d thread%s", processor,
+                 ce_isa_name(device->isa), version, device->threads, device->threads > 1 ? "s" : "");
     }
     return text;
 }
@@ -203,11 +203,11 @@ static const char *cpu_products_on(cs_device *device)
 typedef struct {
     int64_t count, unit;
     int parts;
-    cs_cpu_part *part;
+    ce_cpu_part *part;
     void *argument;
 } walk;
 
-int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min)
+int ce_cpu_parts(const cs_device *device, int64_t count, int64_t min)
 {
     int64_t parts = count / min;
     return parts < 1 ? 1 : parts > device->threads ? device->threads : (int)parts;
@@ -218,45 +218,45 @@ static void run_part(void *argument, int index, int thread)
     (void)thread;
     const walk *all = argument;
     int64_t units = (all->count + all->unit - 1) / all->unit;
-    cs_range range = cs_range_part(units, index, all->parts);
-    range = (cs_range){ range.from * all->unit, range.to * all->unit };
+    ce_range range = ce_range_part(units, index, all->parts);
+    range = (ce_range){ range.from * all->unit, range.to * all->unit };
     if (range.to > all->count)
         range.to = all->count;
     all->part(all->argument, range, index);
 }
 
-void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument)
+void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *part, void *argument)
 {
-    walk all = { count, min % 64 ? 1 : 64, cs_cpu_parts(device, count, min), part, argument };
+    walk all = { count, min % 64 ? 1 : 64, ce_cpu_parts(device, count, min), part, argument };
     if (count > 0)
-        cs_team_run(cs_cpu_of(device)->team, all.parts, run_part, &all);
+        ce_team_run(ce_cpu_of(device)->team, all.parts, run_part, &all);
 }
 
 /* ---- streams ---- */
 
-static cs_worker *worker_of(cs_stream *stream)
+static ce_worker *worker_of(cs_stream *stream)
 {
-    return stream->role == CS_COMM ? cs_cpu_of(stream->device)->worker : NULL;
+    return stream->role == CS_COMM ? ce_cpu_of(stream->device)->worker : NULL;
 }
 
 static void cpu_call(cs_stream *stream, void (*call)(void *argument), void *argument)
 {
     if (worker_of(stream))
-        cs_worker_give(worker_of(stream), call, argument);
+        ce_worker_give(worker_of(stream), call, argument);
     else
         call(argument);
 }
 
 static uint64_t cpu_record(cs_stream *stream)
 {
-    return worker_of(stream) ? cs_worker_given(worker_of(stream)) : 0;
+    return worker_of(stream) ? ce_worker_given(worker_of(stream)) : 0;
 }
 
 /* The caller waits, whichever stream the argument is: calls in the worker never wait for the compute stream. */
-static void cpu_wait(cs_stream *stream, cs_event event)
+static void cpu_wait(cs_stream *stream, ce_event event)
 {
     if (stream != event.stream && worker_of(event.stream))
-        cs_worker_await(worker_of(event.stream), event.sequence);
+        ce_worker_await(worker_of(event.stream), event.sequence);
 }
 
 static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
@@ -268,20 +268,20 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
 static size_t cpu_room(cs_device *device)
 {
     (void)device;
-    return cs_cpu_room("");
+    return ce_cpu_room("");
 }
 
-const cs_device_table cs_device_cpu = {
+const ce_device_table ce_device_cpu = {
     .kind = "cpu",
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .room = cpu_room,
-    .roof = cs_cpu_roof,
+    .roof = ce_cpu_roof,
     .lower = cpu_lower,
-    .methods = cs_cpu_methods,
-    .try_products = cs_cpu_try_products,
+    .methods = ce_cpu_methods,
+    .try_products = ce_cpu_try_products,
     .use_products = cpu_use_products,
     .products = cpu_products,
     .products_on = cpu_products_on,
@@ -289,7 +289,7 @@ const cs_device_table cs_device_cpu = {
     .record = cpu_record,
     .wait = cpu_wait,
     .copy = cpu_copy,
-#define OPERATION(name, parameters) .name = cs_cpu_##name,
+#define OPERATION(name, parameters) .name = ce_cpu_##name,
 #define FUSED(name, parameters)
 #include "device/ops_list.h"
 };

@@ -13,30 +13,30 @@
 #include "device/table.h"
 
 /* ---- team.c: a pool of pinned threads; the caller is thread 0 ---- */
-typedef struct cs_team cs_team;
+typedef struct ce_team ce_team;
 typedef struct {
     int threads;
     const cpu_set_t *cores; /* one core for each thread, in order; NULL: threads are not pinned */
     bool spin;              /* threads spin before they sleep; only useful if each thread has a core */
-} cs_team_shape;
-typedef void cs_team_task(void *argument, int index, int thread);
+} ce_team_shape;
+typedef void ce_team_task(void *argument, int index, int thread);
 
-cs_status cs_team_open(cs_team **team, const cs_team_shape *shape);
-void cs_team_close(cs_team *team); /* accepts NULL */
+cs_status ce_team_open(ce_team **team, const ce_team_shape *shape);
+void ce_team_close(ce_team *team); /* accepts NULL */
 /* Runs each task once and returns when all are complete. Only the thread that opened the team uses the team's
  * threads; any other thread, and a task that calls this function, runs its tasks itself, as thread 0. */
-void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument);
+void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument);
 
 /* ---- stream.c: the worker thread of the comm stream ---- */
-typedef struct cs_worker cs_worker;
-cs_status cs_worker_open(cs_worker **worker);
-void cs_worker_close(cs_worker *worker); /* accepts NULL; calls that were given before are run first */
-void cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argument);
-uint64_t cs_worker_given(cs_worker *worker);
-void cs_worker_await(cs_worker *worker, uint64_t sequence);
+typedef struct ce_worker ce_worker;
+cs_status ce_worker_open(ce_worker **worker);
+void ce_worker_close(ce_worker *worker); /* accepts NULL; calls that were given before are run first */
+void ce_worker_give(ce_worker *worker, void (*call)(void *argument), void *argument);
+uint64_t ce_worker_given(ce_worker *worker);
+void ce_worker_await(ce_worker *worker, uint64_t sequence);
 
 /* ---- matmul.c: the only file that includes oneDNN's header ---- */
-typedef struct cs_matmul cs_matmul;
+typedef struct ce_matmul ce_matmul;
 
 /* c (m, n) = beta c + op(a) op(b); all are row-major with leading dimensions. */
 typedef struct {
@@ -44,81 +44,81 @@ typedef struct {
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
     float beta;
-} cs_panel;
+} ce_panel;
 
-cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device);
-void cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
-void cs_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
+cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device);
+void ce_matmul_close(ce_matmul *matmul); /* accepts NULL */
+void ce_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
 /* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN uses higher ones already. */
-cs_status cs_matmul_limit(cs_isa isa);
-void cs_matmul_version(char text[32]); /* "oneDNN 2.6.3" */
+cs_status ce_matmul_limit(ce_isa isa);
+void ce_matmul_version(char text[32]); /* "oneDNN 2.6.3" */
 /* What oneDNN has for products of this type on this CPU: nothing, reference loops, or optimized code. */
-typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } cs_matmul_grade;
-cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype);
-void cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c);
+typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } ce_matmul_grade;
+ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype);
+void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c);
 
 /* A panel and its types: the key of a oneDNN primitive. */
 typedef struct {
-    cs_panel panel;     /* beta is 0 or 1 */
+    ce_panel panel;     /* beta is 0 or 1 */
     cs_dtype dtype, to; /* type of a, b and bias; type of c */
     bool bias;
-} cs_matmul_shape;
+} ce_matmul_shape;
 typedef struct {
     const void *a, *b, *bias; /* bias (n), or NULL */
     void *c, *scratch;        /* scratch memory of this thread */
-} cs_matmul_operands;
+} ce_matmul_operands;
 
 /* One thread prepares all panels of a product before its threads run them. Returns the bytes of scratch that each
  * thread needs for this shape. */
-size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape);
-void cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_matmul_operands *with, int thread);
+size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape);
+void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread);
 
 /* ---- cpu.c ---- */
-typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_WORKSPACES } cs_cpu_use;
+typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_WORKSPACES } ce_cpu_use;
 
 typedef struct {
-    cs_team *team;
-    cs_worker *worker; /* NULL: calls of the comm stream run in the caller */
-    cs_matmul *matmul;
-    cs_product_choice choice; /* all zero, which is FIXED, when it is opened */
-    char products_on[160];    /* see cs_device_products_on; "" until it is asked for */
+    ce_team *team;
+    ce_worker *worker; /* NULL: calls of the comm stream run in the caller */
+    ce_matmul *matmul;
+    ce_product_choice choice; /* all zero, which is FIXED, when it is opened */
+    char products_on[160];    /* see ce_device_products_on; "" until it is asked for */
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
-} cs_cpu;
+} ce_cpu;
 
-static inline cs_cpu *cs_cpu_of(cs_device *device)
+static inline ce_cpu *ce_cpu_of(cs_device *device)
 {
     return device->own;
 }
 
 /* Returns at least `bytes` bytes, aligned to 64, with undefined content. They are valid until the next request for
  * the same use. */
-void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
-void cs_cpu_drop_workspaces(cs_device *device);
+void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
+void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
 /* Whether some products of bf16 matrices are NATIVE; those of attention then multiply bf16 too. */
-bool cs_cpu_computes_bf16(const cs_device *device);
-unsigned cs_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
-void cs_cpu_try_products(cs_device *device, cs_product_trial *trial); /* trial.c */
+bool ce_cpu_computes_bf16(const cs_device *device);
+unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
+void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
 /* product.c: the method that FIXED means for a panel of one thread; and one panel by a given method, in the caller. */
-cs_method cs_cpu_fixed_method(const cs_panel *panel, cs_dtype dtype);
-void cs_cpu_product_panel(cs_device *device, const cs_product *product, const cs_panel *panel, cs_method method);
+ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype);
+void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);
 
 /* Splits [0, count) into parts of at least `min` elements, at most one for each thread, and runs them in parallel.
  * If `min` is a multiple of 64, so are the borders of the parts. */
-typedef void cs_cpu_part(void *argument, cs_range range, int part);
-int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min);
-void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument);
+typedef void ce_cpu_part(void *argument, ce_range range, int part);
+int ce_cpu_parts(const cs_device *device, int64_t count, int64_t min);
+void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *part, void *argument);
 
 /* ---- the kernels ---- */
-#define OPERATION(name, parameters) void cs_cpu_##name parameters;
+#define OPERATION(name, parameters) void ce_cpu_##name parameters;
 #define FUSED(name, parameters) /* ops.c composes these on the CPU */
 #include "device/ops_list.h"
 
-double cs_cpu_roof(cs_device *device, cs_dtype dtype);
+double ce_cpu_roof(cs_device *device, cs_dtype dtype);
 /* room.c: the number of bytes of host memory that this process can still allocate, or 0 if it is not known. `root`
  * is a prefix for the paths of /proc and /sys ("" except in tests). */
-size_t cs_cpu_room(const char *root);
+size_t ce_cpu_room(const char *root);
 
 #endif

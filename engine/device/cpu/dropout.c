@@ -17,12 +17,12 @@
 #endif
 enum { LEAST = 8192, BLOCK = 8 /* elements for each counter */ };
 
-uint64_t cs_dropout_key(cs_dropout dropout, int64_t sample)
+uint64_t ce_dropout_key(cs_dropout dropout, int64_t sample)
 {
     return cs_rng_mix(dropout.keys[sample], dropout.place);
 }
 
-uint32_t cs_dropout_threshold(cs_dropout dropout)
+uint32_t ce_dropout_threshold(cs_dropout dropout)
 {
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
@@ -66,7 +66,7 @@ static void philox_block(uint32_t *restrict to, uint64_t key, uint64_t counter)
     }
 }
 
-const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, int64_t count)
+const uint16_t *ce_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, int64_t count)
 {
     uint64_t first = from / BLOCK, ahead = from % BLOCK;
     uint32_t words[4 * TOGETHER];
@@ -98,11 +98,11 @@ static void add_chunk(float *restrict y, const float *restrict a, int64_t count)
         y[i] += a[i];
 }
 
-static void dropout_part(void *argument, cs_range range, int part)
+static void dropout_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const dropout_job *all = argument;
-    uint32_t threshold = cs_dropout_threshold(all->dropout);
+    uint32_t threshold = ce_dropout_threshold(all->dropout);
     float scale = 1 / (1 - all->dropout.rate);
     float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
     uint16_t scratch[CS_CHUNK + 16];
@@ -110,17 +110,17 @@ static void dropout_part(void *argument, cs_range range, int part)
         int64_t sample = at / all->sample, end = (sample + 1) * all->sample;
         end = end < range.to ? end : range.to;
         count = end - at < CS_CHUNK ? end - at : CS_CHUNK;
-        uint64_t key = cs_dropout_key(all->dropout, sample);
-        const uint16_t *bits = cs_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
-        dropout_chunk(out, cs_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
+        uint64_t key = ce_dropout_key(all->dropout, sample);
+        const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
+        dropout_chunk(out, ce_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
         if (all->a.data)
-            add_chunk(out, cs_elements_read(all->a, at, count, wide_a), count);
-        cs_elements_write(all->y, at, count, out);
+            add_chunk(out, ce_elements_read(all->a, at, count, wide_a), count);
+        ce_elements_write(all->y, at, count, out);
     }
 }
 
-void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
+void ce_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
     dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch };
-    cs_cpu_walk(device, cs_count(y), LEAST, dropout_part, &all);
+    ce_cpu_walk(device, cs_count(y), LEAST, dropout_part, &all);
 }

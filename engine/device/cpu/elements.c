@@ -13,42 +13,42 @@ typedef int32_t masks __attribute__((vector_size(4 * LANES), aligned(4), may_ali
 static float widen_f16(uint16_t half)
 {
     uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
-    uint32_t finite = cs_float_bits(cs_bits_float(rest) * 0x1p112f);
-    return cs_bits_float((rest >= 0x0f800000 ? rest | 0x7f800000 : finite) | (uint32_t)(half & 0x8000) << 16);
+    uint32_t finite = ce_float_bits(ce_bits_float(rest) * 0x1p112f);
+    return ce_bits_float((rest >= 0x0f800000 ? rest | 0x7f800000 : finite) | (uint32_t)(half & 0x8000) << 16);
 }
 
 static uint16_t narrow_f16(float value)
 {
-    uint32_t bits = cs_float_bits(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    uint32_t bits = ce_float_bits(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
     uint32_t usual = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
-    uint32_t small = cs_float_bits(cs_bits_float(rest) + 0.5f) - 0x3f000000;
+    uint32_t small = ce_float_bits(ce_bits_float(rest) + 0.5f) - 0x3f000000;
     uint32_t half = rest < 0x38800000 ? small : usual;
     half = rest >= 0x477ff000 ? 0x7c00 : half;
     half = rest > 0x7f800000 ? 0x7e00 : half;
     return (uint16_t)(sign | half);
 }
 
-void cs_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count)
+void ce_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count)
 {
     const uint16_t *half = from;
     if (dtype == CS_F32)
         memcpy(to, from, (size_t)count * 4);
     else if (dtype == CS_BF16)
         for (int64_t i = 0; i < count; i++)
-            to[i] = cs_bits_float((uint32_t)half[i] << 16);
+            to[i] = ce_bits_float((uint32_t)half[i] << 16);
     else
         for (int64_t i = 0; i < count; i++)
             to[i] = widen_f16(half[i]);
 }
 
-void cs_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count)
+void ce_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count)
 {
     uint16_t *half = to;
     if (dtype == CS_F32)
         memcpy(to, from, (size_t)count * 4);
     else if (dtype == CS_BF16)
         for (int64_t i = 0; i < count; i++)
-            half[i] = cs_float_to_bf16(from[i]);
+            half[i] = ce_float_to_bf16(from[i]);
     else
         for (int64_t i = 0; i < count; i++)
             half[i] = narrow_f16(from[i]);
@@ -69,7 +69,7 @@ static float join(const lanes *part, float sum)
     return sum;
 }
 
-float cs_elements_sum(const float *x, int64_t count)
+float ce_elements_sum(const float *x, int64_t count)
 {
     lanes part[SETS] = { 0 };
     int64_t i = 0;
@@ -82,7 +82,7 @@ float cs_elements_sum(const float *x, int64_t count)
     return join(part, tail);
 }
 
-float cs_elements_dot(const float *x, const float *y, int64_t count)
+float ce_elements_dot(const float *x, const float *y, int64_t count)
 {
     lanes part[SETS] = { 0 };
     int64_t i = 0;
@@ -95,7 +95,7 @@ float cs_elements_dot(const float *x, const float *y, int64_t count)
     return join(part, tail);
 }
 
-float cs_elements_spread(const float *x, int64_t count, float mean)
+float ce_elements_spread(const float *x, int64_t count, float mean)
 {
     lanes part[SETS] = { 0 };
     int64_t i = 0;
@@ -112,7 +112,7 @@ float cs_elements_spread(const float *x, int64_t count, float mean)
 }
 
 /* NaN is ignored here, because the sum of exponentials becomes NaN anyway. */
-float cs_elements_max(const float *x, int64_t count)
+float ce_elements_max(const float *x, int64_t count)
 {
     lanes lanes_max[SETS];
     int64_t i = 0;
@@ -133,9 +133,9 @@ float cs_elements_max(const float *x, int64_t count)
     return max;
 }
 
-float cs_elements_exp(float *x, int64_t count, float scale, float shift)
+float ce_elements_exp(float *x, int64_t count, float scale, float shift)
 {
     for (int64_t i = 0; i < count; i++)
-        x[i] = cs_elements_exp_one(x[i] * scale - shift);
-    return cs_elements_sum(x, count);
+        x[i] = ce_elements_exp_one(x[i] * scale - shift);
+    return ce_elements_sum(x, count);
 }

@@ -11,31 +11,31 @@
 
 enum { CS_CHUNK = 1024 };
 
-void cs_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count);
-void cs_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count);
+void ce_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count);
+void ce_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count);
 
-static inline void *cs_elements_at(cs_tensor x, int64_t index)
+static inline void *ce_elements_at(cs_tensor x, int64_t index)
 {
     return (char *)x.data + (size_t)index * (x.dtype == CS_F32 ? 4 : 2);
 }
 
 /* Returns elements [from, from + count) of x as fp32: a pointer into x, or into `buffer`, to which they are
  * converted. */
-static inline const float *cs_elements_read(cs_tensor x, int64_t from, int64_t count, float *buffer)
+static inline const float *ce_elements_read(cs_tensor x, int64_t from, int64_t count, float *buffer)
 {
     if (x.dtype == CS_F32)
         return (const float *)x.data + from;
-    cs_elements_widen(buffer, cs_elements_at(x, from), x.dtype, count);
+    ce_elements_widen(buffer, ce_elements_at(x, from), x.dtype, count);
     return buffer;
 }
 
-static inline void cs_elements_write(cs_tensor y, int64_t from, int64_t count, const float *values)
+static inline void ce_elements_write(cs_tensor y, int64_t from, int64_t count, const float *values)
 {
-    cs_elements_narrow(cs_elements_at(y, from), y.dtype, values, count);
+    ce_elements_narrow(ce_elements_at(y, from), y.dtype, values, count);
 }
 
 /* Adds `more` to a gradient of one row; if the gradient is fresh, sets it instead, and it is no longer fresh. */
-static inline void cs_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
+static inline void ce_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
 {
     float *sum = gradient.data;
     int64_t count = cs_count(gradient);
@@ -45,24 +45,24 @@ static inline void cs_elements_grow(cs_tensor gradient, const float *restrict mo
 }
 
 /* Sums in a fixed order, with partial sums that fit vector registers. */
-float cs_elements_sum(const float *x, int64_t count);
-float cs_elements_dot(const float *x, const float *y, int64_t count);
-float cs_elements_max(const float *x, int64_t count);
-float cs_elements_spread(const float *x, int64_t count, float mean); /* sum of (x - mean)^2 */
+float ce_elements_sum(const float *x, int64_t count);
+float ce_elements_dot(const float *x, const float *y, int64_t count);
+float ce_elements_max(const float *x, int64_t count);
+float ce_elements_spread(const float *x, int64_t count, float mean); /* sum of (x - mean)^2 */
 /* Sets x[i] to e^(x[i] scale - shift) and returns the sum of these. */
-float cs_elements_exp(float *x, int64_t count, float scale, float shift);
+float ce_elements_exp(float *x, int64_t count, float scale, float shift);
 
 /* Returns e^x with an error of about 1 ulp for every float: 0 and infinity outside the range, NaN for NaN. It has no
  * branches, so loops of it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial; 2^n is applied as
  * two factors, so that subnormal results are right. */
-static inline float cs_elements_exp_one(float x)
+static inline float ce_elements_exp_one(float x)
 {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
     x = x < -104.0f ? -104.0f : x;
     x = x > 89.0f ? 89.0f : x;
     float shifted = x * 1.44269504f + round;
     float n = shifted - round;
-    int32_t whole = (int32_t)(cs_float_bits(shifted) - cs_float_bits(round));
+    int32_t whole = (int32_t)(ce_float_bits(shifted) - ce_float_bits(round));
     float r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
     float p = 1.37576670e-3f; /* (e^r - 1 - r) / r^2, least squares over the range: within 4e-9 */
@@ -72,7 +72,7 @@ static inline float cs_elements_exp_one(float x)
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
     int32_t half = whole >> 1;
-    return p * cs_bits_float((uint32_t)(half + 127) << 23) * cs_bits_float((uint32_t)(whole - half + 127) << 23);
+    return p * ce_bits_float((uint32_t)(half + 127) << 23) * ce_bits_float((uint32_t)(whole - half + 127) << 23);
 }
 
 #endif

@@ -35,13 +35,13 @@ static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t c
 {
     int64_t width = cs_columns(all->y);
     float sum[CS_CHUNK], wide[CS_CHUNK];
-    cs_elements_widen(sum, cs_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
+    ce_elements_widen(sum, ce_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
     if (all->positions.data)
-        add_to(sum, cs_elements_read(all->positions, position_of(all, row) * width + from, count, wide), count);
-    cs_elements_write(all->y, row * width + from, count, sum);
+        add_to(sum, ce_elements_read(all->positions, position_of(all, row) * width + from, count, wide), count);
+    ce_elements_write(all->y, row * width + from, count, sum);
 }
 
-static void embed_rows(void *argument, cs_range range, int part)
+static void embed_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const embed_job *all = argument;
@@ -51,14 +51,14 @@ static void embed_rows(void *argument, cs_range range, int part)
             embed_row(all, row, from, width - from < CS_CHUNK ? width - from : CS_CHUNK);
 }
 
-void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts)
 {
     embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens, .starts = starts };
-    cs_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
 }
 
-static void embed_grad_columns(void *argument, cs_range range, int part)
+static void embed_grad_columns(void *argument, ce_range range, int part)
 {
     (void)part;
     const embed_job *all = argument;
@@ -67,7 +67,7 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
     for (int64_t from = range.from; from < range.to; from += CS_CHUNK) {
         int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
         for (int64_t row = 0; row < cs_rows(all->y); row++) {
-            const float *dy = cs_elements_read(all->y, row * width + from, count, wide);
+            const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
             add_to(table + token_at(all, row) * width + from, dy, count);
             if (positions)
                 add_to(positions + position_of(all, row) * width + from, dy, count);
@@ -75,9 +75,9 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts)
 {
     embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts };
-    cs_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
+    ce_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
 }

@@ -12,7 +12,7 @@
 enum { BLOCK = 64 };
 
 typedef struct {
-    const cs_extension *given;
+    const ce_extension *given;
     int64_t rows, start;  /* new positions; positions in the cache before */
     int64_t width, group; /* D; query heads for each key head             */
     float scale;
@@ -32,7 +32,7 @@ static int64_t scratch_floats(const job *all)
 {
     int64_t seen = all->start + all->rows;
     int64_t copies = all->narrow ? 2 * (seen + all->rows) * all->width : 0;
-    return cs_round_up(BLOCK * seen + copies, 16);
+    return ce_round_up(BLOCK * seen + copies, 16);
 }
 
 /* Copies the new rows of one head's keys or values from their columns of qkv to the cache. */
@@ -41,14 +41,14 @@ static void store_in_cache(const job *all, cs_tensor cache, int64_t column, int6
     cs_tensor qkv = all->given->qkv;
     size_t bytes = (size_t)all->width * cs_dtype_bytes(qkv.dtype);
     for (int64_t t = 0; t < all->rows; t++)
-        memcpy(cs_elements_at(cache, (all->start + t) * cs_columns(cache) + column),
-               cs_elements_at(qkv, t * cs_columns(qkv) + from), bytes);
+        memcpy(ce_elements_at(cache, (all->start + t) * cs_columns(cache) + column),
+               ce_elements_at(qkv, t * cs_columns(qkv) + from), bytes);
 }
 
 static const float *copy_in(const job *all, float *to, cs_tensor from, int64_t column, int64_t rows)
 {
     for (int64_t t = 0; t < rows; t++)
-        cs_elements_widen(to + t * all->width, cs_elements_at(from, t * cs_columns(from) + column), from.dtype,
+        ce_elements_widen(to + t * all->width, ce_elements_at(from, t * cs_columns(from) + column), from.dtype,
                           all->width);
     return to;
 }
@@ -57,12 +57,12 @@ static void copy_out(const job *all, int64_t column, const float *from)
 {
     cs_tensor y = all->given->y;
     for (int64_t t = 0; t < all->rows; t++)
-        cs_elements_narrow(cs_elements_at(y, t * cs_columns(y) + column), y.dtype, from + t * all->width, all->width);
+        ce_elements_narrow(ce_elements_at(y, t * cs_columns(y) + column), y.dtype, from + t * all->width, all->width);
 }
 
 static head view_of(const job *all, int64_t column, int thread)
 {
-    const cs_extension *given = all->given;
+    const ce_extension *given = all->given;
     int64_t seen = all->start + all->rows;
     float *room = all->scratch + thread * all->stride;
     head view = { .score = room, .deep = cs_columns(given->keys) };
@@ -82,7 +82,7 @@ static head view_of(const job *all, int64_t column, int thread)
 /* Selects the query head at this column: sets the view's q and y. */
 static void select_queries(const job *all, head *view, int64_t column)
 {
-    const cs_extension *given = all->given;
+    const ce_extension *given = all->given;
     if (all->narrow) {
         view->q = copy_in(all, view->y + all->rows * all->width, given->qkv, column, all->rows);
         return;
@@ -94,12 +94,12 @@ static void select_queries(const job *all, head *view, int64_t column)
 }
 
 /* Softmax of one row of `whole` scores, of which those in `sees` are not masked; the others become 0. */
-static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
+static void softmax_row(float *row, ce_range sees, int64_t whole, float scale)
 {
-    int64_t count = cs_range_length(sees);
-    float max = cs_elements_max(row + sees.from, count) * scale;
+    int64_t count = ce_range_length(sees);
+    float max = ce_elements_max(row + sees.from, count) * scale;
     max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
-    float part = 1 / cs_elements_exp(row + sees.from, count, scale, max);
+    float part = 1 / ce_elements_exp(row + sees.from, count, scale, max);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
     memset(row, 0, (size_t)sees.from * sizeof *row);
@@ -110,23 +110,23 @@ static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
 static void attend_block(const job *all, const head *view, int64_t from, int64_t to)
 {
     int64_t rows = to - from, seen = all->start + to;
-    cs_panel scores = {
+    ce_panel scores = {
         .transpose_b = true, .m = rows, .n = seen, .k = all->width, .lda = view->wide, .ldb = view->deep, .ldc = seen
     };
-    cs_panel values = { .m = rows, .n = all->width, .k = seen, .lda = seen, .ldb = view->deep, .ldc = view->slim };
-    cs_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
+    ce_panel values = { .m = rows, .n = all->width, .k = seen, .lda = seen, .ldb = view->deep, .ldc = view->slim };
+    ce_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
     for (int64_t i = from; i < to; i++) {
         int64_t end = all->start + i + 1, window = all->given->heads.window;
-        softmax_row(view->score + (i - from) * seen, (cs_range){ window && end > window ? end - window : 0, end }, seen,
+        softmax_row(view->score + (i - from) * seen, (ce_range){ window && end > window ? end - window : 0, end }, seen,
                     all->scale);
     }
-    cs_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
+    ce_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
 }
 
 static void extend_head(void *argument, int index, int thread)
 {
     const job *all = argument;
-    const cs_extension *given = all->given;
+    const ce_extension *given = all->given;
     int64_t column = index * all->width, C = cs_columns(given->y), K = cs_columns(given->keys);
     store_in_cache(all, given->keys, column, C + column);
     store_in_cache(all, given->values, column, C + K + column);
@@ -141,7 +141,7 @@ static void extend_head(void *argument, int index, int thread)
     }
 }
 
-void cs_cpu_extend(cs_device *device, const cs_extension *given)
+void ce_cpu_extend(cs_device *device, const ce_extension *given)
 {
     cs_heads heads = given->heads;
     job all = { .given = given, .rows = cs_rows(given->y), .start = given->start };
@@ -150,6 +150,6 @@ void cs_cpu_extend(cs_device *device, const cs_extension *given)
     all.scale = 1 / sqrtf((float)all.width);
     all.narrow = given->y.dtype != CS_F32;
     all.stride = scratch_floats(&all);
-    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
-    cs_team_run(cs_cpu_of(device)->team, (int)heads.keys, extend_head, &all);
+    all.scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
+    ce_team_run(ce_cpu_of(device)->team, (int)heads.keys, extend_head, &all);
 }

@@ -21,7 +21,7 @@ typedef struct {
     bool along;
 } operand;
 
-bool cs_gemm_fits(void)
+bool ce_gemm_fits(void)
 {
 #if defined(__AVX2__) && !defined(__AVX512F__)
     return true;
@@ -30,7 +30,7 @@ bool cs_gemm_fits(void)
 #endif
 }
 
-size_t cs_gemm_scratch(void)
+size_t ce_gemm_scratch(void)
 {
     return (size_t)(DEPTH * (BLOCK_ROWS + BLOCK_COLUMNS)) * sizeof(float);
 }
@@ -40,7 +40,7 @@ size_t cs_gemm_scratch(void)
 static const float *line_of(const operand *from, int64_t line, int64_t at, int64_t count, float *room)
 {
     cs_tensor flat = { .data = (char *)(uintptr_t)from->data, .dtype = from->dtype };
-    return cs_elements_read(flat, line * from->leading + at, count, room);
+    return ce_elements_read(flat, line * from->leading + at, count, room);
 }
 
 /* Transposes the next eight elements of eight lines. */
@@ -66,12 +66,12 @@ static inline void transpose(float *restrict to, int64_t stride, const float *co
 }
 
 /* Packs lines that are contiguous in the inner dimension: the strip is their transpose. */
-static inline void pack_along(float *restrict to, int width, const operand *from, cs_range lines, int64_t at,
+static inline void pack_along(float *restrict to, int width, const operand *from, ce_range lines, int64_t at,
                               int64_t depth)
 {
     float room[COLUMNS][DEPTH];
     const float *line[COLUMNS];
-    int count = (int)cs_range_length(lines), turned = count / 8 * 8;
+    int count = (int)ce_range_length(lines), turned = count / 8 * 8;
     for (int i = 0; i < count; i++)
         line[i] = line_of(from, lines.from + i, at, depth, room[i]);
     for (int i = 0; i < turned; i += 8)
@@ -86,10 +86,10 @@ static inline void pack_along(float *restrict to, int width, const operand *from
 }
 
 /* Packs lines that are contiguous across it: each gives one row of the strip. */
-static inline void pack_across(float *restrict to, int width, const operand *from, cs_range lines, int64_t at,
+static inline void pack_across(float *restrict to, int width, const operand *from, ce_range lines, int64_t at,
                                int64_t depth)
 {
-    int count = (int)cs_range_length(lines);
+    int count = (int)ce_range_length(lines);
     for (int64_t k = 0; k < depth; k++) {
         float room[COLUMNS];
         const float *line = line_of(from, at + k, lines.from, count, room);
@@ -103,10 +103,10 @@ static inline void pack_across(float *restrict to, int width, const operand *fro
     }
 }
 
-static inline void pack(float *to, int width, const operand *from, cs_range lines, int64_t at, int64_t depth)
+static inline void pack(float *to, int width, const operand *from, ce_range lines, int64_t at, int64_t depth)
 {
     for (int64_t i = lines.from; i < lines.to; i += width, to += width * depth) {
-        cs_range strip = { i, i + width < lines.to ? i + width : lines.to };
+        ce_range strip = { i, i + width < lines.to ? i + width : lines.to };
         if (from->along)
             pack_along(to, width, from, strip, at, depth);
         else
@@ -175,22 +175,22 @@ static int64_t end_of(int64_t from, int64_t block, int64_t whole)
     return from + block < whole ? from + block : whole;
 }
 
-void cs_gemm_run(const cs_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch)
+void ce_gemm_run(const ce_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch)
 {
     operand left = { a, dtype, panel->lda, !panel->transpose_a };
     operand right = { b, dtype, panel->ldb, panel->transpose_b };
     float *packed_a = scratch, *packed_b = scratch + BLOCK_ROWS * DEPTH;
     for (int64_t j = 0; j < panel->n; j += BLOCK_COLUMNS) {
-        cs_range columns = { j, end_of(j, BLOCK_COLUMNS, panel->n) };
+        ce_range columns = { j, end_of(j, BLOCK_COLUMNS, panel->n) };
         for (int64_t k = 0; k < panel->k; k += DEPTH) {
             int64_t depth = end_of(k, DEPTH, panel->k) - k;
             bool add = k > 0 || panel->beta != 0;
             pack(packed_b, COLUMNS, &right, columns, k, depth);
             for (int64_t i = 0; i < panel->m; i += BLOCK_ROWS) {
-                cs_range rows = { i, end_of(i, BLOCK_ROWS, panel->m) };
+                ce_range rows = { i, end_of(i, BLOCK_ROWS, panel->m) };
                 pack(packed_a, ROWS, &left, rows, k, depth);
                 multiply_block(c + i * panel->ldc + j, panel->ldc, packed_a, packed_b, depth, add,
-                               cs_range_length(rows), cs_range_length(columns));
+                               ce_range_length(rows), ce_range_length(columns));
             }
         }
     }

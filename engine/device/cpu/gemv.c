@@ -15,12 +15,12 @@ typedef uint32_t words __attribute__((vector_size(4 * LANES)));
 typedef uint16_t halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
 typedef struct {
-    const cs_product *product;
+    const ce_product *product;
     const float *a; /* (rows, inner), fp32 */
     int64_t rows, inner;
 } job;
 
-bool cs_gemv_fits(const cs_product *product)
+bool ce_gemv_fits(const ce_product *product)
 {
     return !product->transpose_a && cs_rows(product->c) <= MAX_ROWS;
 }
@@ -96,7 +96,7 @@ static void across(const job *all, int64_t column, int64_t count, float sum[MAX_
         int64_t depth = all->inner - from < DEPTH ? all->inner - from : DEPTH;
         slab part = { 0 };
         for (int64_t k = 0; k < DEPTH; k++)
-            part.line[k] = k < depth ? cs_elements_at(b, (from + k) * cs_columns(b) + column) : (const void *)zeros;
+            part.line[k] = k < depth ? ce_elements_at(b, (from + k) * cs_columns(b) + column) : (const void *)zeros;
         for (int64_t i = 0; i < all->rows; i++)
             memcpy(part.x[i], all->a + i * all->inner + from, (size_t)depth * sizeof(float));
         add_slab_of(sum, &part, all->rows, 0, whole, b.dtype);
@@ -129,7 +129,7 @@ static inline void dot_line(float *sum, const job *all, const void *line, int64_
         }
     }
     float tail[SETS * LANES];
-    cs_elements_widen(tail, (const char *)line + (size_t)k * cs_dtype_bytes(dtype), dtype, all->inner - k);
+    ce_elements_widen(tail, (const char *)line + (size_t)k * cs_dtype_bytes(dtype), dtype, all->inner - k);
     for (int64_t i = 0; i < rows; i++) {
         sum[i * COLUMNS] = add_lanes(part[i][0] + part[i][1]);
         for (int64_t j = k; j < all->inner; j++)
@@ -150,7 +150,7 @@ static void along(const job *all, int64_t column, int64_t count, float sum[MAX_R
 {
     cs_tensor b = all->product->b;
     for (int64_t j = 0; j < count; j++) {
-        const void *line = cs_elements_at(b, (column + j) * cs_columns(b));
+        const void *line = ce_elements_at(b, (column + j) * cs_columns(b));
         if (b.dtype == CS_F32)
             dot_rows(sum[0] + j, all, line, CS_F32);
         else if (b.dtype == CS_BF16)
@@ -165,25 +165,25 @@ static void along(const job *all, int64_t column, int64_t count, float sum[MAX_R
 /* Writes `count` elements of each row of c, from `column` on: the sum and the bias, and c itself if it is added to. */
 static void write_rows(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
 {
-    const cs_product *product = all->product;
+    const ce_product *product = all->product;
     float wide[COLUMNS];
     for (int64_t i = 0; i < all->rows; i++) {
         int64_t at = i * cs_columns(product->c) + column;
         if (product->bias.data) {
-            const float *bias = cs_elements_read(product->bias, column, count, wide);
+            const float *bias = ce_elements_read(product->bias, column, count, wide);
             for (int64_t j = 0; j < count; j++)
                 sum[i][j] += bias[j];
         }
         if (product->add) {
-            const float *before = cs_elements_read(product->c, at, count, wide);
+            const float *before = ce_elements_read(product->c, at, count, wide);
             for (int64_t j = 0; j < count; j++)
                 sum[i][j] += before[j];
         }
-        cs_elements_write(product->c, at, count, sum[i]);
+        ce_elements_write(product->c, at, count, sum[i]);
     }
 }
 
-static void multiply_columns(void *argument, cs_range range, int part)
+static void multiply_columns(void *argument, ce_range range, int part)
 {
     (void)part;
     const job *all = argument;
@@ -197,14 +197,14 @@ static void multiply_columns(void *argument, cs_range range, int part)
     }
 }
 
-void cs_gemv_run(cs_device *device, const cs_product *product)
+void ce_gemv_run(cs_device *device, const ce_product *product)
 {
     job all = { .product = product, .rows = cs_rows(product->c), .inner = cs_columns(product->a) };
     all.a = product->a.data;
     if (product->a.dtype != CS_F32) {
-        float *wide = cs_cpu_workspace(device, CS_CPU_LEFT, (size_t)cs_count(product->a) * sizeof *wide);
-        cs_elements_widen(wide, product->a.data, product->a.dtype, cs_count(product->a));
+        float *wide = ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)cs_count(product->a) * sizeof *wide);
+        ce_elements_widen(wide, product->a.data, product->a.dtype, cs_count(product->a));
         all.a = wide;
     }
-    cs_cpu_walk(device, cs_columns(product->c), MIN_COLUMNS, multiply_columns, &all);
+    ce_cpu_walk(device, cs_columns(product->c), MIN_COLUMNS, multiply_columns, &all);
 }

@@ -1,4 +1,4 @@
-/* init.c - initial values of parameters from (key, element). Normal values are those of cs_rng_normal, computed four
+/* init.c - initial values of parameters from (key, element). Normal values are those of ce_rng_normal, computed four
  * at a time, as one Philox counter gives them. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
@@ -17,7 +17,7 @@ typedef struct {
 /* Computes elements 4 counter to 4 counter + 3. */
 static void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
-    cs_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = cs_rng_philox(key, counter);
     for (int pair = 0; pair < 2; pair++) {
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
         double reach = sqrt(-2 * log(((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32));
@@ -27,7 +27,7 @@ static void draw_normals(float *four, uint64_t key, uint64_t counter)
     }
 }
 
-static void fill_normals(const init_job *all, cs_range range)
+static void fill_normals(const init_job *all, ce_range range)
 {
     for (int64_t i = range.from; i < range.to;) {
         float four[TOGETHER];
@@ -44,13 +44,13 @@ static float value_at(const init_job *all, uint64_t element)
     case CS_ONES:
         return 1;
     case CS_UNIFORM:
-        return all->init.std * (float)(2 * cs_rng_uniform(all->key, element) - 1);
+        return all->init.std * (float)(2 * ce_rng_uniform(all->key, element) - 1);
     default:
         return 0;
     }
 }
 
-static void init_part(void *argument, cs_range range, int part)
+static void init_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const init_job *all = argument;
@@ -61,7 +61,7 @@ static void init_part(void *argument, cs_range range, int part)
             all->out[i] = value_at(all, (uint64_t)(all->from + i));
 }
 
-void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+void ce_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
-    cs_cpu_walk(stream->device, count, LEAST, init_part, &(init_job){ out, init, key, from });
+    ce_cpu_walk(stream->device, count, LEAST, init_part, &(init_job){ out, init, key, from });
 }

@@ -26,7 +26,7 @@ static int64_t target_of(const loss_job *all, int64_t row)
 static void softmax_chunk(float *restrict out, const float *restrict x, int64_t count, float lse, float scale)
 {
     for (int64_t i = 0; i < count; i++)
-        out[i] = cs_elements_exp_one(x[i] - lse) * scale;
+        out[i] = ce_elements_exp_one(x[i] - lse) * scale;
 }
 
 /* Returns log-sum-exp of a row: the maximum is subtracted, and chunks are added in double. */
@@ -36,14 +36,14 @@ static float row_lse(const loss_job *all, int64_t row)
     float wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
-        max = fmaxf(max, cs_elements_max(cs_elements_read(all->x, first + from, count, wide), count));
+        max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
     max = isfinite(max) ? max : 0; /* all are -inf, or one is inf: the sum shows it */
     double sum = 0;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
-        softmax_chunk(power, cs_elements_read(all->x, first + from, count, wide), count, max, 1);
-        sum += (double)cs_elements_sum(power, count);
+        softmax_chunk(power, ce_elements_read(all->x, first + from, count, wide), count, max, 1);
+        sum += (double)ce_elements_sum(power, count);
     }
     return max + (float)log(sum);
 }
@@ -57,16 +57,16 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
-            softmax_chunk(out, cs_elements_read(all->x, first + from, count, wide), count, lse, scale);
+            softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, scale);
         if (target >= from && target < from + count)
             out[target - from] -= scale;
-        cs_elements_write(all->x, first + from, count, out);
+        ce_elements_write(all->x, first + from, count, out);
     }
     for (int64_t from = width; from < stride; from += CS_CHUNK)
-        cs_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
+        ce_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
 }
 
-static void cross_entropy_rows(void *argument, cs_range range, int part)
+static void cross_entropy_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const loss_job *all = argument;
@@ -74,17 +74,17 @@ static void cross_entropy_rows(void *argument, cs_range range, int part)
     for (int64_t row = range.from; row < range.to; row++) {
         int64_t target = target_of(all, row);
         float lse = target < 0 ? 0 : row_lse(all, row);
-        loss[row] = target < 0 ? 0 : lse - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
+        loss[row] = target < 0 ? 0 : lse - *ce_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
         if (all->dloss.data)
             grad_row(all, row, target, lse);
     }
 }
 
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+void ce_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                           cs_tensor dloss)
 {
     loss_job all = { .loss = loss, .x = logits, .targets = targets, .dloss = dloss, .classes = classes };
-    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
+    ce_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
 }
 
 /* ---- hits: rows whose largest logit is the target ---- */
@@ -96,7 +96,7 @@ static int64_t largest_of(const loss_job *all, int64_t row)
     float max = 0, wide[CS_CHUNK];
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
-        const float *logits = cs_elements_read(all->x, first + from, count, wide);
+        const float *logits = ce_elements_read(all->x, first + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
                 return -1;
@@ -109,7 +109,7 @@ static int64_t largest_of(const loss_job *all, int64_t row)
     return best;
 }
 
-static void hits_rows(void *argument, cs_range range, int part)
+static void hits_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const loss_job *all = argument;
@@ -119,10 +119,10 @@ static void hits_rows(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
+void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
     loss_job all = { .loss = hits, .x = logits, .targets = targets, .classes = classes };
-    cs_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
+    ce_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
 }
 
 /* ---- squared error ---- */
@@ -134,7 +134,7 @@ static void subtract(float *restrict out, const float *restrict y, const float *
         out[i] = (y[i] - target[i]) * scale;
 }
 
-static void squared_error_rows(void *argument, cs_range range, int part)
+static void squared_error_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const loss_job *all = argument;
@@ -145,20 +145,20 @@ static void squared_error_rows(void *argument, cs_range range, int part)
         for (int64_t from = 0; from < width; from += CS_CHUNK) {
             int64_t count = chunk_at(from, width), at = row * width + from;
             const float *target = (const float *)all->targets.data + at;
-            subtract(apart, cs_elements_read(all->x, at, count, wide), target, count, 1);
-            sum += (double)cs_elements_dot(apart, apart, count);
+            subtract(apart, ce_elements_read(all->x, at, count, wide), target, count, 1);
+            sum += (double)ce_elements_dot(apart, apart, count);
         }
         ((float *)all->loss.data)[row] = (float)(sum / (double)width);
     }
 }
 
-void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+void ce_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
     loss_job all = { .loss = loss, .x = y, .targets = target };
-    cs_cpu_walk(device, cs_rows(y), 16, squared_error_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), 16, squared_error_rows, &all);
 }
 
-static void squared_error_grad_rows(void *argument, cs_range range, int part)
+static void squared_error_grad_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const loss_job *all = argument;
@@ -169,14 +169,14 @@ static void squared_error_grad_rows(void *argument, cs_range range, int part)
         for (int64_t from = 0; from < width; from += CS_CHUNK) {
             int64_t count = chunk_at(from, width), at = row * width + from;
             const float *target = (const float *)all->targets.data + at;
-            subtract(out, cs_elements_read(all->x, at, count, wide), target, count, scale);
-            cs_elements_write(all->out, at, count, out);
+            subtract(out, ce_elements_read(all->x, at, count, wide), target, count, scale);
+            ce_elements_write(all->out, at, count, out);
         }
     }
 }
 
-void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+void ce_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
     loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
-    cs_cpu_walk(device, cs_rows(y), 16, squared_error_grad_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), 16, squared_error_grad_rows, &all);
 }

@@ -18,7 +18,7 @@
 enum { SHAPES = 512 };
 
 typedef struct {
-    cs_matmul_shape shape;
+    ce_matmul_shape shape;
     dnnl_primitive_t primitive;
     size_t scratch;        /* bytes of scratch for each thread */
     dnnl_memory_t *memory; /* ARGUMENTS for each thread */
@@ -29,7 +29,7 @@ static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_D
                                       DNNL_ARG_BIAS };
 enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
 
-struct cs_matmul {
+struct ce_matmul {
     cs_device *device;
     dnnl_engine_t engine;
     dnnl_stream_t *streams; /* one for each thread */
@@ -42,7 +42,7 @@ struct cs_matmul {
 static void must(dnnl_status_t status, const char *what)
 {
     if (status != dnnl_success)
-        cs_fatal(status == dnnl_out_of_memory ? CS_NO_MEMORY : CS_UNSUPPORTED, "oneDNN: %s failed with status %d", what,
+        ce_fatal(status == dnnl_out_of_memory ? CS_NO_MEMORY : CS_UNSUPPORTED, "oneDNN: %s failed with status %d", what,
                  (int)status);
 }
 
@@ -114,7 +114,7 @@ static void append_sum(dnnl_post_ops_t operations)
 
 /* ---- opening ---- */
 
-void cs_matmul_quiet(void)
+void ce_matmul_quiet(void)
 {
     union {
         void *address;
@@ -125,7 +125,7 @@ void cs_matmul_quiet(void)
 }
 
 /* oneDNN takes a limit once in a process, and only before it first asks for the instructions of the CPU. */
-cs_status cs_matmul_limit(cs_isa isa)
+cs_status ce_matmul_limit(ce_isa isa)
 {
     static const dnnl_cpu_isa_t limits[CS_ISA_COUNT] = { [CS_ISA_AVX2] = dnnl_cpu_isa_avx2,
                                                          [CS_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
@@ -134,34 +134,34 @@ cs_status cs_matmul_limit(cs_isa isa)
     if (dnnl_set_max_cpu_isa(limits[isa]) == dnnl_success ||
         ((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)limits[isa]) == 0)
         return CS_OK;
-    return cs_fail(CS_UNSUPPORTED,
+    return ce_fail(CS_UNSUPPORTED,
                    "not supported: oneDNN uses more than %s already, and changes that only once in a process; set "
                    "CSPEED_CPU_ISA=%s for every rank",
-                   cs_isa_name(isa), cs_isa_name(isa));
+                   ce_isa_name(isa), ce_isa_name(isa));
 }
 
-void cs_matmul_version(char text[32])
+void ce_matmul_version(char text[32])
 {
     const dnnl_version_t *version = dnnl_version();
     snprintf(text, 32, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }
 
-cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
+cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device)
 {
-    cs_matmul *new = *matmul = calloc(1, sizeof *new);
+    ce_matmul *new = *matmul = calloc(1, sizeof *new);
     if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
-        return cs_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
+        return ce_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
     new->device = device;
     if (dnnl_version()->major != DNNL_VERSION_MAJOR)
-        return cs_fail(CS_NO_DEVICE,
+        return ce_fail(CS_NO_DEVICE,
                        "this program was built for oneDNN %d and has loaded oneDNN %d.%d: set "
                        "LD_LIBRARY_PATH, or build it again",
                        DNNL_VERSION_MAJOR, dnnl_version()->major, dnnl_version()->minor);
     if (dnnl_engine_create(&new->engine, dnnl_cpu, 0) != dnnl_success)
-        return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
+        return ce_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
     for (int thread = 0; thread < device->threads; thread++)
         if (dnnl_stream_create(&new->streams[thread], new->engine, dnnl_stream_default_flags) != dnnl_success)
-            return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a stream");
+            return ce_fail(CS_NO_DEVICE, "oneDNN cannot make a stream");
     return CS_OK;
 }
 
@@ -174,7 +174,7 @@ static void drop_entry(entry *old, int threads)
     dnnl_primitive_destroy(old->primitive);
 }
 
-void cs_matmul_close(cs_matmul *matmul)
+void ce_matmul_close(ce_matmul *matmul)
 {
     if (!matmul)
         return;
@@ -191,7 +191,7 @@ void cs_matmul_close(cs_matmul *matmul)
 
 /* ---- fp32 ---- */
 
-void cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c)
+void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c)
 {
     must(dnnl_sgemm(panel->transpose_a ? 'T' : 'N', panel->transpose_b ? 'T' : 'N', panel->m, panel->n, panel->k, 1, a,
                     panel->lda, b, panel->ldb, panel->beta, c, panel->ldc),
@@ -213,9 +213,9 @@ static void make_matrix(owned_desc *desc, int64_t rows, int64_t columns, int64_t
     make_desc(desc, dims, type_of(dtype), strides);
 }
 
-static uint64_t hash_of(const cs_matmul_shape *shape)
+static uint64_t hash_of(const ce_matmul_shape *shape)
 {
-    const cs_panel *p = &shape->panel;
+    const ce_panel *p = &shape->panel;
     const int64_t parts[] = { p->m,         p->n,           p->k,           p->lda,       p->ldb,    p->ldc,
                               p->beta != 0, p->transpose_a, p->transpose_b, shape->dtype, shape->to, shape->bias };
     uint64_t hash = 0;
@@ -224,16 +224,16 @@ static uint64_t hash_of(const cs_matmul_shape *shape)
     return hash;
 }
 
-static bool same(const cs_matmul_shape *one, const cs_matmul_shape *other)
+static bool same(const ce_matmul_shape *one, const ce_matmul_shape *other)
 {
-    const cs_panel *a = &one->panel, *b = &other->panel;
+    const ce_panel *a = &one->panel, *b = &other->panel;
     return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && (a->beta != 0) == (b->beta != 0) &&
            one->dtype == other->dtype && one->to == other->to && one->bias == other->bias;
 }
 
 /* Returns NULL if there is no primitive of this shape. */
-static entry *find(cs_matmul *matmul, const cs_matmul_shape *shape, uint64_t hash)
+static entry *find(ce_matmul *matmul, const ce_matmul_shape *shape, uint64_t hash)
 {
     for (int i = 0; i < matmul->count; i++)
         if (matmul->hashes[i] == hash && same(&matmul->entries[i].shape, shape))
@@ -243,7 +243,7 @@ static entry *find(cs_matmul *matmul, const cs_matmul_shape *shape, uint64_t has
 
 /* Returns an entry to fill, the least recently used one if the table is full. The entries of the current product
  * were prepared last, so they are never replaced. */
-static entry *take_place(cs_matmul *matmul)
+static entry *take_place(ce_matmul *matmul)
 {
     if (matmul->count < SHAPES)
         return &matmul->entries[matmul->count++];
@@ -270,12 +270,12 @@ static dnnl_primitive_attr_t make_attributes(bool add)
     return attributes;
 }
 
-static void make_memories(cs_matmul *matmul, entry *new, borrowed_desc const *descs)
+static void make_memories(ce_matmul *matmul, entry *new, borrowed_desc const *descs)
 {
     int threads = matmul->device->threads;
     new->memory = calloc((size_t)(threads * ARGUMENTS), sizeof *new->memory);
     if (!new->memory)
-        cs_fatal(CS_NO_MEMORY, "no memory for a matrix product");
+        ce_fatal(CS_NO_MEMORY, "no memory for a matrix product");
     for (int i = 0; i < threads * ARGUMENTS; i++)
         if (i % ARGUMENTS != BIAS || new->shape.bias)
             must(dnnl_memory_create(&new->memory[i], descs[i % ARGUMENTS], matmul->engine, DNNL_MEMORY_NONE),
@@ -283,10 +283,10 @@ static void make_memories(cs_matmul *matmul, entry *new, borrowed_desc const *de
 }
 
 /* Creates the descriptors of a product's operands, and of its primitive if oneDNN has one. */
-static dnnl_status_t describe(cs_matmul *matmul, const cs_matmul_shape *shape, owned_desc *desc,
+static dnnl_status_t describe(ce_matmul *matmul, const ce_matmul_shape *shape, owned_desc *desc,
                               dnnl_primitive_desc_t *made)
 {
-    const cs_panel *panel = &shape->panel;
+    const ce_panel *panel = &shape->panel;
     make_matrix(&desc[SOURCE], panel->m, panel->k, panel->lda, panel->transpose_a, shape->dtype);
     make_matrix(&desc[WEIGHTS], panel->k, panel->n, panel->ldb, panel->transpose_b, shape->dtype);
     make_matrix(&desc[TARGET], panel->m, panel->n, panel->ldc, false, shape->to);
@@ -298,14 +298,14 @@ static dnnl_status_t describe(cs_matmul *matmul, const cs_matmul_shape *shape, o
     return status;
 }
 
-static void drop_descs(const cs_matmul_shape *shape, owned_desc *desc)
+static void drop_descs(const ce_matmul_shape *shape, owned_desc *desc)
 {
     for (int i = 0; i < ARGUMENTS; i++)
         if (i != SCRATCH && (i != BIAS || shape->bias))
             drop_desc(&desc[i]);
 }
 
-static void make_entry(cs_matmul *matmul, entry *new, const cs_matmul_shape *shape)
+static void make_entry(ce_matmul *matmul, entry *new, const ce_matmul_shape *shape)
 {
     owned_desc desc[ARGUMENTS];
     dnnl_primitive_desc_t made;
@@ -321,10 +321,10 @@ static void make_entry(cs_matmul *matmul, entry *new, const cs_matmul_shape *sha
     dnnl_primitive_desc_destroy(made);
 }
 
-cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype)
+ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype)
 {
     enum { SIDE = 64 };
-    cs_matmul_shape shape = { { false, false, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, 0 }, dtype, dtype, true };
+    ce_matmul_shape shape = { { false, false, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, 0 }, dtype, dtype, true };
     owned_desc desc[ARGUMENTS];
     dnnl_primitive_desc_t made;
     dnnl_status_t status = describe(matmul, &shape, desc, &made);
@@ -333,12 +333,12 @@ cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype)
     if (status != dnnl_success)
         return CS_MATMUL_NONE;
     must(dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name), "an implementation's name");
-    cs_matmul_grade grade = strncmp(name, "ref", 3) == 0 ? CS_MATMUL_PLAIN : CS_MATMUL_FAST;
+    ce_matmul_grade grade = strncmp(name, "ref", 3) == 0 ? CS_MATMUL_PLAIN : CS_MATMUL_FAST;
     dnnl_primitive_desc_destroy(made);
     return grade;
 }
 
-size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape)
+size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape)
 {
     uint64_t hash = hash_of(shape);
     entry *place = find(matmul, shape, hash);
@@ -361,7 +361,7 @@ static void *unlocked(const void *pointer)
     return same.to;
 }
 
-void cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_matmul_operands *with, int thread)
+void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread)
 {
     entry *place = find(matmul, shape, hash_of(shape));
     CS_ASSERT(place && thread < matmul->device->threads);

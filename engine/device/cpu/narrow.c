@@ -12,21 +12,21 @@ typedef struct {
 static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
 {
     float wide[CS_CHUNK];
-    cs_elements_widen(wide, cs_elements_at(all->from, at), all->from.dtype, count);
+    ce_elements_widen(wide, ce_elements_at(all->from, at), all->from.dtype, count);
     for (int64_t i = 0; i < count; i++)
         wide[i] *= all->factor;
-    cs_elements_write(all->to, at, count, wide);
+    ce_elements_write(all->to, at, count, wide);
 }
 
-static void convert_part(void *argument, cs_range range, int part)
+static void convert_part(void *argument, ce_range range, int part)
 {
     (void)part;
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
         convert_chunk(argument, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK);
 }
 
-void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
+void ce_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     convert_job all = { to, from, factor };
-    cs_cpu_walk(stream->device, cs_count(to), LEAST, convert_part, &all);
+    ce_cpu_walk(stream->device, cs_count(to), LEAST, convert_part, &all);
 }

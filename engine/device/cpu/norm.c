@@ -18,12 +18,12 @@ enum { LEAST_ROWS = 8, ROWS = 6 };
 /* Allocates weight, bias and ROWS rows for each part, each of `columns` floats. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
-    int64_t columns = cs_columns(x), parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
-    int64_t padded = cs_round_up(columns, 16);
-    float *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
-    cs_elements_widen(scratch, weight.data, weight.dtype, columns);
+    int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    int64_t padded = ce_round_up(columns, 16);
+    float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
+    ce_elements_widen(scratch, weight.data, weight.dtype, columns);
     if (bias.data)
-        cs_elements_widen(scratch + padded, bias.data, bias.dtype, columns);
+        ce_elements_widen(scratch + padded, bias.data, bias.dtype, columns);
     return (norm_job){
         .x = x, .weight = scratch, .bias = scratch + padded, .rows = scratch + 2 * padded, .columns = columns
     };
@@ -31,7 +31,7 @@ static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_te
 
 static float *row_of(const norm_job *all, int part, int which)
 {
-    return all->rows + (part * ROWS + which) * cs_round_up(all->columns, 16);
+    return all->rows + (part * ROWS + which) * ce_round_up(all->columns, 16);
 }
 
 static void scale_row(float *restrict y, const float *restrict x, const norm_job *all, float mean, float rstd)
@@ -41,30 +41,30 @@ static void scale_row(float *restrict y, const float *restrict x, const norm_job
         y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
 }
 
-static void norm_rows(void *argument, cs_range range, int part)
+static void norm_rows(void *argument, ce_range range, int part)
 {
     const norm_job *all = argument;
     int64_t columns = all->columns;
     float *stats = all->stats.data, *wide = row_of(all, part, 0), *out = row_of(all, part, 1);
     for (int64_t row = range.from; row < range.to; row++) {
-        const float *x = cs_elements_read(all->x, row * columns, columns, wide);
-        float mean = cs_elements_sum(x, columns) / (float)columns;
-        float rstd = 1 / sqrtf(cs_elements_spread(x, columns, mean) / (float)columns + all->epsilon);
+        const float *x = ce_elements_read(all->x, row * columns, columns, wide);
+        float mean = ce_elements_sum(x, columns) / (float)columns;
+        float rstd = 1 / sqrtf(ce_elements_spread(x, columns, mean) / (float)columns + all->epsilon);
         stats[2 * row] = mean;
         stats[2 * row + 1] = rstd;
         scale_row(out, x, all, mean, rstd);
-        cs_elements_write(all->y, row * columns, columns, out);
+        ce_elements_write(all->y, row * columns, columns, out);
     }
 }
 
-void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+void ce_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                  float epsilon)
 {
     norm_job all = make_job(device, x, weight, bias);
     all.y = y;
     all.stats = stats;
     all.epsilon = epsilon;
-    cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
 }
 
 /* First half of backward. With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy; writes g to
@@ -90,7 +90,7 @@ static void second_half(float *restrict out, const float *restrict normal, int64
         out[i] = rstd * (out[i] - mean_g - normal[i] * mean_gn);
 }
 
-static void norm_grad_rows(void *argument, cs_range range, int part)
+static void norm_grad_rows(void *argument, ce_range range, int part)
 {
     const norm_job *all = argument;
     int64_t columns = all->columns;
@@ -101,27 +101,27 @@ static void norm_grad_rows(void *argument, cs_range range, int part)
     memset(dbias, 0, (size_t)columns * sizeof(float));
     for (int64_t row = range.from; row < range.to; row++) {
         float mean = stats[2 * row], rstd = stats[2 * row + 1];
-        const float *x = cs_elements_read(all->x, row * columns, columns, row_of(all, part, 4));
-        const float *dy = cs_elements_read(all->dy, row * columns, columns, row_of(all, part, 5));
+        const float *x = ce_elements_read(all->x, row * columns, columns, row_of(all, part, 4));
+        const float *dy = ce_elements_read(all->dy, row * columns, columns, row_of(all, part, 5));
         first_half(normal, out, dweight, dbias, x, dy, all->weight, columns, mean, rstd);
-        float mean_g = cs_elements_sum(out, columns) / (float)columns;
-        float mean_gn = cs_elements_dot(out, normal, columns) / (float)columns;
+        float mean_g = ce_elements_sum(out, columns) / (float)columns;
+        float mean_gn = ce_elements_dot(out, normal, columns) / (float)columns;
         second_half(out, normal, columns, mean_g, mean_gn, rstd);
-        cs_elements_write(all->dx, row * columns, columns, out);
+        ce_elements_write(all->dx, row * columns, columns, out);
     }
 }
 
-void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+void ce_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                       cs_tensor stats, cs_tensor weight)
 {
     norm_job all = make_job(device, x, weight, (cs_tensor){ 0 });
     all.stats = stats;
     all.dx = dx;
     all.dy = dy;
-    cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_grad_rows, &all);
-    int parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_grad_rows, &all);
+    int parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
     for (int part = 0; part < parts; part++) {
-        cs_elements_grow(dweight, row_of(&all, part, 2), part == 0);
-        cs_elements_grow(dbias, row_of(&all, part, 3), part == 0);
+        ce_elements_grow(dweight, row_of(&all, part, 2), part == 0);
+        ce_elements_grow(dbias, row_of(&all, part, 3), part == 0);
     }
 }

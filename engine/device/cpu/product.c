@@ -18,20 +18,20 @@ enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
 
 typedef struct {
     cs_device *device;
-    const cs_product *product;
-    cs_panel whole;
+    const ce_product *product;
+    ce_panel whole;
     int parts;
     bool by_columns;
-    cs_method how;
+    ce_method how;
     cs_tensor a, b; /* the operands of the product, or fp32 copies of them */
     float *strips;  /* one for each thread, if c is 16-bit */
     char *scratch;  /* not for SGEMM: thread t has `stride` bytes from t * stride on */
     size_t stride;
 } job;
 
-static cs_panel whole_of(const cs_product *product)
+static ce_panel whole_of(const ce_product *product)
 {
-    return (cs_panel){
+    return (ce_panel){
         .transpose_a = product->transpose_a,
         .transpose_b = product->transpose_b,
         .m = cs_rows(product->c),
@@ -46,19 +46,19 @@ static cs_panel whole_of(const cs_product *product)
 
 /* A panel, and its first element in each matrix. */
 typedef struct {
-    cs_panel panel;
+    ce_panel panel;
     int64_t a, b, c, column;
 } piece;
 
-static piece cut(piece from, cs_range rows, cs_range columns)
+static piece cut(piece from, ce_range rows, ce_range columns)
 {
-    const cs_panel *panel = &from.panel;
+    const ce_panel *panel = &from.panel;
     from.a += panel->transpose_a ? rows.from : rows.from * panel->lda;
     from.b += panel->transpose_b ? columns.from * panel->ldb : columns.from;
     from.c += rows.from * panel->ldc + columns.from;
     from.column += columns.from;
-    from.panel.m = cs_range_length(rows);
-    from.panel.n = cs_range_length(columns);
+    from.panel.m = ce_range_length(rows);
+    from.panel.n = ce_range_length(columns);
     return from;
 }
 
@@ -67,37 +67,37 @@ static piece piece_of(const job *all, int index)
     /* Panels are cut at borders of tiles. */
     int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6;
     int64_t width = all->by_columns ? n : m;
-    cs_range part = cs_range_part((width + step - 1) / step, index, all->parts);
-    part = (cs_range){ part.from * step, part.to * step < width ? part.to * step : width };
+    ce_range part = ce_range_part((width + step - 1) / step, index, all->parts);
+    part = (ce_range){ part.from * step, part.to * step < width ? part.to * step : width };
     piece whole = { .panel = all->whole };
-    return all->by_columns ? cut(whole, (cs_range){ 0, m }, part) : cut(whole, part, (cs_range){ 0, n });
+    return all->by_columns ? cut(whole, (ce_range){ 0, m }, part) : cut(whole, part, (ce_range){ 0, n });
 }
 
 static void multiply(const job *all, const piece *part, float *c, int thread)
 {
-    const void *a = cs_elements_at(all->a, part->a), *b = cs_elements_at(all->b, part->b);
+    const void *a = ce_elements_at(all->a, part->a), *b = ce_elements_at(all->b, part->b);
     if (all->how == CS_METHOD_PACKED)
-        cs_gemm_run(&part->panel, all->a.dtype, a, b, c,
+        ce_gemm_run(&part->panel, all->a.dtype, a, b, c,
                     (float *)(void *)(all->scratch + (size_t)thread * all->stride));
     else
-        cs_matmul_sgemm(&part->panel, a, b, c);
+        ce_matmul_sgemm(&part->panel, a, b, c);
 }
 
 /* c = result + bias, rounded once. result has its own leading dimension and may be c itself. */
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
-    const cs_product *product = all->product;
+    const ce_product *product = all->product;
     float bias[CS_CHUNK], wide[CS_CHUNK];
     for (int64_t column = 0; column < part->panel.n; column += CS_CHUNK) {
         int64_t count = part->panel.n - column < CS_CHUNK ? part->panel.n - column : CS_CHUNK;
         if (product->bias.data)
-            cs_elements_widen(bias, cs_elements_at(product->bias, part->column + column), product->bias.dtype, count);
+            ce_elements_widen(bias, ce_elements_at(product->bias, part->column + column), product->bias.dtype, count);
         for (int64_t row = 0; row < part->panel.m; row++) {
             const float *line = result + row * leading + column;
             if (product->bias.data)
                 for (int64_t i = 0; i < count; i++)
                     wide[i] = line[i] + bias[i];
-            cs_elements_write(product->c, part->c + row * part->panel.ldc + column, count,
+            ce_elements_write(product->c, part->c + row * part->panel.ldc + column, count,
                               product->bias.data ? wide : line);
         }
     }
@@ -113,8 +113,8 @@ static void run_strips(const job *all, const piece *part, int thread)
     float *result = all->strips + (int64_t)thread * STRIP_ROWS * STRIP_COLUMNS;
     for (int64_t column = 0; column < part->panel.n; column += STRIP_COLUMNS) {
         for (int64_t row = 0; row < part->panel.m; row += STRIP_ROWS) {
-            piece strip = cut(*part, (cs_range){ row, end_of(row, STRIP_ROWS, part->panel.m) },
-                              (cs_range){ column, end_of(column, STRIP_COLUMNS, part->panel.n) });
+            piece strip = cut(*part, (ce_range){ row, end_of(row, STRIP_ROWS, part->panel.m) },
+                              (ce_range){ column, end_of(column, STRIP_COLUMNS, part->panel.n) });
             piece beside = strip;
             beside.panel.ldc = strip.panel.n;
             multiply(all, &beside, result, thread);
@@ -123,30 +123,30 @@ static void run_strips(const job *all, const piece *part, int thread)
     }
 }
 
-static cs_matmul_shape native_shape(const job *all, const cs_panel *panel)
+static ce_matmul_shape native_shape(const job *all, const ce_panel *panel)
 {
-    const cs_product *product = all->product;
-    return (cs_matmul_shape){ *panel, product->a.dtype, product->c.dtype, product->bias.data };
+    const ce_product *product = all->product;
+    return (ce_matmul_shape){ *panel, product->a.dtype, product->c.dtype, product->bias.data };
 }
 
 static void run_native(const job *all, const piece *part, int thread)
 {
-    const cs_product *product = all->product;
-    cs_matmul_shape shape = native_shape(all, &part->panel);
-    cs_matmul_operands with = {
-        .a = cs_elements_at(product->a, part->a),
-        .b = cs_elements_at(product->b, part->b),
-        .bias = product->bias.data ? cs_elements_at(product->bias, part->column) : NULL,
-        .c = cs_elements_at(product->c, part->c),
+    const ce_product *product = all->product;
+    ce_matmul_shape shape = native_shape(all, &part->panel);
+    ce_matmul_operands with = {
+        .a = ce_elements_at(product->a, part->a),
+        .b = ce_elements_at(product->b, part->b),
+        .bias = product->bias.data ? ce_elements_at(product->bias, part->column) : NULL,
+        .c = ce_elements_at(product->c, part->c),
         .scratch = all->scratch + (size_t)thread * all->stride,
     };
-    cs_matmul_run(cs_cpu_of(all->device)->matmul, &shape, &with, thread);
+    ce_matmul_run(ce_cpu_of(all->device)->matmul, &shape, &with, thread);
 }
 
 static void run_piece(void *argument, int index, int thread)
 {
     const job *all = argument;
-    const cs_product *product = all->product;
+    const ce_product *product = all->product;
     piece part = piece_of(all, index);
     if (all->how == CS_METHOD_NATIVE) {
         run_native(all, &part, thread);
@@ -165,41 +165,41 @@ typedef struct {
     float *to;
 } widening;
 
-static void widen_part(void *argument, cs_range range, int part)
+static void widen_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const widening *all = argument;
-    cs_elements_widen(all->to + range.from, cs_elements_at(all->from, range.from), all->from.dtype,
-                      cs_range_length(range));
+    ce_elements_widen(all->to + range.from, ce_elements_at(all->from, range.from), all->from.dtype,
+                      ce_range_length(range));
 }
 
-static cs_tensor widened(cs_device *device, cs_cpu_use use, cs_tensor x)
+static cs_tensor widened(cs_device *device, ce_cpu_use use, cs_tensor x)
 {
     if (x.dtype == CS_F32)
         return x;
-    widening all = { x, cs_cpu_workspace(device, use, (size_t)cs_count(x) * sizeof(float)) };
-    cs_cpu_walk(device, cs_count(x), 16384, widen_part, &all);
+    widening all = { x, ce_cpu_workspace(device, use, (size_t)cs_count(x) * sizeof(float)) };
+    ce_cpu_walk(device, cs_count(x), 16384, widen_part, &all);
     x.data = all.to;
     x.dtype = CS_F32;
     return x;
 }
 
-cs_method cs_cpu_fixed_method(const cs_panel *panel, cs_dtype dtype)
+ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype)
 {
     bool weak = panel->m >= TINY && (panel->m < SMALL || panel->n < SMALL);
-    return cs_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
+    return ce_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
 }
 
 /* Measured choices are for many tokens: few fp32 rows, as in text generation, stay with FIXED. */
-static cs_method choose(const job *all)
+static ce_method choose(const job *all)
 {
-    const cs_product_choice *choice = &cs_cpu_of(all->device)->choice;
+    const ce_product_choice *choice = &ce_cpu_of(all->device)->choice;
     cs_dtype dtype = all->product->a.dtype;
-    cs_panel panel = piece_of(all, 0).panel;
-    cs_product_class of = cs_product_class_of(all->product);
+    ce_panel panel = piece_of(all, 0).panel;
+    ce_product_class of = ce_product_class_of(all->product);
     bool measured = choice->count > 0, few = dtype == CS_F32 && panel.m < TINY;
-    cs_method how = dtype == choice->dtype && !(measured && few) ? cs_products_method(choice, &of) : CS_METHOD_FIXED;
-    return how == CS_METHOD_FIXED ? cs_cpu_fixed_method(&panel, dtype) : how;
+    ce_method how = dtype == choice->dtype && !(measured && few) ? ce_products_method(choice, &of) : CS_METHOD_FIXED;
+    return how == CS_METHOD_FIXED ? ce_cpu_fixed_method(&panel, dtype) : how;
 }
 
 /* Panels of one product differ in size, so their primitives need different scratch: each thread gets the largest. */
@@ -207,9 +207,9 @@ static size_t prepare_native(const job *all)
 {
     size_t max = 0;
     for (int i = 0; i < all->parts; i++) {
-        cs_panel panel = piece_of(all, i).panel;
-        cs_matmul_shape shape = native_shape(all, &panel);
-        size_t bytes = cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &shape);
+        ce_panel panel = piece_of(all, i).panel;
+        ce_matmul_shape shape = native_shape(all, &panel);
+        size_t bytes = ce_matmul_prepare(ce_cpu_of(all->device)->matmul, &shape);
         max = bytes > max ? bytes : max;
     }
     return max;
@@ -217,7 +217,7 @@ static size_t prepare_native(const job *all)
 
 static void prepare(job *all)
 {
-    const cs_product *product = all->product;
+    const ce_product *product = all->product;
     size_t threads = (size_t)all->device->threads;
     all->a = product->a;
     all->b = product->b;
@@ -225,36 +225,36 @@ static void prepare(job *all)
         all->a = widened(all->device, CS_CPU_LEFT, product->a);
         all->b = widened(all->device, CS_CPU_RIGHT, product->b);
     } else {
-        size_t bytes = all->how == CS_METHOD_NATIVE ? prepare_native(all) : cs_gemm_scratch();
-        all->stride = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
-        all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
+        size_t bytes = all->how == CS_METHOD_NATIVE ? prepare_native(all) : ce_gemm_scratch();
+        all->stride = (size_t)ce_round_up((int64_t)bytes + (bytes == 0), 64);
+        all->scratch = ce_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
     }
     if (all->how != CS_METHOD_NATIVE && product->c.dtype != CS_F32)
-        all->strips = cs_cpu_workspace(all->device, CS_CPU_RESULT,
+        all->strips = ce_cpu_workspace(all->device, CS_CPU_RESULT,
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
 /* CS_METHODS: the method of the device's choice. */
-static void run_product(cs_device *device, const cs_product *product, cs_method how)
+static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
-    if (cs_gemv_fits(product)) {
-        cs_gemv_run(device, product);
+    if (ce_gemv_fits(product)) {
+        ce_gemv_run(device, product);
         return;
     }
     job all = { .device = device, .product = product, .whole = whole_of(product) };
     all.by_columns = all.whole.n > all.whole.m;
-    all.parts = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
+    all.parts = ce_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
     all.how = how == CS_METHODS ? choose(&all) : how;
     prepare(&all);
-    cs_team_run(cs_cpu_of(device)->team, all.parts, run_piece, &all);
+    ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
 
-void cs_cpu_product(cs_device *device, const cs_product *product)
+void ce_cpu_product(cs_device *device, const ce_product *product)
 {
     run_product(device, product, CS_METHODS);
 }
 
-void cs_cpu_product_panel(cs_device *device, const cs_product *product, const cs_panel *panel, cs_method method)
+void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method)
 {
     job all = { .device = device, .product = product, .whole = *panel, .parts = 1, .how = method };
     prepare(&all);
@@ -280,7 +280,7 @@ static void sum_strip(const column_job *all, int64_t column, int64_t width)
         float part[STRIP] = { 0 }, wide[STRIP];
         int64_t to = from + BLOCK_ROWS < rows ? from + BLOCK_ROWS : rows;
         for (int64_t row = from; row < to; row++) {
-            const float *x = cs_elements_read(all->x, row * columns + column, width, wide);
+            const float *x = ce_elements_read(all->x, row * columns + column, width, wide);
             for (int64_t i = 0; i < width; i++)
                 part[i] += x[i];
         }
@@ -289,16 +289,16 @@ static void sum_strip(const column_job *all, int64_t column, int64_t width)
     }
 }
 
-static void sum_columns(void *argument, cs_range range, int part)
+static void sum_columns(void *argument, ce_range range, int part)
 {
     (void)part;
     for (int64_t column = range.from; column < range.to; column += STRIP)
         sum_strip(argument, column, range.to - column < STRIP ? range.to - column : STRIP);
 }
 
-void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
+void ce_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_columns(x), STRIP, sum_columns, &(column_job){ sums, x });
+    ce_cpu_walk(device, cs_columns(x), STRIP, sum_columns, &(column_job){ sums, x });
 }
 
 /* ---- the roof ---- */
@@ -306,37 +306,37 @@ void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 enum { SIDE = 1056 }; /* with rows of a power of two of bytes, rows would compete for the same cache sets */
 
 /* The seconds of a square product; the best of at least `rounds`, and of as many as take `seconds`. */
-static double time_square(cs_device *device, const cs_tensor *matrix, cs_method how, int rounds, double seconds)
+static double time_square(cs_device *device, const cs_tensor *matrix, ce_method how, int rounds, double seconds)
 {
-    double best = INFINITY, begin = cs_clock_seconds();
-    for (int round = 0; round < rounds || cs_clock_seconds() - begin < seconds; round++) {
-        double from = cs_clock_seconds();
-        run_product(device, &(cs_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] }, how);
-        best = fmin(best, cs_clock_seconds() - from);
+    double best = INFINITY, begin = ce_clock_seconds();
+    for (int round = 0; round < rounds || ce_clock_seconds() - begin < seconds; round++) {
+        double from = ce_clock_seconds();
+        run_product(device, &(ce_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] }, how);
+        best = fmin(best, ce_clock_seconds() - from);
     }
     return best;
 }
 
-double cs_cpu_roof(cs_device *device, cs_dtype dtype)
+double ce_cpu_roof(cs_device *device, cs_dtype dtype)
 {
     size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
-    unsigned methods = cs_cpu_methods(device, dtype, false);
-    cs_method fastest = CS_METHOD_FIXED;
+    unsigned methods = ce_cpu_methods(device, dtype, false);
+    ce_method fastest = CS_METHOD_FIXED;
     double best = INFINITY;
     void *memory[3];
     cs_tensor matrix[3];
     for (int i = 0; i < 3; i++) {
-        memory[i] = cs_device_alloc(device, bytes);
+        memory[i] = ce_device_alloc(device, bytes);
         matrix[i] = cs_matrix(memory[i], dtype, SIDE, SIDE);
-        cs_cpu_fill(device, matrix[i], 0.5f);
+        ce_cpu_fill(device, matrix[i], 0.5f);
     }
     for (int how = CS_METHOD_NATIVE; how < CS_METHODS; how++) {
-        double seconds = methods & 1u << how ? time_square(device, matrix, (cs_method)how, 2, 0) : INFINITY;
-        fastest = seconds < best ? (cs_method)how : fastest;
+        double seconds = methods & 1u << how ? time_square(device, matrix, (ce_method)how, 2, 0) : INFINITY;
+        fastest = seconds < best ? (ce_method)how : fastest;
         best = fmin(best, seconds);
     }
     best = fmin(best, time_square(device, matrix, fastest, 1, 0.05));
     for (int i = 0; i < 3; i++)
-        cs_device_free(device, memory[i]);
+        ce_device_free(device, memory[i]);
     return 2.0 * SIDE * SIDE * SIDE / best;
 }

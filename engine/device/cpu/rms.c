@@ -17,10 +17,10 @@ enum { LEAST_ROWS = 8, OUT = 0, WIDE_X, WIDE_DY, SUM, ROWS };
 
 static rms_job make_job(cs_device *device, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
 {
-    int64_t width = cs_count(weight), padded = cs_round_up(width, 16);
-    int64_t parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
-    float *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
-    cs_elements_widen(scratch, weight.data, weight.dtype, width);
+    int64_t width = cs_count(weight), padded = ce_round_up(width, 16);
+    int64_t parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
+    ce_elements_widen(scratch, weight.data, weight.dtype, width);
     return (rms_job){ .stats = stats,
                       .x = x,
                       .weight = scratch,
@@ -32,7 +32,7 @@ static rms_job make_job(cs_device *device, cs_tensor stats, cs_tensor x, cs_tens
 
 static float *row_of(const rms_job *all, int part, int which)
 {
-    return all->rows + (part * ROWS + which) * cs_round_up(all->width, 16);
+    return all->rows + (part * ROWS + which) * ce_round_up(all->width, 16);
 }
 
 static int64_t place_of(const rms_job *all, int64_t row, int64_t head)
@@ -47,27 +47,27 @@ static void scale_head(float *restrict y, const float *restrict x, const float *
         y[i] = x[i] * rstd * weight[i];
 }
 
-static void rms_rows(void *argument, cs_range range, int part)
+static void rms_rows(void *argument, ce_range range, int part)
 {
     const rms_job *all = argument;
     float *stats = all->stats.data, *out = row_of(all, part, OUT);
     for (int64_t item = range.from * all->heads; item < range.to * all->heads; item++) {
         int64_t place = place_of(all, item / all->heads, item % all->heads);
-        const float *x = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
-        float rstd = 1 / sqrtf(cs_elements_dot(x, x, all->width) / (float)all->width + all->epsilon);
+        const float *x = ce_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
+        float rstd = 1 / sqrtf(ce_elements_dot(x, x, all->width) / (float)all->width + all->epsilon);
         stats[item] = rstd;
         scale_head(out, x, all->weight, all->width, rstd);
-        cs_elements_write(all->y, place, all->width, out);
+        ce_elements_write(all->y, place, all->width, out);
     }
 }
 
-void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+void ce_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                 float epsilon)
 {
     rms_job all = make_job(device, stats, x, weight, first);
     all.y = y;
     all.epsilon = epsilon;
-    cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
 }
 
 /* First half of backward. With n = x rstd and g = dy weight: dweight += dy n; writes g to `out`. */
@@ -87,7 +87,7 @@ static void second_half(float *restrict out, const float *restrict x, int64_t wi
         out[i] = rstd * (out[i] - x[i] * slope);
 }
 
-static void rms_grad_rows(void *argument, cs_range range, int part)
+static void rms_grad_rows(void *argument, ce_range range, int part)
 {
     const rms_job *all = argument;
     const float *stats = all->stats.data;
@@ -96,22 +96,22 @@ static void rms_grad_rows(void *argument, cs_range range, int part)
     for (int64_t item = range.from * all->heads; item < range.to * all->heads; item++) {
         int64_t place = place_of(all, item / all->heads, item % all->heads);
         float rstd = stats[item];
-        const float *x = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
-        const float *dy = cs_elements_read(all->dy, place, all->width, row_of(all, part, WIDE_DY));
+        const float *x = ce_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
+        const float *dy = ce_elements_read(all->dy, place, all->width, row_of(all, part, WIDE_DY));
         first_half(out, dweight, x, dy, all->weight, all->width, rstd);
-        float mean = cs_elements_dot(out, x, all->width) * rstd / (float)all->width;
+        float mean = ce_elements_dot(out, x, all->width) * rstd / (float)all->width;
         second_half(out, x, all->width, rstd, mean * rstd);
-        cs_elements_write(all->dx, place, all->width, out);
+        ce_elements_write(all->dx, place, all->width, out);
     }
 }
 
-void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+void ce_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                      cs_tensor weight, int64_t first)
 {
     rms_job all = make_job(device, stats, x, weight, first);
     all.dx = dx;
     all.dy = dy;
-    cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_grad_rows, &all);
-    for (int part = 0; part < cs_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++)
-        cs_elements_grow(dweight, row_of(&all, part, SUM), part == 0);
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_grad_rows, &all);
+    for (int part = 0; part < ce_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++)
+        ce_elements_grow(dweight, row_of(&all, part, SUM), part == 0);
 }

@@ -56,7 +56,7 @@ static size_t left_in(const char *root, const char *group)
     return held < max ? max - held : 1;
 }
 
-size_t cs_cpu_room(const char *root)
+size_t ce_cpu_room(const char *root)
 {
     char group[PATH_MAX];
     size_t available = 0, swap = 0;

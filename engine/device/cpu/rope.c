@@ -17,21 +17,21 @@ static void rotate_head(float *restrict out, const float *restrict x, const floa
     }
 }
 
-static void rotate_row(const cs_turn *turn, int64_t row, const float *cosine, const float *sine)
+static void rotate_row(const ce_turn *turn, int64_t row, const float *cosine, const float *sine)
 {
     int64_t width = turn->rope->width, columns = cs_columns(turn->x);
     float wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
     for (int64_t head = 0; head < turn->rows.heads; head++) {
         int64_t place = row * columns + head * width;
-        rotate_head(out, cs_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
-        cs_elements_write(turn->x, place, width, out);
+        rotate_head(out, ce_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
+        ce_elements_write(turn->x, place, width, out);
     }
 }
 
-static void rotate_positions(void *argument, cs_range range, int part)
+static void rotate_positions(void *argument, ce_range range, int part)
 {
     (void)part;
-    const cs_turn *turn = argument;
+    const ce_turn *turn = argument;
     const cs_rope *rope = turn->rope;
     float cosine[HALF], sine[HALF];
     for (int64_t position = range.from; position < range.to; position++) {
@@ -45,8 +45,8 @@ static void rotate_positions(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_rope(cs_device *device, const cs_turn *turn)
+void ce_cpu_rope(cs_device *device, const ce_turn *turn)
 {
-    cs_turn all = *turn;
-    cs_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, rotate_positions, &all);
+    ce_turn all = *turn;
+    ce_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, rotate_positions, &all);
 }

@@ -11,7 +11,7 @@ typedef struct {
     void *argument;
 } job;
 
-struct cs_worker {
+struct ce_worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given_more, done_more;
@@ -22,7 +22,7 @@ struct cs_worker {
 
 static void *serve(void *argument)
 {
-    cs_worker *worker = argument;
+    ce_worker *worker = argument;
     pthread_mutex_lock(&worker->lock);
     for (;;) {
         while (worker->done == worker->given && !worker->closing)
@@ -40,11 +40,11 @@ static void *serve(void *argument)
     return NULL;
 }
 
-cs_status cs_worker_open(cs_worker **worker)
+cs_status ce_worker_open(ce_worker **worker)
 {
     *worker = calloc(1, sizeof **worker);
     if (!*worker)
-        return cs_fail(CS_NO_MEMORY, "no memory for the comm stream");
+        return ce_fail(CS_NO_MEMORY, "no memory for the comm stream");
     pthread_mutex_init(&(*worker)->lock, NULL);
     pthread_cond_init(&(*worker)->given_more, NULL);
     pthread_cond_init(&(*worker)->done_more, NULL);
@@ -52,12 +52,12 @@ cs_status cs_worker_open(cs_worker **worker)
     if (error) {
         free(*worker);
         *worker = NULL;
-        return cs_fail_errno(CS_NO_MEMORY, error, "cannot start the comm stream's thread");
+        return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the comm stream's thread");
     }
     return CS_OK;
 }
 
-void cs_worker_close(cs_worker *worker)
+void ce_worker_close(ce_worker *worker)
 {
     if (!worker)
         return;
@@ -72,7 +72,7 @@ void cs_worker_close(cs_worker *worker)
     free(worker);
 }
 
-void cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argument)
+void ce_worker_give(ce_worker *worker, void (*call)(void *argument), void *argument)
 {
     pthread_mutex_lock(&worker->lock);
     while (worker->given - worker->done == WAITING)
@@ -82,7 +82,7 @@ void cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argum
     pthread_mutex_unlock(&worker->lock);
 }
 
-uint64_t cs_worker_given(cs_worker *worker)
+uint64_t ce_worker_given(ce_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
     uint64_t given = worker->given;
@@ -90,7 +90,7 @@ uint64_t cs_worker_given(cs_worker *worker)
     return given;
 }
 
-void cs_worker_await(cs_worker *worker, uint64_t sequence)
+void ce_worker_await(ce_worker *worker, uint64_t sequence)
 {
     pthread_mutex_lock(&worker->lock);
     while (worker->done < sequence)

@@ -12,7 +12,7 @@ typedef struct {
 /* Returns e^-x, kept finite so that 0 times it is 0. */
 static inline float decay_of(float x)
 {
-    return cs_elements_exp_one(x < -88 ? 88 : -x);
+    return ce_elements_exp_one(x < -88 ? 88 : -x);
 }
 
 static void swiglu_chunk(float *restrict y, const float *restrict gate, const float *restrict up, int64_t count)
@@ -33,7 +33,7 @@ static void swiglu_grad_chunk(float *restrict dgate, float *restrict dup, const 
     }
 }
 
-static void swiglu_rows(void *argument, cs_range range, int part)
+static void swiglu_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const swiglu_job *all = argument;
@@ -42,14 +42,14 @@ static void swiglu_rows(void *argument, cs_range range, int part)
         for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
             int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
             int64_t place = 2 * row * all->columns + at;
-            const float *gate = cs_elements_read(all->x, place, count, wide_gate);
-            swiglu_chunk(out, gate, cs_elements_read(all->x, place + all->columns, count, wide_up), count);
-            cs_elements_write(all->y, row * all->columns + at, count, out);
+            const float *gate = ce_elements_read(all->x, place, count, wide_gate);
+            swiglu_chunk(out, gate, ce_elements_read(all->x, place + all->columns, count, wide_up), count);
+            ce_elements_write(all->y, row * all->columns + at, count, out);
         }
     }
 }
 
-static void swiglu_grad_rows(void *argument, cs_range range, int part)
+static void swiglu_grad_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const swiglu_job *all = argument;
@@ -58,23 +58,23 @@ static void swiglu_grad_rows(void *argument, cs_range range, int part)
         for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
             int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
             int64_t place = 2 * row * all->columns + at;
-            const float *gate = cs_elements_read(all->x, place, count, wide_gate);
-            const float *up = cs_elements_read(all->x, place + all->columns, count, wide_up);
-            const float *dy = cs_elements_read(all->dy, row * all->columns + at, count, wide_dy);
+            const float *gate = ce_elements_read(all->x, place, count, wide_gate);
+            const float *up = ce_elements_read(all->x, place + all->columns, count, wide_up);
+            const float *dy = ce_elements_read(all->dy, row * all->columns + at, count, wide_dy);
             swiglu_grad_chunk(dgate, dup, dy, gate, up, count);
-            cs_elements_write(all->y, place, count, dgate);
-            cs_elements_write(all->y, place + all->columns, count, dup);
+            ce_elements_write(all->y, place, count, dgate);
+            ce_elements_write(all->y, place + all->columns, count, dup);
         }
     }
 }
 
-void cs_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+void ce_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_rows(y), LEAST_ROWS, swiglu_rows, &(swiglu_job){ .y = y, .x = x, .columns = cs_columns(y) });
+    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, swiglu_rows, &(swiglu_job){ .y = y, .x = x, .columns = cs_columns(y) });
 }
 
-void cs_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+void ce_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_rows(dy), LEAST_ROWS, swiglu_grad_rows,
+    ce_cpu_walk(device, cs_rows(dy), LEAST_ROWS, swiglu_grad_rows,
                 &(swiglu_job){ .y = dx, .x = x, .dy = dy, .columns = cs_columns(dy) });
 }

@@ -14,17 +14,17 @@
 enum { LOOKS = 60000 }; /* spins before a thread sleeps: longer than the caller needs between two kernels */
 
 typedef struct {
-    cs_team *team;
+    ce_team *team;
     pthread_t thread;
     int index;
 } member;
 
-struct cs_team {
+struct ce_team {
     int threads, looks;
     bool pinned;
     cpu_set_t before; /* the caller's cores before, to be restored */
 
-    cs_team_task *task;
+    ce_team_task *task;
     void *argument;
     int tasks;
     bool closing;
@@ -62,7 +62,7 @@ static void await_change(_Atomic uint32_t *word, uint32_t value, int looks, _Ato
     atomic_fetch_sub(sleepers, 1);
 }
 
-static void draw(cs_team *team, int thread)
+static void draw(ce_team *team, int thread)
 {
     for (;;) {
         int index = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
@@ -75,8 +75,8 @@ static void draw(cs_team *team, int thread)
 static void *run_member(void *argument)
 {
     member *self = argument;
-    cs_team *team = self->team;
-    cs_matmul_quiet();
+    ce_team *team = self->team;
+    ce_matmul_quiet();
     for (uint32_t round = 0;; round++) {
         await_change(&team->round, round, team->looks, &team->sleepers);
         if (team->closing)
@@ -87,7 +87,7 @@ static void *run_member(void *argument)
     }
 }
 
-static void start_round(cs_team *team)
+static void start_round(ce_team *team)
 {
     atomic_store(&team->busy, (uint32_t)team->started);
     atomic_fetch_add(&team->round, 1);
@@ -95,14 +95,14 @@ static void start_round(cs_team *team)
         futex_wake(&team->round);
 }
 
-static void end_round(cs_team *team)
+static void end_round(ce_team *team)
 {
     uint32_t left;
     while ((left = atomic_load_explicit(&team->busy, memory_order_acquire)))
         await_change(&team->busy, left, team->looks, &team->caller_sleeps);
 }
 
-void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument)
+void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument)
 {
     bool team_mine = pthread_equal(pthread_self(), team->owner) && !team->running;
     if (tasks == 1 || team->started == 0 || !team_mine) {
@@ -135,13 +135,13 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
     pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
-static cs_status build(cs_team *team, const cs_team_shape *shape)
+static cs_status build(ce_team *team, const ce_team_shape *shape)
 {
     for (int i = 0; i < shape->threads - 1; i++) {
         team->members[i] = (member){ .team = team, .index = i + 1 };
         int error = pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]);
         if (error)
-            return cs_fail_errno(CS_NO_MEMORY, error, "cannot start thread %d of %d", i + 2, shape->threads);
+            return ce_fail_errno(CS_NO_MEMORY, error, "cannot start thread %d of %d", i + 2, shape->threads);
         team->started++;
         if (shape->cores)
             pin(team->members[i].thread, shape->cores, i + 1);
@@ -153,22 +153,22 @@ static cs_status build(cs_team *team, const cs_team_shape *shape)
     return CS_OK;
 }
 
-cs_status cs_team_open(cs_team **team, const cs_team_shape *shape)
+cs_status ce_team_open(ce_team **team, const ce_team_shape *shape)
 {
     size_t bytes = sizeof **team + (size_t)shape->threads * sizeof(member);
-    *team = aligned_alloc(64, (size_t)cs_round_up((int64_t)bytes, 64));
+    *team = aligned_alloc(64, (size_t)ce_round_up((int64_t)bytes, 64));
     if (!*team)
-        return cs_fail(CS_NO_MEMORY, "no memory for %d threads", shape->threads);
-    **team = (cs_team){ .threads = shape->threads, .looks = shape->spin ? LOOKS : 0, .owner = pthread_self() };
+        return ce_fail(CS_NO_MEMORY, "no memory for %d threads", shape->threads);
+    **team = (ce_team){ .threads = shape->threads, .looks = shape->spin ? LOOKS : 0, .owner = pthread_self() };
     cs_status status = build(*team, shape);
     if (status != CS_OK) {
-        cs_team_close(*team);
+        ce_team_close(*team);
         *team = NULL;
     }
     return status;
 }
 
-void cs_team_close(cs_team *team)
+void ce_team_close(ce_team *team)
 {
     if (!team)
         return;

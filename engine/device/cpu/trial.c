@@ -26,7 +26,7 @@ static const double close_to = 1.1, far_behind = 0.6; /* ratios of speeds */
 
 typedef struct {
     cs_device *device;
-    cs_product_trial *trial;
+    ce_product_trial *trial;
     int order[CS_PRODUCTS]; /* the classes, those with most work first */
     cs_tensor a, b, c;      /* memory for the greatest operands; shapes are set for each product */
 } measurement;
@@ -50,10 +50,10 @@ static int64_t leading(int64_t columns)
 }
 
 /* The panel that one thread has of a product. */
-static cs_panel share_of(const cs_device *device, const cs_product_use *use)
+static ce_panel share_of(const cs_device *device, const ce_product_use *use)
 {
-    cs_product_size size = cs_product_size_of(&use->of, use->tokens);
-    cs_panel panel = { use->of.transpose_a,
+    ce_product_size size = ce_product_size_of(&use->of, use->tokens);
+    ce_panel panel = { use->of.transpose_a,
                        use->of.transpose_b,
                        size.m,
                        size.n,
@@ -67,34 +67,34 @@ static cs_panel share_of(const cs_device *device, const cs_product_use *use)
     return panel;
 }
 
-static cs_panel part_of(const cs_device *device, const cs_product_use *use)
+static ce_panel part_of(const cs_device *device, const ce_product_use *use)
 {
-    cs_panel panel = share_of(device, use);
+    ce_panel panel = share_of(device, use);
     panel.m = least(panel.m, MOST_M);
     panel.n = least(panel.n, MOST_N);
     panel.k = least(panel.k, MOST_K);
     return panel;
 }
 
-static int64_t rows_of_a(const cs_panel *panel)
+static int64_t rows_of_a(const ce_panel *panel)
 {
     return panel->transpose_a ? panel->k : panel->m;
 }
 
-static int64_t rows_of_b(const cs_panel *panel)
+static int64_t rows_of_b(const ce_panel *panel)
 {
     return panel->transpose_b ? panel->n : panel->k;
 }
 
 /* Multiplies once; returns the seconds. SGEMM copies whole 16-bit tensors, so its operands have no columns beside the
  * part. */
-static double multiply(const measurement *all, const cs_product_use *use, cs_panel panel, cs_method method)
+static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
     if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
         panel.lda = panel.transpose_a ? panel.m : panel.k;
         panel.ldb = panel.transpose_b ? panel.k : panel.n;
     }
-    cs_product product = { .c = cs_matrix(all->c.data, use->to, panel.m, panel.n),
+    ce_product product = { .c = cs_matrix(all->c.data, use->to, panel.m, panel.n),
                            .a = cs_matrix(all->a.data, use->dtype, rows_of_a(&panel), panel.lda),
                            .b = cs_matrix(all->b.data, use->dtype, rows_of_b(&panel), panel.ldb),
                            .transpose_a = panel.transpose_a,
@@ -103,11 +103,11 @@ static double multiply(const measurement *all, const cs_product_use *use, cs_pan
     if (use->bias)
         product.bias = cs_vector(all->b.data, use->dtype, panel.n);
     double from = cpu_seconds();
-    cs_cpu_product_panel(all->device, &product, &panel, method);
+    ce_cpu_product_panel(all->device, &product, &panel, method);
     return cpu_seconds() - from;
 }
 
-static double flops_of(const cs_panel *panel)
+static double flops_of(const ce_panel *panel)
 {
     return 2.0 * (double)panel->m * (double)panel->n * (double)panel->k;
 }
@@ -122,15 +122,15 @@ static bool unsure(double fixed, double best)
  * after two rounds has lost. */
 static void measure_class(measurement *all, int index, double end)
 {
-    cs_product_trial *trial = all->trial;
-    const cs_product_use *use = &trial->list->use[index];
-    cs_panel panel = part_of(all->device, use);
+    ce_product_trial *trial = all->trial;
+    const ce_product_use *use = &trial->list->use[index];
+    ce_panel panel = part_of(all->device, use);
     double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
     for (int round = 0; round < 3 || (round < MOST_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
         for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
             if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
                 continue;
-            double rate = flops_of(&panel) / multiply(all, use, panel, (cs_method)method);
+            double rate = flops_of(&panel) / multiply(all, use, panel, (ce_method)method);
             speed[method] = round > 0 ? fmax(speed[method], rate) : 0;
             best = fmax(best, speed[method]);
         }
@@ -138,11 +138,11 @@ static void measure_class(measurement *all, int index, double end)
 }
 
 /* Multiplies square matrices `rounds` times; returns the best FLOP/s. */
-static double square(const measurement *all, cs_method method, int rounds)
+static double square(const measurement *all, ce_method method, int rounds)
 {
     cs_dtype dtype = all->trial->list->use[0].dtype;
-    cs_product_use use = { .dtype = dtype, .to = dtype };
-    cs_panel panel = { false, false, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, 0 };
+    ce_product_use use = { .dtype = dtype, .to = dtype };
+    ce_panel panel = { false, false, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, SQUARE, 0 };
     double best = 0;
     for (int round = 0; round < rounds; round++)
         best = fmax(best, flops_of(&panel) / multiply(all, &use, panel, method));
@@ -155,22 +155,22 @@ static void warm_up(const measurement *all)
 {
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         if (all->trial->methods & 1u << method)
-            square(all, (cs_method)method, 2);
+            square(all, (ce_method)method, 2);
 }
 
 static void measure_roof(const measurement *all)
 {
     const double *speed = all->trial->speed[all->order[0]];
-    cs_method fastest = CS_METHOD_SGEMM;
+    ce_method fastest = CS_METHOD_SGEMM;
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
         if (speed[method] > speed[fastest])
-            fastest = (cs_method)method;
+            fastest = (ce_method)method;
     all->trial->roof = fmax(all->trial->roof, square(all, fastest, 3));
 }
 
 static cs_tensor memory_of(cs_device *device, int64_t elements)
 {
-    cs_tensor memory = cs_vector(cs_device_alloc(device, (size_t)elements * sizeof(float)), CS_F32, elements);
+    cs_tensor memory = cs_vector(ce_device_alloc(device, (size_t)elements * sizeof(float)), CS_F32, elements);
     memset(memory.data, FILLING, (size_t)elements * sizeof(float));
     return memory;
 }
@@ -182,12 +182,12 @@ static int64_t most(int64_t a, int64_t b)
 
 static void prepare(measurement *all)
 {
-    cs_product_trial *trial = all->trial;
+    ce_product_trial *trial = all->trial;
     int64_t a = SQUARE * SQUARE, b = a, c = a;
     for (int i = 0; i < trial->list->count; i++) {
-        const cs_product_use *use = &trial->list->use[i];
-        cs_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
-        cs_method fixed = cs_cpu_fixed_method(&whole, use->dtype);
+        const ce_product_use *use = &trial->list->use[i];
+        ce_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
+        ce_method fixed = ce_cpu_fixed_method(&whole, use->dtype);
         trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CS_METHOD_SGEMM;
         a = most(a, rows_of_a(&panel) * panel.lda);
         b = most(b, rows_of_b(&panel) * panel.ldb);
@@ -202,10 +202,10 @@ static void prepare(measurement *all)
     all->c = memory_of(all->device, c);
 }
 
-static bool like_is_measured(const cs_product_trial *trial, const cs_product_class *of)
+static bool like_is_measured(const ce_product_trial *trial, const ce_product_class *of)
 {
     for (int i = 0; i < trial->list->count; i++) {
-        const cs_product_class *other = &trial->list->use[i].of;
+        const ce_product_class *other = &trial->list->use[i].of;
         if (trial->speed[i][trial->fixed[i]] > 0 && other->transpose_a == of->transpose_a &&
             other->transpose_b == of->transpose_b)
             return true;
@@ -219,9 +219,9 @@ static bool like_is_measured(const cs_product_trial *trial, const cs_product_cla
 static void *measure(void *argument)
 {
     measurement *all = argument;
-    cs_product_trial *trial = all->trial;
+    ce_product_trial *trial = all->trial;
     double work = 0, took = 0;
-    cs_matmul_quiet();
+    ce_matmul_quiet();
     prepare(all);
     warm_up(all);
     double limit = fmax(0.9 * trial->seconds, cpu_seconds() + 0.5 * trial->seconds);
@@ -241,7 +241,7 @@ static void *measure(void *argument)
 }
 
 /* If the thread cannot be started, nothing is measured. */
-void cs_cpu_try_products(cs_device *device, cs_product_trial *trial)
+void ce_cpu_try_products(cs_device *device, ce_product_trial *trial)
 {
     measurement all = { .device = device, .trial = trial };
     pthread_t thread;
@@ -249,8 +249,8 @@ void cs_cpu_try_products(cs_device *device, cs_product_trial *trial)
     trial->roof = 0;
     if (pthread_create(&thread, NULL, measure, &all) == 0)
         pthread_join(thread, NULL);
-    cs_device_free(device, all.a.data);
-    cs_device_free(device, all.b.data);
-    cs_device_free(device, all.c.data);
-    cs_cpu_drop_workspaces(device);
+    ce_device_free(device, all.a.data);
+    ce_device_free(device, all.b.data);
+    ce_device_free(device, all.c.data);
+    ce_cpu_drop_workspaces(device);
 }

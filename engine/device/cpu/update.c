@@ -7,11 +7,11 @@
 enum { LEAST = 16384, ROWS = 2 + CS_OPTIM_SLOTS };
 
 typedef void rule_chunk(float *restrict master, float *restrict gradient, float *restrict slot0, float *restrict slot1,
-                        int64_t count, cs_hyper hyper);
+                        int64_t count, ce_hyper hyper);
 
 #define WALK(rule, to)                                                                                                 \
     static void walk_##rule(float *restrict master, float *restrict gradient, float *restrict slot0,                   \
-                            float *restrict slot1, int64_t count, cs_hyper hyper)                                      \
+                            float *restrict slot1, int64_t count, ce_hyper hyper)                                      \
     {                                                                                                                  \
         for (int64_t i = 0; i < count; i++)                                                                            \
             to[i] = rule(master[i], gradient[i] * hyper.grad_scale, &slot0[i], &slot1[i], hyper);                      \
@@ -32,7 +32,7 @@ typedef struct {
     cs_tensor rows[ROWS]; /* master, gradient, slots; slots that the optimizer does not have are absent */
     int64_t first[ROWS];  /* the range's first element in each row */
     cs_tensor publish;
-    cs_hyper hyper;
+    ce_hyper hyper;
 } update_job;
 
 /* Returns the elements themselves if they are fp32, and otherwise an fp32 copy; zeros for an absent row. */
@@ -42,7 +42,7 @@ static float *open_row(float *copy, const update_job *all, int row, int64_t at, 
     if (x.data && x.dtype == CS_F32)
         return (float *)x.data + all->first[row] + at;
     if (x.data)
-        cs_elements_widen(copy, cs_elements_at(x, all->first[row] + at), x.dtype, count);
+        ce_elements_widen(copy, ce_elements_at(x, all->first[row] + at), x.dtype, count);
     return copy;
 }
 
@@ -54,12 +54,12 @@ static void update_chunk(const update_job *all, float copies[ROWS][CS_CHUNK], in
     all->walk(x[0], x[1], x[2], x[3], count, all->hyper);
     for (int row = 0; row < ROWS; row++)
         if (all->rows[row].data && all->rows[row].dtype != CS_F32)
-            cs_elements_write(all->rows[row], all->first[row] + at, count, x[row]);
+            ce_elements_write(all->rows[row], all->first[row] + at, count, x[row]);
     if (all->publish.data)
-        cs_elements_write(all->publish, all->first[0] + at, count, x[0]);
+        ce_elements_write(all->publish, all->first[0] + at, count, x[0]);
 }
 
-static void update_part(void *argument, cs_range part, int index)
+static void update_part(void *argument, ce_range part, int index)
 {
     (void)index;
     float copies[ROWS][CS_CHUNK] = { 0 };
@@ -67,14 +67,14 @@ static void update_part(void *argument, cs_range part, int index)
         update_chunk(argument, copies, at, part.to - at < CS_CHUNK ? part.to - at : CS_CHUNK);
 }
 
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows)
+void ce_cpu_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows)
 {
     if (rows->gate && !rows->gate->open)
         return;
     if (rows->gate)
         hyper.grad_scale *= rows->gate->factor;
     for (int64_t i = 0; i < rows->ranges.count; i++) {
-        const cs_state_range *range = &rows->ranges.table[i];
+        const ce_state_range *range = &rows->ranges.table[i];
         update_job all = { .walk = walks[optimizer->kind],
                            .rows = { rows->master, rows->gradient, rows->slots[0], rows->slots[1] },
                            .first = { range->from, range->from, range->slots[0], range->slots[1] },
@@ -82,6 +82,6 @@ void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hy
                            .hyper = hyper };
         if (!range->decays)
             all.hyper.decay = 0;
-        cs_cpu_walk(stream->device, range->to - range->from, LEAST, update_part, &all);
+        ce_cpu_walk(stream->device, range->to - range->from, LEAST, update_part, &all);
     }
 }

@@ -17,51 +17,51 @@ static void add_chunk(float *restrict y, const float *restrict a, const float *r
         y[i] = a[i] + b[i];
 }
 
-static void add_part(void *argument, cs_range range, int part)
+static void add_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
     float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        const float *a = cs_elements_read(all->a, at, count, wide_a);
-        add_chunk(out, a, cs_elements_read(all->b, at, count, wide_b), count);
-        cs_elements_write(all->y, at, count, out);
+        const float *a = ce_elements_read(all->a, at, count, wide_a);
+        add_chunk(out, a, ce_elements_read(all->b, at, count, wide_b), count);
+        ce_elements_write(all->y, at, count, out);
     }
 }
 
-void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
+void ce_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    cs_cpu_walk(stream->device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
+    ce_cpu_walk(stream->device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
 }
 
-static void copy_part(void *argument, cs_range range, int part)
+static void copy_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
     size_t bytes = cs_dtype_bytes(all->y.dtype);
     memcpy((char *)all->y.data + (size_t)range.from * bytes, (const char *)all->a.data + (size_t)range.from * bytes,
-           (size_t)cs_range_length(range) * bytes);
+           (size_t)ce_range_length(range) * bytes);
 }
 
-static void cast_part(void *argument, cs_range range, int part)
+static void cast_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
     float wide[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        cs_elements_write(all->y, at, count, cs_elements_read(all->a, at, count, wide));
+        ce_elements_write(all->y, at, count, ce_elements_read(all->a, at, count, wide));
     }
 }
 
-void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x)
+void ce_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    cs_cpu_walk(device, cs_count(y), LEAST, y.dtype == x.dtype ? copy_part : cast_part,
+    ce_cpu_walk(device, cs_count(y), LEAST, y.dtype == x.dtype ? copy_part : cast_part,
                 &(vector_job){ .y = y, .a = x });
 }
 
-static void fill_part(void *argument, cs_range range, int part)
+static void fill_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
@@ -69,18 +69,18 @@ static void fill_part(void *argument, cs_range range, int part)
     for (int64_t i = 0; i < CS_CHUNK; i++)
         same[i] = all->value;
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
-        cs_elements_write(all->y, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK, same);
+        ce_elements_write(all->y, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK, same);
 }
 
-void cs_cpu_fill(cs_device *device, cs_tensor y, float value)
+void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
 {
-    cs_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
+    ce_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
 /* ---- exact sums: one for each part, then merged; the order of integer additions does not matter ---- */
 
 typedef struct {
-    cs_exact *sum;
+    ce_exact *sum;
     cs_tensor of; /* tensor whose squares are added */
     int64_t lead; /* number of elements of its first block that are not its own */
     const float *values;
@@ -88,10 +88,10 @@ typedef struct {
     pthread_mutex_t lock;
 } sum_job;
 
-static void merge(sum_job *all, const cs_exact *own)
+static void merge(sum_job *all, const ce_exact *own)
 {
     pthread_mutex_lock(&all->lock);
-    cs_exact_merge(all->sum, own);
+    ce_exact_merge(all->sum, own);
     pthread_mutex_unlock(&all->lock);
 }
 
@@ -118,47 +118,47 @@ static const float *read_block(const sum_job *all, int64_t at, float *block)
 {
     int64_t from = at < 0 ? 0 : at, count = cs_count(all->of), to = at + BLOCK < count ? at + BLOCK : count;
     if (to - from == BLOCK)
-        return cs_elements_read(all->of, at, BLOCK, block);
+        return ce_elements_read(all->of, at, BLOCK, block);
     memset(block, 0, BLOCK * sizeof *block);
-    cs_elements_widen(block + (from - at), cs_elements_at(all->of, from), all->of.dtype, to - from);
+    ce_elements_widen(block + (from - at), ce_elements_at(all->of, from), all->of.dtype, to - from);
     return block;
 }
 
-static void sum_squares_part(void *argument, cs_range range, int part)
+static void sum_squares_part(void *argument, ce_range range, int part)
 {
     (void)part;
     sum_job *all = argument;
-    cs_exact own = { 0 };
+    ce_exact own = { 0 };
     float block[BLOCK];
     for (int64_t at = range.from; at < range.to; at += BLOCK) {
         const float *g = read_block(all, at - all->lead, block);
         double sum = sum_block(g);
         if (isfinite(sum))
-            cs_exact_add(&own, sum * all->unscale * all->unscale);
+            ce_exact_add(&own, sum * all->unscale * all->unscale);
         else
             own.nonfinite += count_nonfinite(g, BLOCK);
     }
     merge(all, &own);
 }
 
-void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
+void ce_cpu_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     sum_job all = { sum, g, lead, NULL, unscale, PTHREAD_MUTEX_INITIALIZER };
-    cs_cpu_walk(stream->device, cs_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
+    ce_cpu_walk(stream->device, ce_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
 }
 
-static void sum_part(void *argument, cs_range range, int part)
+static void sum_part(void *argument, ce_range range, int part)
 {
     (void)part;
     sum_job *all = argument;
-    cs_exact own = { 0 };
+    ce_exact own = { 0 };
     for (int64_t i = range.from; i < range.to; i++)
-        cs_exact_add(&own, (double)all->values[i]);
+        ce_exact_add(&own, (double)all->values[i]);
     merge(all, &own);
 }
 
-void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
+void ce_cpu_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)
 {
     sum_job all = { sum, { 0 }, 0, values, 1, PTHREAD_MUTEX_INITIALIZER };
-    cs_cpu_walk(stream->device, count, LEAST, sum_part, &all);
+    ce_cpu_walk(stream->device, count, LEAST, sum_part, &all);
 }

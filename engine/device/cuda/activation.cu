@@ -7,24 +7,24 @@
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
 #define CUBIC 0.044715f                /* a */
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_runs(cs_view y, cs_view x, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_runs(ce_view y, ce_view x, ce_flat flat)
 {
-    cs_range all = cs_run_all(flat);
-    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
+    ce_range all = ce_run_all(flat);
+    for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
         float wide[CS_RUN];
-        cs_run_read(wide, x, at, all);
+        ce_run_read(wide, x, at, all);
         for (int i = 0; i < CS_RUN; i++) {
             float twice_u = TWICE_ROOT * (wide[i] + CUBIC * wide[i] * wide[i] * wide[i]);
             wide[i] = wide[i] / (1 + expf(-twice_u));
         }
-        cs_run_store(y, at, all, wide);
+        ce_run_store(y, at, all, wide);
     }
 }
 
-extern "C" void cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
+extern "C" void ce_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    cs_flat flat = cs_run_flat(y);
-    cs_launch(cs_cuda_compute(device), cs_run_shape(flat), gelu_runs, cs_run_view(y), cs_run_view(x), flat);
+    ce_flat flat = ce_run_flat(y);
+    ce_launch(ce_cuda_compute(device), ce_run_shape(flat), gelu_runs, ce_run_view(y), ce_run_view(x), flat);
 }
 
 /* d/dx x s(2u) = s + x s (1 - s) 2 u', with e = e^(-2u). 1 - s is computed as e s, which is exact for large u. The
@@ -39,23 +39,23 @@ static __device__ float gelu_derivative(float x)
     return s + x * slope * (e * s * s);
 }
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_grad_runs(cs_view dx, cs_view dy, cs_view x, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_grad_runs(ce_view dx, ce_view dy, ce_view x, ce_flat flat)
 {
-    cs_range all = cs_run_all(flat);
-    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
-        cs_run run_x = cs_run_load(x, at, all), run_dy = cs_run_load(dy, at, all);
+    ce_range all = ce_run_all(flat);
+    for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
+        ce_run run_x = ce_run_load(x, at, all), run_dy = ce_run_load(dy, at, all);
         float wide[CS_RUN], out[CS_RUN];
-        cs_run_widen(wide, run_x, x.dtype);
-        cs_run_widen(out, run_dy, dy.dtype);
+        ce_run_widen(wide, run_x, x.dtype);
+        ce_run_widen(out, run_dy, dy.dtype);
         for (int i = 0; i < CS_RUN; i++)
             out[i] *= gelu_derivative(wide[i]);
-        cs_run_store(dx, at, all, out);
+        ce_run_store(dx, at, all, out);
     }
 }
 
-extern "C" void cs_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+extern "C" void ce_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    cs_flat flat = cs_run_flat(dx);
-    cs_launch(cs_cuda_compute(device), cs_run_shape(flat), gelu_grad_runs, cs_run_view(dx), cs_run_view(dy),
-              cs_run_view(x), flat);
+    ce_flat flat = ce_run_flat(dx);
+    ce_launch(ce_cuda_compute(device), ce_run_shape(flat), gelu_grad_runs, ce_run_view(dx), ce_run_view(dy),
+              ce_run_view(x), flat);
 }

@@ -20,7 +20,7 @@ enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 /* Tile sizes of the kernel for heads of at most D columns. shared: bytes of dynamic shared memory. */
 template <int width> struct form {
     static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
-    static constexpr size_t shared = sizeof(bf16) * cs_tile_stride<D> * (rows + 4 * keys);
+    static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (rows + 4 * keys);
 };
 
 /* State of a lane's rows: rows lane / 4 and lane / 4 + 8 of each tile. */
@@ -31,12 +31,12 @@ template <int tiles> struct row_facts {
 
 /* Initializes the state. Rows after the last one are computed like the last one and are not stored. */
 template <int tiles>
-__device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int from)
+__device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int from)
 {
     for (int i = 0; i < tiles * 2; i++) {
-        int t = min((from + cs_tile_row<tiles>(i / 2, i % 2)) / job.pack, job.length - 1);
+        int t = min((from + ce_tile_row<tiles>(i / 2, i % 2)) / job.pack, job.length - 1);
         rows.position[i / 2][i % 2] = job.seen - job.length + t;
-        rows.first[i / 2][i % 2] = cs_attention_first(job, sample, t);
+        rows.first[i / 2][i % 2] = ce_attention_first(job, sample, t);
         rows.max[i / 2][i % 2] = -INFINITY;
         rows.sum[i / 2][i % 2] = 0;
     }
@@ -46,7 +46,7 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
 template <int tiles, int keys>
 __device__ inline void apply_causal_mask(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
 {
-    key += cs_tile_lane() % 4 * 2;
+    key += ce_tile_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++)
 #pragma unroll
@@ -72,14 +72,14 @@ __device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
             max = fmaxf(max, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
-        max = fmaxf(rows.max[tile][row % 2], cs_tile_max(max) * scale);
+        max = fmaxf(rows.max[tile][row % 2], ce_tile_max(max) * scale);
         float above = max == -INFINITY ? 0 : max; /* the row has seen no key yet */
-        float down = cs_tensor_exp2(rows.max[tile][row % 2] - above);
+        float down = ce_tensor_exp2(rows.max[tile][row % 2] - above);
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
 #pragma unroll
             for (int i = low; i < low + 2; i++)
-                sum += scores[tile][n][i] = cs_tensor_exp2(scores[tile][n][i] * scale - above);
+                sum += scores[tile][n][i] = ce_tensor_exp2(scores[tile][n][i] * scale - above);
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
             y[tile][n][low] *= down;
@@ -90,7 +90,7 @@ __device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float
     }
 }
 
-/* Sets dropped probabilities to 0. kept: the mask of the block's rows, from cs_attention_dropout_mask. */
+/* Sets dropped probabilities to 0. kept: the mask of the block's rows, from ce_attention_dropout_mask. */
 template <int tiles, int keys>
 __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
 {
@@ -98,8 +98,8 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
     for (int tile = 0; tile < tiles; tile++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const uint8_t *row = kept + cs_tile_row<tiles>(tile, i / 2) * (keys / 8);
-            int bit = cs_tile_lane() % 4 * 2 + i % 2;
+            const uint8_t *row = kept + ce_tile_row<tiles>(tile, i / 2) * (keys / 8);
+            int bit = ce_tile_lane() % 4 * 2 + i % 2;
 #pragma unroll
             for (int n = 0; n < keys / 8; n++)
                 if (!(row[n] >> bit & 1))
@@ -112,9 +112,9 @@ struct span {
     int begin, end;
 };
 
-template <int keys> __device__ inline span keys_of(const cs_attention_job &job, int sample, int split, int from, int to)
+template <int keys> __device__ inline span keys_of(const ce_attention_job &job, int sample, int split, int from, int to)
 {
-    int begin = cs_attention_first(job, sample, from / job.pack) / keys;
+    int begin = ce_attention_first(job, sample, from / job.pack) / keys;
     int end = (job.seen - job.length + (to - 1) / job.pack) / keys + 1;
     int count = end - begin;
     return { begin + (int)((int64_t)count * split / job.splits),
@@ -122,26 +122,26 @@ template <int keys> __device__ inline span keys_of(const cs_attention_job &job, 
 }
 
 template <typename T, typename F>
-__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_work &work, int from,
+__device__ inline void write_rows(const ce_attention_job &job, const ce_attention_work &work, int from,
                                   float (&y)[F::tiles][F::D / 8][4], row_facts<F::tiles> &rows)
 {
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int tile = i / 2, lower = i % 2, row = from + cs_tile_row<F::tiles>(tile, lower);
-        float sum = cs_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.keep_scale / sum;
+        int tile = i / 2, lower = i % 2, row = from + ce_tile_row<F::tiles>(tile, lower);
+        float sum = ce_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.keep_scale / sum;
         if (row >= job.length * job.pack)
             continue;
         int t = row / job.pack, head = work.head * job.pack + row % job.pack;
-        int64_t at = cs_attention_row(job, work.sample, head, t);
+        int64_t at = ce_attention_row(job, work.sample, head, t);
         at += (int64_t)work.split * job.samples * job.queries * job.length;
-        if (job.lse && cs_tile_lane() % 4 == 0)
-            job.lse[at] = sum == 0 ? -INFINITY : rows.max[tile][lower] * cs_attention_ln2 + logf(sum);
+        if (job.lse && ce_tile_lane() % 4 == 0)
+            job.lse[at] = sum == 0 ? -INFINITY : rows.max[tile][lower] * ce_attention_ln2 + logf(sum);
         if (job.parts)
             for (int n = 0; n < F::D / 8; n++)
                 for (int c = 0; c < 2 && n * 8 < job.width; c++)
-                    job.parts[at * job.width + n * 8 + cs_tile_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
+                    job.parts[at * job.width + n * 8 + ce_tile_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
         else
-            cs_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)work.sample * job.length + t) * job.y_stride +
+            ce_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)work.sample * job.length + t) * job.y_stride +
                                        (int64_t)head * job.width,
                                    y[tile], lower, job.width, part);
     }
@@ -159,68 +159,68 @@ template <typename T> struct query_view {
     }
 };
 
-template <typename T, typename F> __global__ void __launch_bounds__(THREADS) forward(cs_attention_job job)
+template <typename T, typename F> __global__ void __launch_bounds__(THREADS) forward(ce_attention_job job)
 {
-    constexpr int D = F::D, keys = F::keys, stride = cs_tile_stride<D>, size = keys * stride;
+    constexpr int D = F::D, keys = F::keys, stride = ce_tile_stride<D>, size = keys * stride;
     CS_SHARED uint8_t kept[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(cs_shared_memory()), *k = q + F::rows * stride, *v = k + 2 * size;
+    T *q = reinterpret_cast<T *>(ce_shared_memory()), *k = q + F::rows * stride, *v = k + 2 * size;
 
     int whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
     int from = work.tile * F::rows, to = min(from + F::rows, whole);
     span walk = keys_of<keys>(job, work.sample, work.split, from, to);
     int64_t query_row = (int64_t)work.sample * job.length, key_row = (int64_t)work.sample * job.seen;
     int64_t key = key_row * job.k_stride + (int64_t)(work.head * job.pack / job.group) * job.width;
     int64_t query = query_row * job.q_stride + (int64_t)work.head * job.pack * job.width;
     query_view<T> q_view = { static_cast<const T *>(job.q) + query, job.q_stride, whole, job.pack, job.width };
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.seen };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.seen };
+    ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.seen };
+    ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.seen };
     auto fetch = [&](int at) {
         if (at < walk.end) {
-            cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
-            cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
+            ce_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
+            ce_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
         }
-        cs_tensor_commit();
+        ce_tensor_commit();
     };
-    cs_tile_copy<D, F::rows>(q, q_view, from, job.width);
+    ce_tile_copy<D, F::rows>(q, q_view, from, job.width);
     fetch(walk.begin);
 
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
     find_rows(rows, job, work.sample, from);
-    int all_from = cs_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see keys */
+    int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see keys */
     int all_to = job.seen - job.length + from / job.pack;                     /* [all_from, all_to]: no mask   */
     for (int at = walk.begin; at < walk.end; at++) {
-        cs_tensor_wait<0>();
+        ce_tensor_wait<0>();
         __syncthreads();
         fetch(at + 1);
         if (job.threshold) {
-            cs_attention_dropout_mask<keys>(kept, job, work.sample, work.head, from, at * keys, F::rows);
+            ce_attention_dropout_mask<keys>(kept, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, keys>(scores, q + cs_tile_warp() * F::tiles * 16 * stride, k + at % 2 * size);
+        ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_tile_warp() * F::tiles * 16 * stride, k + at % 2 * size);
         if (at * keys < all_from || (at + 1) * keys - 1 > all_to)
             apply_causal_mask<F::tiles, keys>(scores, rows, at * keys);
-        update_softmax<F::tiles, keys, D>(scores, y, rows, job.scale * cs_attention_log2e);
+        update_softmax<F::tiles, keys, D>(scores, y, rows, job.scale * ce_attention_log2e);
         if (job.threshold)
             apply_dropout<F::tiles, keys>(scores, kept);
-        cs_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
+        ce_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
     }
-    cs_tensor_wait<0>();
+    ce_tensor_wait<0>();
     write_rows<T, F>(job, work, from, y, rows);
 }
 
-template <typename T, typename F> void launch(cudaStream_t stream, const cs_attention_job *job)
+template <typename T, typename F> void launch(cudaStream_t stream, const ce_attention_job *job)
 {
     int64_t tiles = ((int64_t)job->length * job->pack + F::rows - 1) / F::rows;
     int64_t count = tiles * (job->queries / job->pack) * job->samples * job->splits;
     CS_ASSERT(count <= INT32_MAX);
-    cs_launch(stream, (cs_shape{ dim3((unsigned)count), dim3(THREADS), F::shared }), forward<T, F>, *job);
+    ce_launch(stream, (ce_shape{ dim3((unsigned)count), dim3(THREADS), F::shared }), forward<T, F>, *job);
 }
 
-template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
+template <typename T> void launch_width(cudaStream_t stream, const ce_attention_job *job)
 {
-    cs_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
+    ce_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
 }
 
 bool is_aligned(const void *memory)
@@ -230,11 +230,11 @@ bool is_aligned(const void *memory)
 
 } // namespace
 
-cs_attention_job cs_attention_make(const cs_attention_args *given)
+ce_attention_job ce_attention_make(const ce_attention_args *given)
 {
     cs_heads heads = given->heads;
     cs_dropout dropout = given->dropout;
-    cs_attention_job job = {};
+    ce_attention_job job = {};
     int64_t length = cs_columns(given->lse), width = cs_columns(given->y) / heads.queries;
     size_t bytes = cs_dtype_bytes(given->y.dtype), key = (size_t)(heads.queries * width) * bytes;
     size_t value = key + (size_t)(heads.keys * width) * bytes;
@@ -261,31 +261,31 @@ cs_attention_job cs_attention_make(const cs_attention_args *given)
     return job;
 }
 
-bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype)
+bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype)
 {
     return dtype != CS_F32 && job->width % 8 == 0 && job->width <= 128 && is_aligned(job->q) && is_aligned(job->k) &&
            is_aligned(job->v) && is_aligned(job->y) && is_aligned(job->dy) && is_aligned(job->dq);
 }
 
-void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype)
+void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype)
 {
-    if (!cs_attention_fits(job, dtype))
-        cs_attention_plain(stream, job, dtype);
+    if (!ce_attention_fits(job, dtype))
+        ce_attention_plain(stream, job, dtype);
     else if (dtype == CS_BF16)
         launch_width<bf16>(stream, job);
     else
         launch_width<half_t>(stream, job);
 }
 
-bool cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given)
+bool ce_attention_by_cudnn(cs_device *device, const ce_attention_args *given)
 {
-    return cs_cudnn_attention && cs_cudnn_attention(device, given);
+    return ce_cudnn_attention && ce_cudnn_attention(device, given);
 }
 
-void cs_cuda_attention(cs_device *device, const cs_attention_args *attention)
+void ce_cuda_attention(cs_device *device, const ce_attention_args *attention)
 {
-    if (cs_attention_by_cudnn(device, attention))
+    if (ce_attention_by_cudnn(device, attention))
         return;
-    cs_attention_job job = cs_attention_make(attention);
-    cs_attention_forward(cs_cuda_compute(device), &job, attention->y.dtype);
+    ce_attention_job job = ce_attention_make(attention);
+    cs_attention_forward(ce_cuda_compute(device), &job, attention->y.dtype);
 }

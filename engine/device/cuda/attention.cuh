@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "device/cuda/kernel.cuh"
 
-struct cs_attention_job {
+struct ce_attention_job {
     const void *q, *k, *v; /* (B, T, H D); k, v: (B, S, H / group D); each is a part of wider rows */
     const void *dy;        /* (B, T, H D), with the row stride of y */
     void *y;               /* (B, T, H D) */
@@ -30,15 +30,15 @@ struct cs_attention_job {
     float scale; /* 1 / sqrt(D) */
 };
 
-constexpr float cs_attention_log2e = 1.44269504088896341f, cs_attention_ln2 = 0.693147180559945309f;
+constexpr float ce_attention_log2e = 1.44269504088896341f, ce_attention_ln2 = 0.693147180559945309f;
 
 /* The tile that a block computes. */
-struct cs_attention_work {
+struct ce_attention_work {
     int tile, sample, head, split; /* head counts groups of job.pack query heads */
 };
 
 /* The tile of block `index`. The last tiles of a sample see the most keys; they come first, for load balance. */
-__device__ inline cs_attention_work cs_attention_work_of(int64_t index, int tiles, int heads, int samples)
+__device__ inline ce_attention_work ce_attention_work_of(int64_t index, int tiles, int heads, int samples)
 {
     int64_t each = (int64_t)heads * samples, whole = each * tiles;
     int rest = (int)(index % each);
@@ -46,7 +46,7 @@ __device__ inline cs_attention_work cs_attention_work_of(int64_t index, int tile
 }
 
 /* The first key that query row t sees. */
-__device__ inline int cs_attention_first(const cs_attention_job &job, int sample, int t)
+__device__ inline int ce_attention_first(const ce_attention_job &job, int sample, int t)
 {
     int position = job.seen - job.length + t;
     int first = job.starts ? job.starts[(int64_t)sample * job.length + t] : 0;
@@ -55,14 +55,14 @@ __device__ inline int cs_attention_first(const cs_attention_job &job, int sample
 
 /* The end (exclusive) of the query rows that see a key of the tile that ends at `to`. These rows are consecutive and
  * begin at the tile's own rows. */
-__device__ inline int cs_attention_end(const cs_attention_job &job, int sample, int to)
+__device__ inline int ce_attention_end(const ce_attention_job &job, int sample, int to)
 {
     int low = to, high = job.length; /* rows before low see the tile, rows from high on do not */
     if (!job.starts)
         return job.window ? (int)min((int64_t)high, (int64_t)to + job.window - 1) : high;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (cs_attention_first(job, sample, middle) < to)
+        if (ce_attention_first(job, sample, middle) < to)
             low = middle + 1;
         else
             high = middle;
@@ -71,14 +71,14 @@ __device__ inline int cs_attention_end(const cs_attention_job &job, int sample, 
 }
 
 /* The index of a row of a head in lse and delta. */
-__device__ inline int64_t cs_attention_row(const cs_attention_job &job, int sample, int head, int t)
+__device__ inline int64_t ce_attention_row(const ce_attention_job &job, int sample, int head, int t)
 {
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
 /* Calls body(W), where the integral constant W is the width of the narrowest tile that holds heads of `width` <=
  * 128. */
-template <typename Body> void cs_attention_by_width(int width, Body body)
+template <typename Body> void ce_attention_by_width(int width, Body body)
 {
     if (width <= 64)
         body(std::integral_constant<int, 64>{});
@@ -93,9 +93,9 @@ template <typename Body> void cs_attention_by_width(int width, Body body)
 /* ---- dropout ---- */
 
 /* Bit n of the result is set if dropout keeps element 8 * counter + n. */
-__device__ inline uint32_t cs_attention_keep_bits(uint64_t key, uint64_t counter, uint32_t threshold)
+__device__ inline uint32_t ce_attention_keep_bits(uint64_t key, uint64_t counter, uint32_t threshold)
 {
-    cs_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = cs_rng_philox(key, counter);
     uint32_t kept = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -108,16 +108,16 @@ __device__ inline uint32_t cs_attention_keep_bits(uint64_t key, uint64_t counter
 /* Writes the dropout mask of query rows [t, t + rows) and keys [j, j + columns) to shared memory: bit column % 8 of
  * byte [row][column / 8] is set if the probability is kept. All threads of the block must call it. */
 template <int columns>
-__device__ inline void cs_attention_dropout_mask(uint8_t *kept, const cs_attention_job &job, int sample, int head,
+__device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attention_job &job, int sample, int head,
                                                  int t, int j, int rows)
 {
     uint64_t key = cs_rng_mix(job.keys[sample], job.place);
     for (int i = (int)threadIdx.x; i < rows * (columns / 8); i += (int)blockDim.x) {
         uint64_t row = (uint64_t)(head * (int64_t)job.length + t + i / (columns / 8));
         uint64_t element = row * (uint64_t)job.length + (uint64_t)(j + i % (columns / 8) * 8);
-        uint32_t bits = cs_attention_keep_bits(key, element / 8, job.threshold);
+        uint32_t bits = ce_attention_keep_bits(key, element / 8, job.threshold);
         if (element % 8)
-            bits |= cs_attention_keep_bits(key, element / 8 + 1, job.threshold) << 8;
+            bits |= ce_attention_keep_bits(key, element / 8 + 1, job.threshold) << 8;
         kept[i] = (uint8_t)(bits >> element % 8);
     }
 }
@@ -125,13 +125,13 @@ __device__ inline void cs_attention_dropout_mask(uint8_t *kept, const cs_attenti
 /* ---- host functions that launch the kernels ---- */
 
 /* Returns true if cuDNN has run the attention, false if cuDNN cannot run it. */
-bool cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given);
-cs_attention_job cs_attention_make(const cs_attention_args *given);
+bool ce_attention_by_cudnn(cs_device *device, const ce_attention_args *given);
+ce_attention_job ce_attention_make(const ce_attention_args *given);
 /* Whether the tensor-core kernels can run the job: 16-bit types, D a multiple of 8 and at most 128, rows aligned to 16
  * bytes. */
-bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype);
-void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);
-void cs_attention_plain(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);
-void cs_attention_plain_grad(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);
+bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype);
+void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);
+void ce_attention_plain(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);
+void ce_attention_plain_grad(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);
 
 #endif

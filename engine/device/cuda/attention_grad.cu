@@ -23,31 +23,31 @@ enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes that compute 
 template <int width> struct form {
     static constexpr int D = width, tiles = width <= 64 ? 2 : 1, rows = 16 * tiles * WARPS;
     static constexpr int streamed = width == 64 || width == 128 ? 32 : 64;
-    static constexpr size_t shared = sizeof(bf16) * cs_tile_stride<D> * (2 * rows + 4 * streamed);
+    static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (2 * rows + 4 * streamed);
 };
 
 /* ---- delta ---- */
 
 /* delta[row] = sum of dy * y. count: elements of one load. */
-template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS) row_deltas(cs_attention_job job)
+template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS) row_deltas(ce_attention_job job)
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
     int lane = (int)threadIdx.x % TEAM;
     for (int64_t from = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x / CS_WARP * CS_WARP) / TEAM; from < heads;
          from += step) {
-        int64_t at = from + cs_tile_lane() / TEAM, row = at / job.queries, head = at % job.queries;
+        int64_t at = from + ce_tile_lane() / TEAM, row = at / job.queries, head = at % job.queries;
         float sum = 0;
         for (int i = lane * count; at < heads && i < job.width; i += TEAM * count) {
             int64_t place = row * job.y_stride + head * job.width + i;
-            auto dy = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.dy) + place);
-            auto y = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.y) + place);
+            auto dy = *reinterpret_cast<const ce_pack<T, count> *>(static_cast<const T *>(job.dy) + place);
+            auto y = *reinterpret_cast<const ce_pack<T, count> *>(static_cast<const T *>(job.y) + place);
             for (int n = 0; n < count; n++)
-                sum += cs_wide(dy.element[n]) * cs_wide(y.element[n]);
+                sum += ce_wide(dy.element[n]) * ce_wide(y.element[n]);
         }
         for (int apart = TEAM / 2; apart > 0; apart /= 2)
             sum += __shfl_xor_sync(0xffffffffu, sum, apart);
         if (at < heads && lane == 0)
-            job.delta[cs_attention_row(job, (int)(row / job.length), (int)head, (int)(row % job.length))] = sum;
+            job.delta[ce_attention_row(job, (int)(row / job.length), (int)head, (int)(row % job.length))] = sum;
     }
 }
 
@@ -60,14 +60,14 @@ template <int tiles> struct row_facts {
 
 /* Rows after the last one are computed like the last one and are not stored. */
 template <int tiles>
-__device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int head, int from)
+__device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int head, int from)
 {
     for (int i = 0; i < tiles * 2; i++) {
-        int t = min(from + cs_tile_row<tiles>(i / 2, i % 2), job.length - 1);
-        int64_t at = cs_attention_row(job, sample, head, t);
+        int t = min(from + ce_tile_row<tiles>(i / 2, i % 2), job.length - 1);
+        int64_t at = ce_attention_row(job, sample, head, t);
         rows.position[i / 2][i % 2] = t;
-        rows.first[i / 2][i % 2] = cs_attention_first(job, sample, t);
-        rows.lse[i / 2][i % 2] = job.lse[at] * cs_attention_log2e;
+        rows.first[i / 2][i % 2] = ce_attention_first(job, sample, t);
+        rows.lse[i / 2][i % 2] = job.lse[at] * ce_attention_log2e;
         rows.delta[i / 2][i % 2] = job.delta[at];
     }
 }
@@ -77,20 +77,20 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
 template <typename F>
 __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::streamed / 8][4],
                                             const float (&scores)[F::tiles][F::streamed / 8][4],
-                                            const row_facts<F::tiles> &rows, const cs_attention_job &job, int key,
+                                            const row_facts<F::tiles> &rows, const ce_attention_job &job, int key,
                                             const uint8_t *kept)
 {
-    float scale = job.scale * cs_attention_log2e;
-    int pair = cs_tile_lane() % 4 * 2;
+    float scale = job.scale * ce_attention_log2e;
+    int pair = ce_tile_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < F::tiles; tile++)
 #pragma unroll
         for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                int j = key + n * 8 + pair + i % 2, low = i / 2, row = cs_tile_row<F::tiles>(tile, low);
+                int j = key + n * 8 + pair + i % 2, low = i / 2, row = ce_tile_row<F::tiles>(tile, low);
                 bool seen = j >= rows.first[tile][low] && j <= rows.position[tile][low];
-                float p = seen ? cs_tensor_exp2(scores[tile][n][i] * scale - rows.lse[tile][low]) : 0;
+                float p = seen ? ce_tensor_exp2(scores[tile][n][i] * scale - rows.lse[tile][low]) : 0;
                 float dp = dscores[tile][n][i];
                 if (kept)
                     dp *= kept[row * (F::streamed / 8) + n] >> (pair + i % 2) & 1 ? job.keep_scale : 0;
@@ -98,58 +98,58 @@ __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::stream
             }
 }
 
-template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_queries(cs_attention_job job)
+template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_queries(ce_attention_job job)
 {
-    constexpr int D = F::D, keys = F::streamed, stride = cs_tile_stride<D>, size = keys * stride;
+    constexpr int D = F::D, keys = F::streamed, stride = ce_tile_stride<D>, size = keys * stride;
     CS_SHARED uint8_t bits[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(cs_shared_memory()), *dy = q + F::rows * stride;
+    T *q = reinterpret_cast<T *>(ce_shared_memory()), *dy = q + F::rows * stride;
     T *k = dy + F::rows * stride, *v = k + 2 * size;
 
     int tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
     int from = work.tile * F::rows, to = min(from + F::rows, job.length);
     int64_t row = (int64_t)work.sample * job.length, column = (int64_t)work.head * job.width;
     int64_t key = row * job.k_stride + (int64_t)(work.head / job.group) * job.width;
-    cs_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_stride + column, job.q_stride, job.length };
-    cs_tile_view<T> dy_view = { static_cast<const T *>(job.dy) + row * job.y_stride + column, job.y_stride,
+    ce_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_stride + column, job.q_stride, job.length };
+    ce_tile_view<T> dy_view = { static_cast<const T *>(job.dy) + row * job.y_stride + column, job.y_stride,
                                 job.length };
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
-    int begin = cs_attention_first(job, work.sample, from) / keys, end = (to - 1) / keys + 1;
+    ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
+    ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
+    int begin = ce_attention_first(job, work.sample, from) / keys, end = (to - 1) / keys + 1;
     auto fetch = [&](int at) {
         if (at < end) {
-            cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
-            cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
+            ce_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
+            ce_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
         }
-        cs_tensor_commit();
+        ce_tensor_commit();
     };
-    cs_tile_copy<D, F::rows>(q, q_view, from, job.width);
-    cs_tile_copy<D, F::rows>(dy, dy_view, from, job.width);
+    ce_tile_copy<D, F::rows>(q, q_view, from, job.width);
+    ce_tile_copy<D, F::rows>(dy, dy_view, from, job.width);
     fetch(begin);
 
     row_facts<F::tiles> rows;
     float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], dscores[F::tiles][keys / 8][4];
-    int warp_rows = cs_tile_warp() * F::tiles * 16 * stride;
+    int warp_rows = ce_tile_warp() * F::tiles * 16 * stride;
     find_rows(rows, job, work.sample, work.head, from);
     for (int at = begin; at < end; at++) {
-        cs_tensor_wait<0>();
+        ce_tensor_wait<0>();
         __syncthreads();
         fetch(at + 1);
         if (job.threshold) {
-            cs_attention_dropout_mask<keys>(bits, job, work.sample, work.head, from, at * keys, F::rows);
+            ce_attention_dropout_mask<keys>(bits, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, keys>(scores, q + warp_rows, k + at % 2 * size);
-        cs_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, v + at % 2 * size);
+        ce_tile_scores<T, D, F::tiles, keys>(scores, q + warp_rows, k + at % 2 * size);
+        ce_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, v + at % 2 * size);
         score_grads_by_query<F>(dscores, scores, rows, job, at * keys, job.threshold ? bits : nullptr);
-        cs_tile_multiply_add<T, D, F::tiles, keys>(dq, dscores, k + at % 2 * size);
+        ce_tile_multiply_add<T, D, F::tiles, keys>(dq, dscores, k + at % 2 * size);
     }
     T *out = static_cast<T *>(job.dq) + row * job.q_stride + column;
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int t = from + cs_tile_row<F::tiles>(i / 2, i % 2);
+        int t = from + ce_tile_row<F::tiles>(i / 2, i % 2);
         if (t < job.length)
-            cs_tile_store<T, D>(out + t * job.q_stride, dq[i / 2], i % 2, job.width, job.scale);
+            ce_tile_store<T, D>(out + t * job.q_stride, dq[i / 2], i % 2, job.width, job.scale);
     }
 }
 
@@ -162,17 +162,17 @@ template <int count> struct streamed_rows {
 };
 
 template <int count>
-__device__ inline void load_streamed_rows(streamed_rows<count> &rows, const cs_attention_job &job, int sample, int head,
+__device__ inline void load_streamed_rows(streamed_rows<count> &rows, const ce_attention_job &job, int sample, int head,
                                           int from)
 {
     int i = (int)threadIdx.x;
     if (i >= count)
         return;
     int t = min(from + i, job.length - 1);
-    int64_t at = cs_attention_row(job, sample, head, t);
-    rows.lse[i] = from + i < job.length ? job.lse[at] * cs_attention_log2e : INFINITY;
+    int64_t at = ce_attention_row(job, sample, head, t);
+    rows.lse[i] = from + i < job.length ? job.lse[at] * ce_attention_log2e : INFINITY;
     rows.delta[i] = job.delta[at];
-    rows.first[i] = cs_attention_first(job, sample, t);
+    rows.first[i] = ce_attention_first(job, sample, t);
 }
 
 /* The same, transposed: rows are keys. Replaces scores by P after dropout, and dscores by dS. key, query: the first
@@ -180,21 +180,21 @@ __device__ inline void load_streamed_rows(streamed_rows<count> &rows, const cs_a
 template <typename F>
 __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed / 8][4],
                                           float (&scores)[F::tiles][F::streamed / 8][4],
-                                          const streamed_rows<F::streamed> &rows, const cs_attention_job &job, int key,
+                                          const streamed_rows<F::streamed> &rows, const ce_attention_job &job, int key,
                                           int query, const uint8_t *kept)
 {
-    float scale = job.scale * cs_attention_log2e;
+    float scale = job.scale * ce_attention_log2e;
 #pragma unroll
     for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
         for (int side = 0; side < 2; side++) {
-            int column = n * 8 + cs_tile_lane() % 4 * 2 + side, first = rows.first[column];
+            int column = n * 8 + ce_tile_lane() % 4 * 2 + side, first = rows.first[column];
             float lse = rows.lse[column], delta = rows.delta[column];
 #pragma unroll
             for (int i = 0; i < F::tiles * 2; i++) {
-                int row = cs_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
+                int row = ce_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
                 float &score = scores[i / 2][n][i % 2 * 2 + side], &dscore = dscores[i / 2][n][i % 2 * 2 + side];
-                float p = j >= first && j <= query + column ? cs_tensor_exp2(score * scale - lse) : 0, part = 1;
+                float p = j >= first && j <= query + column ? ce_tensor_exp2(score * scale - lse) : 0, part = 1;
                 if (kept)
                     part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.keep_scale : 0;
                 score = p * part;
@@ -208,117 +208,117 @@ struct visit {
     int head, t;
 };
 
-template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(cs_attention_job job)
+template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(ce_attention_job job)
 {
-    constexpr int D = F::D, queries = F::streamed, stride = cs_tile_stride<D>, size = queries * stride;
+    constexpr int D = F::D, queries = F::streamed, stride = ce_tile_stride<D>, size = queries * stride;
     CS_SHARED uint8_t bits[F::rows * queries / 8];
     CS_SHARED streamed_rows<queries> facts[2];
-    T *k = reinterpret_cast<T *>(cs_shared_memory()), *v = k + F::rows * stride;
+    T *k = reinterpret_cast<T *>(ce_shared_memory()), *v = k + F::rows * stride;
     T *q = v + F::rows * stride, *dy = q + 2 * size;
 
     int tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
     work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
     int from = work.tile * F::rows, to = min(from + F::rows, job.length);
     int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;
-    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
-    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
-    int begin = from / queries * queries, end = cs_attention_end(job, work.sample, to);
+    ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
+    ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
+    int begin = from / queries * queries, end = ce_attention_end(job, work.sample, to);
     auto fetch = [&](visit at, int stage) {
         int head = work.head * job.group + at.head;
         int64_t column = (int64_t)head * job.width;
         if (at.head < job.group) {
             const T *q_head = static_cast<const T *>(job.q) + row * job.q_stride + column;
             const T *dy_head = static_cast<const T *>(job.dy) + row * job.y_stride + column;
-            cs_tile_view<T> q_view = { q_head, job.q_stride, job.length };
-            cs_tile_view<T> dy_view = { dy_head, job.y_stride, job.length };
-            cs_tile_copy<D, queries>(q + stage * size, q_view, at.t, job.width);
-            cs_tile_copy<D, queries>(dy + stage * size, dy_view, at.t, job.width);
+            ce_tile_view<T> q_view = { q_head, job.q_stride, job.length };
+            ce_tile_view<T> dy_view = { dy_head, job.y_stride, job.length };
+            ce_tile_copy<D, queries>(q + stage * size, q_view, at.t, job.width);
+            ce_tile_copy<D, queries>(dy + stage * size, dy_view, at.t, job.width);
             load_streamed_rows(facts[stage], job, work.sample, head, at.t);
         }
-        cs_tensor_commit();
+        ce_tensor_commit();
     };
-    cs_tile_copy<D, F::rows>(k, k_view, from, job.width);
-    cs_tile_copy<D, F::rows>(v, v_view, from, job.width);
+    ce_tile_copy<D, F::rows>(k, k_view, from, job.width);
+    ce_tile_copy<D, F::rows>(v, v_view, from, job.width);
     fetch({ 0, begin }, 0);
 
     float dk[F::tiles][D / 8][4] = {}, dv[F::tiles][D / 8][4] = {};
     float scores[F::tiles][queries / 8][4], dscores[F::tiles][queries / 8][4];
-    int warp_rows = cs_tile_warp() * F::tiles * 16 * stride;
+    int warp_rows = ce_tile_warp() * F::tiles * 16 * stride;
     int stage = 0;
     for (visit at = { 0, begin }; at.head < job.group; stage ^= 1) {
         bool more = at.t + queries < end;
         visit next = { more ? at.head : at.head + 1, more ? at.t + queries : begin };
-        cs_tensor_wait<0>();
+        ce_tensor_wait<0>();
         __syncthreads();
         fetch(next, stage ^ 1);
         if (job.threshold) {
-            cs_attention_dropout_mask<F::rows>(bits, job, work.sample, work.head * job.group + at.head, at.t, from,
+            ce_attention_dropout_mask<F::rows>(bits, job, work.sample, work.head * job.group + at.head, at.t, from,
                                                queries);
             __syncthreads();
         }
-        cs_tile_scores<T, D, F::tiles, queries>(scores, k + warp_rows, q + stage * size);
-        cs_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
+        ce_tile_scores<T, D, F::tiles, queries>(scores, k + warp_rows, q + stage * size);
+        ce_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
         score_grads_by_key<F>(dscores, scores, facts[stage], job, from, at.t, job.threshold ? bits : nullptr);
-        cs_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
-        cs_tile_multiply_add<T, D, F::tiles, queries>(dk, dscores, q + stage * size);
+        ce_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
+        ce_tile_multiply_add<T, D, F::tiles, queries>(dk, dscores, q + stage * size);
         at = next;
     }
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int j = from + cs_tile_row<F::tiles>(i / 2, i % 2);
+        int j = from + ce_tile_row<F::tiles>(i / 2, i % 2);
         int64_t at = key + j * job.k_stride;
         if (j < job.length) {
-            cs_tile_store<T, D>(static_cast<T *>(job.dk) + at, dk[i / 2], i % 2, job.width, job.scale);
-            cs_tile_store<T, D>(static_cast<T *>(job.dv) + at, dv[i / 2], i % 2, job.width, 1);
+            ce_tile_store<T, D>(static_cast<T *>(job.dk) + at, dk[i / 2], i % 2, job.width, job.scale);
+            ce_tile_store<T, D>(static_cast<T *>(job.dv) + at, dv[i / 2], i % 2, job.width, 1);
         }
     }
 }
 
 /* ---- launches ---- */
 
-template <typename T> void launch_deltas(cudaStream_t stream, const cs_attention_job *job)
+template <typename T> void launch_deltas(cudaStream_t stream, const ce_attention_job *job)
 {
     int64_t rows = (int64_t)job->samples * job->length * job->queries,
             blocks = (rows * TEAM + DELTA_THREADS - 1) / DELTA_THREADS;
-    cs_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(DELTA_THREADS) };
-    bool packed = job->width % cs_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
+    ce_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(DELTA_THREADS) };
+    bool packed = job->width % ce_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
                   reinterpret_cast<uintptr_t>(job->dy) % 16 == 0;
     if (packed)
-        cs_launch(stream, shape, row_deltas<T, cs_pack_of<T>>, *job);
+        ce_launch(stream, shape, row_deltas<T, ce_pack_of<T>>, *job);
     else
-        cs_launch(stream, shape, row_deltas<T, 1>, *job);
+        ce_launch(stream, shape, row_deltas<T, 1>, *job);
 }
 
-template <typename T, typename F> void launch(cudaStream_t stream, const cs_attention_job *job)
+template <typename T, typename F> void launch(cudaStream_t stream, const ce_attention_job *job)
 {
     int64_t tiles = (job->length + F::rows - 1) / F::rows * (int64_t)job->samples;
     CS_ASSERT(tiles * job->queries <= INT32_MAX);
-    cs_launch(stream, (cs_shape{ dim3((unsigned)(tiles * (job->queries / job->group))), dim3(THREADS), F::shared }),
+    ce_launch(stream, (ce_shape{ dim3((unsigned)(tiles * (job->queries / job->group))), dim3(THREADS), F::shared }),
               grad_keys<T, F>, *job);
-    cs_launch(stream, (cs_shape{ dim3((unsigned)(tiles * job->queries)), dim3(THREADS), F::shared }),
+    ce_launch(stream, (ce_shape{ dim3((unsigned)(tiles * job->queries)), dim3(THREADS), F::shared }),
               grad_queries<T, F>, *job);
 }
 
-template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
+template <typename T> void launch_width(cudaStream_t stream, const ce_attention_job *job)
 {
-    cs_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
+    ce_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
 }
 
 } // namespace
 
-void cs_cuda_attention_grad(cs_device *device, const cs_attention_args *attention)
+void ce_cuda_attention_grad(cs_device *device, const ce_attention_args *attention)
 {
-    if (cs_attention_by_cudnn(device, attention))
+    if (ce_attention_by_cudnn(device, attention))
         return;
-    cs_attention_job job = cs_attention_make(attention);
-    cudaStream_t stream = cs_cuda_compute(device);
+    ce_attention_job job = ce_attention_make(attention);
+    cudaStream_t stream = ce_cuda_compute(device);
     cs_dtype dtype = attention->y.dtype;
     size_t rows = (size_t)cs_count(attention->lse);
-    job.delta = static_cast<float *>(cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows * sizeof(float)));
-    cs_by_type(dtype, [&](auto zero) { launch_deltas<decltype(zero)>(stream, &job); });
-    if (!cs_attention_fits(&job, dtype))
-        cs_attention_plain_grad(stream, &job, dtype);
+    job.delta = static_cast<float *>(ce_cuda_workspace(device, CS_CUDA_ATTENTION, rows * sizeof(float)));
+    ce_by_type(dtype, [&](auto zero) { launch_deltas<decltype(zero)>(stream, &job); });
+    if (!ce_attention_fits(&job, dtype))
+        ce_attention_plain_grad(stream, &job, dtype);
     else if (dtype == CS_BF16)
         launch_width<bf16>(stream, &job);
     else

@@ -43,12 +43,12 @@ template <typename T> struct rows_view {
     {
         if (row >= count || column >= width)
             return 0;
-        return cs_wide(head[row / pack * stride + row % pack * width + column]);
+        return ce_wide(head[row / pack * stride + row % pack * width + column]);
     }
 };
 
 template <typename T>
-__device__ inline rows_view<T> view_rows(const cs_attention_job &job, const void *matrix, int64_t stride, int64_t row,
+__device__ inline rows_view<T> view_rows(const ce_attention_job &job, const void *matrix, int64_t stride, int64_t row,
                                          int head, int rows, int pack = 1)
 {
     const T *first = static_cast<const T *>(matrix) + row * stride + (int64_t)head * job.width;
@@ -114,11 +114,11 @@ __device__ inline bool is_kept(const uint8_t *bits, int row, int column)
 }
 
 /* Writes the dropout mask of a tile to `bits`, if the job has dropout; t and j are its first query row and key. */
-__device__ inline void make_dropout_mask(uint8_t *bits, const cs_attention_job &job, int sample, int head, int t, int j)
+__device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &job, int sample, int head, int t, int j)
 {
     if (!job.threshold)
         return;
-    cs_attention_dropout_mask<TILE>(bits, job, sample, head, t, j, TILE);
+    ce_attention_dropout_mask<TILE>(bits, job, sample, head, t, j, TILE);
     __syncthreads();
 }
 
@@ -152,7 +152,7 @@ __device__ inline void update_softmax(part &scores, part (&y)[SPANS], softmax_ro
 }
 
 template <typename T>
-__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_work &work, int from, int column,
+__device__ inline void write_rows(const ce_attention_job &job, const ce_attention_work &work, int from, int column,
                                   const part (&y)[SPANS], const softmax_rows &rows)
 {
     for (int r = 0; r < SIDE; r++) {
@@ -160,7 +160,7 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
         if (row >= job.length * job.pack)
             continue;
         int t = row / job.pack, head = work.head * job.pack + row % job.pack;
-        int64_t at = cs_attention_row(job, work.sample, head, t);
+        int64_t at = ce_attention_row(job, work.sample, head, t);
         int64_t to = ((int64_t)work.sample * job.length + t) * job.y_stride + (int64_t)head * job.width;
         float sum = rows.sum[r], share = sum == 0 ? 0 : job.keep_scale / sum;
         at += (int64_t)work.split * job.samples * job.queries * job.length;
@@ -173,26 +173,26 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
             if (job.parts)
                 job.parts[at * job.width + d] = y[n / SIDE][r][n % SIDE] * share;
             else
-                static_cast<T *>(job.y)[to + d] = cs_narrow<T>(y[n / SIDE][r][n % SIDE] * share);
+                static_cast<T *>(job.y)[to + d] = ce_narrow<T>(y[n / SIDE][r][n % SIDE] * share);
         }
     }
 }
 
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(cs_attention_job job)
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(ce_attention_job job)
 {
     CS_SHARED slabs shared;
     CS_SHARED tile p;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int whole = job.length * job.pack, tiles = (whole + TILE - 1) / TILE;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
     int from = work.tile * TILE, to = min(from + TILE, whole), before = job.seen - job.length;
     int key_head = work.head * job.pack / job.group, column = (int)blockIdx.y * CHUNK;
     int64_t row = (int64_t)work.sample * job.length, key_row = (int64_t)work.sample * job.seen;
     auto q = view_rows<T>(job, job.q, job.q_stride, row, work.head * job.pack, job.length, job.pack);
     auto k = view_rows<T>(job, job.k, job.k_stride, key_row, key_head, job.seen);
     auto v = view_rows<T>(job, job.v, job.k_stride, key_row, key_head, job.seen);
-    int begin = cs_attention_first(job, work.sample, from / job.pack) / TILE;
+    int begin = ce_attention_first(job, work.sample, from / job.pack) / TILE;
     int count = (before + (to - 1) / job.pack) / TILE + 1 - begin;
     int end = begin + (int)((int64_t)count * (work.split + 1) / job.splits);
     begin += (int)((int64_t)count * work.split / job.splits);
@@ -202,7 +202,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(cs_a
     for (int r = 0; r < SIDE; r++) {
         int t = min((from + row_of(r)) / job.pack, job.length - 1);
         rows.position[r] = before + t;
-        rows.first[r] = cs_attention_first(job, work.sample, t);
+        rows.first[r] = ce_attention_first(job, work.sample, t);
         rows.max[r] = -INFINITY;
         rows.sum[r] = 0;
     }
@@ -231,18 +231,18 @@ __device__ inline void write_grad(void *matrix, int64_t stride, int64_t row, int
             int d = column + n / SIDE * TILE + column_of(n % SIDE);
             if (d < width)
                 static_cast<T *>(matrix)[(row + from + row_of(r)) * stride + begin + d] =
-                    cs_narrow<T>(sums[n / SIDE][r][n % SIDE] * factor);
+                    ce_narrow<T>(sums[n / SIDE][r][n % SIDE] * factor);
         }
 }
 
 /* The gradient of a score: returns P of query t and key j after dropout, and replaces *dp (dP) by dS = P (dP - delta).
  * Both are 0 if the mask hides key j from query t. */
-__device__ inline float score_grad(float score, float *dp, const cs_attention_job &job, int sample, int head, int t,
+__device__ inline float score_grad(float score, float *dp, const ce_attention_job &job, int sample, int head, int t,
                                    int j, bool kept)
 {
     float p = 0, factor = kept ? job.keep_scale : 0;
-    if (t < job.length && j <= t && j >= cs_attention_first(job, sample, t)) {
-        int64_t at = cs_attention_row(job, sample, head, t);
+    if (t < job.length && j <= t && j >= ce_attention_first(job, sample, t)) {
+        int64_t at = ce_attention_row(job, sample, head, t);
         p = expf(score * job.scale - job.lse[at]);
         *dp = p * (*dp * factor - job.delta[at]);
     } else {
@@ -251,14 +251,14 @@ __device__ inline float score_grad(float score, float *dp, const cs_attention_jo
     return p * factor;
 }
 
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries(cs_attention_job job)
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries(ce_attention_job job)
 {
     CS_SHARED slabs shared;
     CS_SHARED tile ds;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
     int from = work.tile * TILE, to = min(from + TILE, job.length), key_head = work.head / job.group;
     int64_t row = (int64_t)work.sample * job.length;
     auto q = view_rows<T>(job, job.q, job.q_stride, row, work.head, job.length);
@@ -266,7 +266,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
     auto k = view_rows<T>(job, job.k, job.k_stride, row, key_head, job.length);
     auto v = view_rows<T>(job, job.v, job.k_stride, row, key_head, job.length);
     part dq[SPANS] = {}, scores, dscores;
-    for (int j = cs_attention_first(job, work.sample, from) / TILE * TILE; j < to; j += TILE) {
+    for (int j = ce_attention_first(job, work.sample, from) / TILE * TILE; j < to; j += TILE) {
         make_dropout_mask(bits, job, work.sample, work.head, from, j);
         multiply_rows(scores, shared, q, from, k, j);
         multiply_rows(dscores, shared, dy, from, v, j);
@@ -284,17 +284,17 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
 }
 
 /* Tiles of scores are transposed: their rows are keys. */
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(cs_attention_job job)
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce_attention_job job)
 {
     CS_SHARED slabs shared;
     CS_SHARED tile p, ds;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_work work = cs_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
     work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
     int from = work.tile * TILE, to = min(from + TILE, job.length);
-    int end = cs_attention_end(job, work.sample, to);
+    int end = ce_attention_end(job, work.sample, to);
     int64_t row = (int64_t)work.sample * job.length;
     auto k = view_rows<T>(job, job.k, job.k_stride, row, work.head, job.length);
     auto v = view_rows<T>(job, job.v, job.k_stride, row, work.head, job.length);
@@ -323,7 +323,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(cs
 }
 
 /* The launch configuration for `heads` heads of `rows` rows each. */
-cs_shape shape_of(const cs_attention_job *job, int64_t rows, int64_t heads)
+ce_shape shape_of(const ce_attention_job *job, int64_t rows, int64_t heads)
 {
     int64_t blocks = (rows + TILE - 1) / TILE * heads * job->samples * job->splits;
     CS_ASSERT(blocks <= INT32_MAX);
@@ -332,17 +332,17 @@ cs_shape shape_of(const cs_attention_job *job, int64_t rows, int64_t heads)
 
 } // namespace
 
-void cs_attention_plain(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype)
+void ce_attention_plain(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype)
 {
-    cs_shape shape = shape_of(job, (int64_t)job->length * job->pack, job->queries / job->pack);
-    cs_by_type(dtype, [&](auto zero) { cs_launch(stream, shape, forward<decltype(zero)>, *job); });
+    ce_shape shape = shape_of(job, (int64_t)job->length * job->pack, job->queries / job->pack);
+    ce_by_type(dtype, [&](auto zero) { ce_launch(stream, shape, forward<decltype(zero)>, *job); });
 }
 
-void cs_attention_plain_grad(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype)
+void ce_attention_plain_grad(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype)
 {
-    cs_by_type(dtype, [&](auto zero) {
+    ce_by_type(dtype, [&](auto zero) {
         using T = decltype(zero);
-        cs_launch(stream, shape_of(job, job->length, job->queries / job->group), grad_keys<T>, *job);
-        cs_launch(stream, shape_of(job, job->length, job->queries), grad_queries<T>, *job);
+        ce_launch(stream, shape_of(job, job->length, job->queries / job->group), grad_keys<T>, *job);
+        ce_launch(stream, shape_of(job, job->length, job->queries), grad_queries<T>, *job);
     });
 }

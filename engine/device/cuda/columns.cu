@@ -9,20 +9,20 @@
 enum { WARPS = 8, TILE = CS_WARP * CS_RUN, TOGETHER = 4, MIN_ROWS = 64 };
 
 /* Adds eight columns, from `at` on, of rows row, row + step, ... to sum. */
-static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, int64_t step, int64_t rows,
+static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, int64_t step, int64_t rows,
                                 int64_t columns)
 {
     for (; row < rows; row += TOGETHER * step) {
-        cs_run run[TOGETHER];
+        ce_run run[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
             int64_t own = row + k * step;
-            run[k] = cs_run_load(cs_run_from(x, own * columns), at, cs_range{ 0, own < rows ? columns : 0 });
+            run[k] = ce_run_load(ce_run_from(x, own * columns), at, ce_range{ 0, own < rows ? columns : 0 });
         }
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
             float wide[CS_RUN];
-            cs_run_widen(wide, run[k], x.dtype);
+            ce_run_widen(wide, run[k], x.dtype);
             for (int i = 0; i < CS_RUN; i++)
                 sum[i] += wide[i];
         }
@@ -31,7 +31,7 @@ static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, 
 
 /* A block adds 256 columns of the rows of its part (blockIdx.y); the sums of its warps are added in order. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
-    column_sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
+    column_sum_tiles(float *partial, ce_view x, int64_t rows, int64_t columns)
 {
     CS_SHARED float warp_sums[WARPS][TILE];
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -51,18 +51,18 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
     partial[(int64_t)blockIdx.y * columns + column] = all;
 }
 
-extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
+extern "C" void ce_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 {
     int64_t rows = cs_rows(x), columns = cs_columns(x), tiles = (columns + TILE - 1) / TILE;
     int64_t max = (rows + MIN_ROWS - 1) / MIN_ROWS;
-    int64_t wide = (4 * (int64_t)cs_cuda_facts_of(device)->processors + tiles - 1) / tiles;
+    int64_t wide = (4 * (int64_t)ce_cuda_facts_of(device)->processors + tiles - 1) / tiles;
     int64_t parts = max < wide ? max : wide;
     if (parts == 0 || columns == 0)
         return;
-    float *partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) },
-              column_sum_tiles, partial, cs_run_view(x), rows, columns);
-    cs_columns_reduce(device, sums, partial, parts);
+    float *partial = (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) },
+              column_sum_tiles, partial, ce_run_view(x), rows, columns);
+    ce_columns_reduce(device, sums, partial, parts);
 }
 
 /* A block adds 32 columns of all parts. Each warp adds every eighth part; then the sums of the eight warps are added in
@@ -88,9 +88,9 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
     into[column] = set ? sum : into[column] + sum;
 }
 
-void cs_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts)
+void ce_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts)
 {
     int64_t columns = cs_count(into), blocks = (columns + CS_WARP - 1) / CS_WARP;
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, reduce_partials,
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, reduce_partials,
               (float *)into.data, partial, parts, columns, into.fresh ? 1 : 0);
 }

@@ -6,6 +6,6 @@
 
 /* into[c] += the sum of partial[part][c] over all parts, in the order of the parts. If `into` is fresh (tensor.h), its
  * old values are ignored. partial is (parts, count of into). */
-void cs_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
+void ce_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
 
 #endif

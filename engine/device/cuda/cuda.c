@@ -10,13 +10,13 @@
 
 static cs_status refuse(cudaError_t error, const char *what)
 {
-    return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s: %s (%s)", what, cudaGetErrorString(error),
+    return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s: %s (%s)", what, cudaGetErrorString(error),
                    cudaGetErrorName(error));
 }
 
 /* A driver for an older CUDA than the module was built with is refused, because a missing function would fail only in
  * the middle of a run. */
-cs_status cs_cuda_count(int *count)
+cs_status ce_cuda_count(int *count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int driver = 0, runtime = 0;
@@ -27,26 +27,26 @@ cs_status cs_cuda_count(int *count)
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
-        return cs_fail(CS_NO_DEVICE,
+        return ce_fail(CS_NO_DEVICE,
                        "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one that "
                        "knows CUDA %d.%d, or use \"cpu\"",
                        runtime / 1000, runtime % 1000 / 10);
     if (error == cudaErrorInsufficientDriver)
-        return cs_fail(CS_NO_DEVICE,
+        return ce_fail(CS_NO_DEVICE,
                        "device \"cuda\": the NVIDIA driver here is for CUDA %d.%d, and %d.%d is needed: "
                        "install a newer driver, or use \"cpu\"",
                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (error == cudaErrorInitializationError)
-        return cs_fail(CS_NO_DEVICE,
+        return ce_fail(CS_NO_DEVICE,
                        "device \"cuda\": CUDA cannot be used in this process: it was forked from one that "
                        "had used CUDA. Open the device only in the child, or start the child by exec");
     if (error != cudaSuccess && error != cudaErrorNoDevice)
         return refuse(error, "GPUs cannot be counted");
     if (*count == 0 && visible)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": CUDA_VISIBLE_DEVICES=\"%s\" hides all GPUs of this machine",
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": CUDA_VISIBLE_DEVICES=\"%s\" hides all GPUs of this machine",
                        visible);
     if (*count == 0)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": there is a driver here but no GPU; use \"cpu\"");
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": there is a driver here but no GPU; use \"cpu\"");
     return CS_OK;
 }
 
@@ -59,20 +59,20 @@ static int attribute(int number, enum cudaDeviceAttr which)
 
 /* Makes the GPU current and reads its properties. Kernels need compute capability 8.0: bf16 tensor cores, asynchronous
  * copies. */
-static cs_status select_gpu(cs_cuda *cuda, struct cudaDeviceProp *properties)
+static cs_status select_gpu(ce_cuda *cuda, struct cudaDeviceProp *properties)
 {
     cudaError_t error = cudaGetDeviceProperties(properties, cuda->number);
     if (error != cudaSuccess)
         return refuse(error, "a GPU's properties cannot be read");
     if (properties->major < 8)
-        return cs_fail(CS_NO_DEVICE,
+        return ce_fail(CS_NO_DEVICE,
                        "device \"cuda\": GPU %d, %s, has compute capability %d.%d; 8.0 or newer is "
                        "needed: choose another by CUDA_VISIBLE_DEVICES, or use \"cpu\"",
                        cuda->number, properties->name, properties->major, properties->minor);
     error = cudaSetDevice(cuda->number);
     if (error != cudaSuccess)
         return refuse(error, "the GPU cannot be selected");
-    cuda->facts = (cs_cuda_facts){
+    cuda->facts = (ce_cuda_facts){
         .major = properties->major,
         .minor = properties->minor,
         .processors = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
@@ -88,22 +88,22 @@ static void describe(cs_device *device, const struct cudaDeviceProp *properties)
     CS_CUDA(cudaRuntimeGetVersion(&runtime));
     snprintf(device->description, sizeof device->description, "cuda: %.80s (sm_%d%d), %.0f GiB; CUDA %d.%d, %s",
              properties->name, properties->major, properties->minor, (double)properties->totalGlobalMem / (1 << 30),
-             runtime / 1000, runtime % 1000 / 10, cs_cuda_driver(driver, sizeof driver));
+             runtime / 1000, runtime % 1000 / 10, ce_cuda_driver(driver, sizeof driver));
 }
 
-static cs_status cuda_open(cs_device *device, const cs_device_settings *settings)
+static cs_status cuda_open(cs_device *device, const ce_device_settings *settings)
 {
     struct cudaDeviceProp properties;
-    cs_cuda *cuda = device->own = calloc(1, sizeof *cuda);
+    ce_cuda *cuda = device->own = calloc(1, sizeof *cuda);
     int count;
     if (!cuda)
-        return cs_fail(CS_NO_MEMORY, "no memory for the CUDA device");
-    CS_TRY(cs_cuda_count(&count));
+        return ce_fail(CS_NO_MEMORY, "no memory for the CUDA device");
+    CS_TRY(ce_cuda_count(&count));
     cuda->number = settings->local_rank % count;
     CS_TRY(select_gpu(cuda, &properties));
-    CS_TRY(cs_cuda_graphs_open(device));
-    CS_TRY(cs_cuda_streams_open(device));
-    CS_TRY(cs_cuda_products_open(device, settings));
+    CS_TRY(ce_cuda_graphs_open(device));
+    CS_TRY(ce_cuda_streams_open(device));
+    CS_TRY(ce_cuda_products_open(device, settings));
     describe(device, &properties);
     return CS_OK;
 }
@@ -112,51 +112,51 @@ static void cuda_close(cs_device *device)
 {
     if (!device->own)
         return;
-    cs_cuda_graphs_close(device); /* before the libraries whose kernels they contain */
-    if (cs_cudnn_close)
-        cs_cudnn_close(device);
-    cs_cuda_products_close(device);
-    cs_cuda_streams_close(device);
+    ce_cuda_graphs_close(device); /* before the libraries whose kernels they contain */
+    if (ce_cudnn_close)
+        ce_cudnn_close(device);
+    ce_cuda_products_close(device);
+    ce_cuda_streams_close(device);
     free(device->own);
     device->own = NULL;
 }
 
-const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device)
+const ce_cuda_facts *ce_cuda_facts_of(const cs_device *device)
 {
-    return &cs_cuda_of(device)->facts;
+    return &ce_cuda_of(device)->facts;
 }
 
-static const cs_device_table cs_device_cuda = {
+static const ce_device_table ce_device_cuda = {
     .kind = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .alloc = cs_cuda_alloc,
-    .free = cs_cuda_free,
-    .alloc_pinned = cs_cuda_alloc_pinned,
-    .free_pinned = cs_cuda_free_pinned,
-    .copy = cs_cuda_copy,
-    .room = cs_cuda_room,
-    .roof = cs_cuda_roof,
-    .enter = cs_cuda_enter,
-    .leave = cs_cuda_leave,
-    .call = cs_cuda_call,
-    .record = cs_cuda_record,
-    .wait = cs_cuda_wait,
-    .sync = cs_cuda_sync,
-    .graph_begin = cs_cuda_graph_begin,
-    .graph_end = cs_cuda_graph_end,
-#define OPERATION(name, parameters) .name = cs_cuda_##name,
+    .alloc = ce_cuda_alloc,
+    .free = ce_cuda_free,
+    .alloc_pinned = ce_cuda_alloc_pinned,
+    .free_pinned = ce_cuda_free_pinned,
+    .copy = ce_cuda_copy,
+    .room = ce_cuda_room,
+    .roof = ce_cuda_roof,
+    .enter = ce_cuda_enter,
+    .leave = ce_cuda_leave,
+    .call = ce_cuda_call,
+    .record = ce_cuda_record,
+    .wait = ce_cuda_wait,
+    .sync = ce_cuda_sync,
+    .graph_begin = ce_cuda_graph_begin,
+    .graph_end = ce_cuda_graph_end,
+#define OPERATION(name, parameters) .name = ce_cuda_##name,
 #include "device/ops_list.h"
 };
 
 /* A weak symbol: its address is NULL if the module was built without NCCL. */
-extern const struct cs_transport cs_comm_nccl __attribute__((weak));
-extern const cs_module cs_module_cuda;
+extern const struct ce_transport ce_comm_nccl __attribute__((weak));
+extern const ce_module ce_module_cuda;
 
-const cs_module cs_module_cuda = {
+const ce_module ce_module_cuda = {
     .edition = CS_MODULE_EDITION,
     .built = CS_CUDA_BUILT,
-    .device = &cs_device_cuda,
-    .nccl = &cs_comm_nccl,
-    .report = cs_cuda_report,
+    .device = &ce_device_cuda,
+    .nccl = &ce_comm_nccl,
+    .report = ce_cuda_report,
 };

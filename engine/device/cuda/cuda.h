@@ -2,7 +2,7 @@
  * Included by this folder and by comm/nccl.c.
  *
  * Operations are asynchronous: each is put into a stream and returns at once. A training step allocates nothing and
- * does not wait, except where the host needs a number (cs_stream_sync). cs_stream_call on the comm stream calls the
+ * does not wait, except where the host needs a number (ce_stream_sync). ce_stream_call on the comm stream calls the
  * function at once in the caller's thread; the function itself puts its work into the comm stream. CUDA errors are
  * fatal and are reported with file and line. */
 #ifndef CS_DEVICE_CUDA_H
@@ -18,8 +18,8 @@ extern "C" {
 #include "device/table.h"
 
 /* Calls the CUDA runtime; an error is fatal. */
-#define CS_CUDA(call) cs_cuda_check((call), #call, __FILE__, __LINE__)
-void cs_cuda_check(cudaError_t error, const char *call, const char *file, int line);
+#define CS_CUDA(call) ce_cuda_check((call), #call, __FILE__, __LINE__)
+void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line);
 
 /* Workspaces: device memory that kernels need besides their tensors. Uses that may be alive at the same time have
  * separate workspaces. The sizes settle in the first step. */
@@ -29,40 +29,40 @@ typedef enum {
     CS_CUDA_SORT,      /* sorted tokens of an embedding's backward */
     CS_CUDA_ATTENTION, /* row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
     CS_CUDA_WORKSPACES
-} cs_cuda_use;
+} ce_cuda_use;
 /* At least `bytes` of device memory. It is valid until the next request for the same use, in stream order. */
-void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
+void *ce_cuda_workspace(cs_device *device, ce_cuda_use use, size_t bytes);
 
 typedef struct {
     int major, minor; /* compute capability */
     int processors;   /* streaming multiprocessors */
     int shared;       /* bytes of shared memory that a block may request */
-} cs_cuda_facts;
+} ce_cuda_facts;
 
-cudaStream_t cs_cuda_stream(const cs_stream *stream);
-cudaStream_t cs_cuda_compute(cs_device *device); /* the compute stream, which runs the operations of models */
-const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device);
+cudaStream_t ce_cuda_stream(const cs_stream *stream);
+cudaStream_t ce_cuda_compute(cs_device *device); /* the compute stream, which runs the operations of models */
+const ce_cuda_facts *ce_cuda_facts_of(const cs_device *device);
 
-/* Must be called before anything is put into a stream; cs_launch and cs_stream_copy call it themselves. If it returns
+/* Must be called before anything is put into a stream; ce_launch and ce_stream_copy call it themselves. If it returns
  * true, the caller must skip the operation, because a CUDA graph that contains it is being replayed. `what` is a hash
  * that identifies the operation. */
-bool cs_cuda_replays(uint64_t what);
+bool ce_cuda_replays(uint64_t what);
 /* Destroys all captured CUDA graphs. To be called before memory or a communicator that they use is freed. */
-void cs_cuda_graphs_drop(cs_device *device);
+void ce_cuda_graphs_drop(cs_device *device);
 /* Sets bytes to zero in the compute stream. */
-void cs_cuda_clear(cs_device *device, void *memory, size_t bytes);
+void ce_cuda_clear(cs_device *device, void *memory, size_t bytes);
 /* Whether the stream has unfinished work. May be called from any thread. */
-bool cs_cuda_is_busy(const cs_stream *stream);
+bool ce_cuda_is_busy(const cs_stream *stream);
 
 /* ---- operations: the functions of the device table; device/table.h documents them ---- */
-#define OPERATION(name, parameters) void cs_cuda_##name parameters;
+#define OPERATION(name, parameters) void ce_cuda_##name parameters;
 #include "device/ops_list.h"
 
-double cs_cuda_roof(cs_device *device, cs_dtype dtype);
+double ce_cuda_roof(cs_device *device, cs_dtype dtype);
 /* Attention by cuDNN: backward if dqkv is present, else forward. Returns false, and does nothing, if cuDNN cannot
  * run it. Both symbols are weak: they are NULL if the module was built without cuDNN's header. */
-bool cs_cudnn_attention(cs_device *device, const cs_attention_args *attention) __attribute__((weak));
-void cs_cudnn_close(cs_device *device) __attribute__((weak));
+bool ce_cudnn_attention(cs_device *device, const ce_attention_args *attention) __attribute__((weak));
+void ce_cudnn_close(cs_device *device) __attribute__((weak));
 
 #ifdef __cplusplus
 }

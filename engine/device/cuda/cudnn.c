@@ -15,23 +15,23 @@
 #include <string.h>
 
 typedef struct {
-    cs_cudnn_shape shape;
-    cs_cudnn_plan plan;
+    ce_cudnn_shape shape;
+    ce_cudnn_plan plan;
     int64_t pieces; /* number of runs of the plan; 0: cuDNN does not run the shape */
 } choice;
 
-struct cs_cudnn {
-    cs_cudnn_library library;
-    cs_cudnn_target target;
+struct ce_cudnn {
+    ce_cudnn_library library;
+    ce_cudnn_target target;
     cudaStream_t stream; /* stream of the handle */
     choice *choices;
     int count, room;
 };
 
-static void check(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
+static void check(const struct ce_cudnn *cudnn, cudnnStatus_t status, const char *what)
 {
     if (status != CUDNN_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE,
+        ce_fatal(CS_NO_DEVICE,
                  "cuDNN: %s: %s; the environment's CSPEED_CUDNN=none leaves attention to the engine's own "
                  "kernels",
                  what, cudnn->library.describe(status));
@@ -39,39 +39,39 @@ static void check(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char
 
 /* ---- opening ---- */
 
-static cs_status open_handle(struct cs_cudnn *cudnn)
+static cs_status open_handle(struct ce_cudnn *cudnn)
 {
-    CS_TRY(cs_cudnn_library_open(&cudnn->library));
+    CS_TRY(ce_cudnn_library_open(&cudnn->library));
     cudnnStatus_t status = cudnn->library.open(&cudnn->target.handle);
     if (status == CUDNN_STATUS_SUCCESS)
         return CS_OK;
     cudnn->target.handle = NULL;
-    return cs_fail(CS_UNSUPPORTED, "cuDNN: no handle can be created: %s", cudnn->library.describe(status));
+    return ce_fail(CS_UNSUPPORTED, "cuDNN: no handle can be created: %s", cudnn->library.describe(status));
 }
 
 /* The device's cuDNN state, created at the first call. If there is no cuDNN, its handle is NULL. */
-static struct cs_cudnn *cudnn_of(cs_device *device)
+static struct ce_cudnn *cudnn_of(cs_device *device)
 {
-    cs_cuda *cuda = cs_cuda_of(device);
+    ce_cuda *cuda = ce_cuda_of(device);
     if (cuda->cudnn)
         return cuda->cudnn;
     cuda->cudnn = calloc(1, sizeof *cuda->cudnn);
     if (!cuda->cudnn)
-        cs_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
+        ce_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
     cs_status status = open_handle(cuda->cudnn);
     if (status != CS_OK)
-        cs_log(status == CS_NO_DEVICE ? CS_LOG_DEBUG : CS_LOG_INFO, "%s; attention runs by the engine's own kernels",
+        ce_log(status == CS_NO_DEVICE ? CS_LOG_DEBUG : CS_LOG_INFO, "%s; attention runs by the engine's own kernels",
                cs_error());
     return cuda->cudnn;
 }
 
-void cs_cudnn_close(cs_device *device)
+void ce_cudnn_close(cs_device *device)
 {
-    struct cs_cudnn *cudnn = cs_cuda_of(device)->cudnn;
+    struct ce_cudnn *cudnn = ce_cuda_of(device)->cudnn;
     if (!cudnn)
         return;
     for (int i = 0; i < cudnn->count; i++)
-        cs_cudnn_plan_close(&cudnn->choices[i].plan);
+        ce_cudnn_plan_close(&cudnn->choices[i].plan);
     if (cudnn->target.handle)
         cudnn->library.close(cudnn->target.handle);
     free(cudnn->choices);
@@ -85,31 +85,31 @@ void cs_cudnn_close(cs_device *device)
  * shorter samples. Products and reductions need workspace in the same step, so a piece leaves them three quarters of
  * the free memory. Only the smallest piece, one key head of one sample, may exceed both limits, up to 7/8 of the
  * free memory; if that is too little, the engine's own kernels run. */
-static cs_cudnn_bound bound_of(cs_device *device)
+static ce_cudnn_bound bound_of(cs_device *device)
 {
-    const int64_t max = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device);
-    return (cs_cudnn_bound){ .max = room / 4 < max ? room / 4 : max, .room = room / 8 * 7 };
+    const int64_t max = (int64_t)2 << 30, room = (int64_t)ce_cuda_room(device);
+    return (ce_cudnn_bound){ .max = room / 4 < max ? room / 4 : max, .room = room / 8 * 7 };
 }
 
-static void choose(struct cs_cudnn *cudnn, choice *made, cs_cudnn_bound bound)
+static void choose(struct ce_cudnn *cudnn, choice *made, ce_cudnn_bound bound)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
-    const cs_cudnn_shape *shape = &made->shape;
+    const ce_cudnn_shape *shape = &made->shape;
     char how[512];
-    cs_status status = cs_cudnn_pieces_open(&made->plan, &cudnn->library, &cudnn->target, shape, bound);
+    cs_status status = ce_cudnn_pieces_open(&made->plan, &cudnn->library, &cudnn->target, shape, bound);
     bool fits = status == CS_OK;
-    made->pieces = fits ? cs_cudnn_pieces(&made->plan, shape) : 0;
+    made->pieces = fits ? ce_cudnn_pieces(&made->plan, shape) : 0;
     if (fits)
         snprintf(how, sizeof how, "by cuDNN, in %lld pieces, with %lld bytes of workspace", (long long)made->pieces,
                  (long long)made->plan.workspace);
     else
         snprintf(how, sizeof how, "by the engine's own kernels, not by cuDNN: %s", cs_error());
-    cs_log(fits ? CS_LOG_DEBUG : CS_LOG_INFO, "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s",
+    ce_log(fits ? CS_LOG_DEBUG : CS_LOG_INFO, "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s",
            shape->grad ? "'s gradient" : "", (long long)shape->samples, (long long)shape->length,
            (long long)shape->queries, (long long)shape->keys, (long long)shape->width, types[shape->dtype], how);
 }
 
-static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
+static choice *choice_for(cs_device *device, struct ce_cudnn *cudnn, const ce_cudnn_shape *shape)
 {
     for (int i = 0; i < cudnn->count; i++)
         if (memcmp(&cudnn->choices[i].shape, shape, sizeof *shape) == 0)
@@ -118,7 +118,7 @@ static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cu
         cudnn->room = cudnn->room ? 2 * cudnn->room : 8;
         cudnn->choices = realloc(cudnn->choices, (size_t)cudnn->room * sizeof *cudnn->choices);
         if (!cudnn->choices)
-            cs_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->room);
     }
     choice *made = &cudnn->choices[cudnn->count++];
     *made = (choice){ .shape = *shape };
@@ -135,7 +135,7 @@ static bool is_aligned(const void *memory)
 
 /* Whether the attention has only the causal mask (no window, no document starts) and no dropout, and is 16-bit and
  * aligned. */
-static bool is_plain(const cs_attention_args *given)
+static bool is_plain(const ce_attention_args *given)
 {
     bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
     return given->y.dtype != CS_F32 && !given->heads.starts.data && !near && given->dropout.rate == 0 &&
@@ -143,10 +143,10 @@ static bool is_plain(const cs_attention_args *given)
            is_aligned(given->dy.data) && is_aligned(given->dqkv.data);
 }
 
-static cs_cudnn_shape shape_of(const cs_attention_args *given)
+static ce_cudnn_shape shape_of(const ce_attention_args *given)
 {
     int64_t length = cs_columns(given->lse);
-    return (cs_cudnn_shape){ .samples = cs_rows(given->y) / length,
+    return (ce_cudnn_shape){ .samples = cs_rows(given->y) / length,
                              .length = length,
                              .queries = given->heads.queries,
                              .keys = given->heads.keys,
@@ -159,11 +159,11 @@ static cs_cudnn_shape shape_of(const cs_attention_args *given)
 
 /* ---- running ---- */
 
-/* Addresses of a plan's inputs and outputs, by cs_cudnn_number, of the whole attention or of a piece. */
+/* Addresses of a plan's inputs and outputs, by ce_cudnn_number, of the whole attention or of a piece. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
 /* A hash that identifies a run: the plan and the addresses of its tensors. */
-static uint64_t run_hash(const struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
+static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
     uint64_t hash = (uint64_t)(made - cudnn->choices);
@@ -172,9 +172,9 @@ static uint64_t run_hash(const struct cs_cudnn *cudnn, const choice *made, const
     return hash;
 }
 
-static void run_piece(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
+static void run_piece(struct ce_cudnn *cudnn, const choice *made, addresses at, void *workspace)
 {
-    const cs_cudnn_library *library = &cudnn->library;
+    const ce_cudnn_library *library = &cudnn->library;
     int64_t numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
     cudnnBackendDescriptor_t pack;
     for (int64_t i = 0; i < CS_CUDNN_NUMBERS; i++)
@@ -191,18 +191,18 @@ static void run_piece(struct cs_cudnn *cudnn, const choice *made, addresses at, 
     check(cudnn, library->destroy(pack), "a pack's end");
 }
 
-static void run(struct cs_cudnn *cudnn, const choice *made, addresses whole, void *workspace)
+static void run(struct ce_cudnn *cudnn, const choice *made, addresses whole, void *workspace)
 {
     for (int64_t piece = 0; piece < made->pieces; piece++) {
         addresses at;
         for (int i = 1; i < CS_CUDNN_NUMBERS; i++)
-            at[i] = cs_cudnn_piece_address(&made->plan, &made->shape, piece, (cs_cudnn_number)i, whole[i]);
+            at[i] = ce_cudnn_piece_address(&made->plan, &made->shape, piece, (ce_cudnn_number)i, whole[i]);
         run_piece(cudnn, made, at, workspace);
     }
 }
 
 /* The addresses of q, k and v in rows of q | k | v. */
-static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, void **v)
+static void split(void *rows, const ce_cudnn_shape *shape, void **q, void **k, void **v)
 {
     char *first = rows;
     *q = first;
@@ -211,32 +211,32 @@ static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, v
 }
 
 /* The workspace holds delta, then the plan's workspace. */
-static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
+static void attend(cs_device *device, struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
-    const cs_cudnn_shape *shape = &made->shape;
+    const ce_cudnn_shape *shape = &made->shape;
     float scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
-    size_t rows = shape->grad ? (size_t)cs_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
-    char *workspace = cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
+    size_t rows = shape->grad ? (size_t)ce_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
+    char *workspace = ce_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
     addresses at = { [CS_CUDNN_Y] = given->y.data, [CS_CUDNN_LSE] = given->lse.data, [CS_CUDNN_DY] = given->dy.data,
                      [CS_CUDNN_DELTA] = workspace, [CS_CUDNN_SCALE] = &scale,        [CS_CUDNN_HIDDEN] = &hidden,
                      [CS_CUDNN_ONE] = &one };
     split(given->qkv.data, shape, &at[CS_CUDNN_Q], &at[CS_CUDNN_K], &at[CS_CUDNN_V]);
     if (shape->grad)
         split(given->dqkv.data, shape, &at[CS_CUDNN_DQ], &at[CS_CUDNN_DK], &at[CS_CUDNN_DV]);
-    if (cudnn->stream != cs_cuda_compute(device)) {
-        cudnn->stream = cs_cuda_compute(device);
+    if (cudnn->stream != ce_cuda_compute(device)) {
+        cudnn->stream = ce_cuda_compute(device);
         check(cudnn, cudnn->library.set_stream(cudnn->target.handle, cudnn->stream), "its stream");
     }
-    if (!cs_cuda_replays(run_hash(cudnn, made, given)))
+    if (!ce_cuda_replays(run_hash(cudnn, made, given)))
         run(cudnn, made, at, made->plan.workspace ? workspace + rows : NULL);
 }
 
-bool cs_cudnn_attention(cs_device *device, const cs_attention_args *given)
+bool ce_cudnn_attention(cs_device *device, const ce_attention_args *given)
 {
-    cs_cudnn_shape shape = shape_of(given);
+    ce_cudnn_shape shape = shape_of(given);
     if (!is_plain(given) || shape.width % 8 || shape.width > WIDEST || shape.length < 2)
         return false;
-    struct cs_cudnn *cudnn = cudnn_of(device);
+    struct ce_cudnn *cudnn = cudnn_of(device);
     const choice *made = cudnn->target.handle ? choice_for(device, cudnn, &shape) : NULL;
     if (!made || !made->pieces)
         return false;

@@ -28,65 +28,65 @@ typedef struct {
     cudnnStatus_t (*get)(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t room, int64_t *count, void *values);
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
-} cs_cudnn_library;
+} ce_cudnn_library;
 
 /* Loads the library that the environment variable CSPEED_CUDNN names, by default libcudnn.so.9. It is never unloaded.
  * Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
-cs_status cs_cudnn_library_open(cs_cudnn_library *library);
+cs_status ce_cudnn_library_open(ce_cudnn_library *library);
 
 /* ---- cudnn_graph.c: operations ---- */
 
 enum { CS_CUDNN_PARTS = 160, CS_CUDNN_OPERATIONS = 40 };
 
 typedef struct {
-    const cs_cudnn_library *library;
+    const ce_cudnn_library *library;
     cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all descriptors, in the order of creation */
     cudnnBackendDescriptor_t operations[CS_CUDNN_OPERATIONS];
     int part_count, operation_count;
     int64_t next; /* identifier of the next virtual tensor */
     cudnnStatus_t status;
     const char *what; /* what cuDNN refused first */
-} cs_cudnn_graph;
+} ce_cudnn_graph;
 
 /* A tensor (samples, heads, rows, columns), in memory or virtual. */
 typedef struct {
     cudnnBackendDescriptor_t descriptor;
     int64_t size[4], stride[4];
-} cs_cudnn_tensor;
+} ce_cudnn_tensor;
 
-void cs_cudnn_graph_open(cs_cudnn_graph *graph, const cs_cudnn_library *library);
-void cs_cudnn_graph_close(cs_cudnn_graph *graph);
-bool cs_cudnn_graph_check(cs_cudnn_graph *graph, cudnnStatus_t status,
+void ce_cudnn_graph_open(ce_cudnn_graph *graph, const ce_cudnn_library *library);
+void ce_cudnn_graph_close(ce_cudnn_graph *graph);
+bool ce_cudnn_graph_check(ce_cudnn_graph *graph, cudnnStatus_t status,
                           const char *what); /* false: the graph has failed */
 /* Creates a descriptor, which the graph owns; set its attributes, then finish it. NULL if the graph has failed. */
-cudnnBackendDescriptor_t cs_cudnn_graph_make(cs_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
-void cs_cudnn_graph_set(cs_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t name,
+cudnnBackendDescriptor_t ce_cudnn_graph_make(ce_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
+void ce_cudnn_graph_set(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t name,
                         cudnnBackendAttributeType_t type, int64_t count, const void *values);
-void cs_cudnn_graph_finish(cs_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
+void ce_cudnn_graph_finish(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
 
 /* Inputs and outputs of a plan, identified by `number`, whose addresses are given at each run: a tensor in device
  * memory, or (_number) one float in host memory. */
-cs_cudnn_tensor cs_cudnn_graph_memory(cs_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
+ce_cudnn_tensor ce_cudnn_graph_memory(ce_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
                                       const int64_t size[4], const int64_t stride[4]);
-cs_cudnn_tensor cs_cudnn_graph_number(cs_cudnn_graph *graph, int64_t number);
+ce_cudnn_tensor ce_cudnn_graph_number(ce_cudnn_graph *graph, int64_t number);
 /* A virtual tensor with contiguous rows. */
-cs_cudnn_tensor cs_cudnn_graph_virtual(cs_cudnn_graph *graph, cudnnDataType_t type, const int64_t size[4]);
+ce_cudnn_tensor ce_cudnn_graph_virtual(ce_cudnn_graph *graph, cudnnDataType_t type, const int64_t size[4]);
 /* The transpose of x, without a copy: rows and columns exchanged; `type` may differ if x is virtual. */
-cs_cudnn_tensor cs_cudnn_graph_transposed(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type);
+ce_cudnn_tensor ce_cudnn_graph_transposed(ce_cudnn_graph *graph, ce_cudnn_tensor x, cudnnDataType_t type);
 
 /* Pointwise operations y = mode(x, b). Operands are broadcast along sizes of 1. _one and _two return a virtual fp32
  * tensor of x's size; _one has no b. */
-void cs_cudnn_graph_map(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor y, cs_cudnn_tensor x,
-                        cs_cudnn_tensor b);
-cs_cudnn_tensor cs_cudnn_graph_one(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x);
-cs_cudnn_tensor cs_cudnn_graph_two(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x,
-                                   cs_cudnn_tensor b);
+void ce_cudnn_graph_map(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor y, ce_cudnn_tensor x,
+                        ce_cudnn_tensor b);
+ce_cudnn_tensor ce_cudnn_graph_one(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x);
+ce_cudnn_tensor ce_cudnn_graph_two(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x,
+                                   ce_cudnn_tensor b);
 /* The causal mask: scores where the key is not after the row, `hidden` elsewhere. */
-cs_cudnn_tensor cs_cudnn_graph_causal(cs_cudnn_graph *graph, cs_cudnn_tensor scores, cs_cudnn_tensor hidden);
+ce_cudnn_tensor ce_cudnn_graph_causal(ce_cudnn_graph *graph, ce_cudnn_tensor scores, ce_cudnn_tensor hidden);
 /* c = a b, accumulated in fp32. b may have fewer heads than a. */
-void cs_cudnn_graph_product(cs_cudnn_graph *graph, cs_cudnn_tensor c, cs_cudnn_tensor a, cs_cudnn_tensor b);
+void ce_cudnn_graph_product(ce_cudnn_graph *graph, ce_cudnn_tensor c, ce_cudnn_tensor a, ce_cudnn_tensor b);
 /* Reduces x over the dimensions in which y is smaller. */
-void cs_cudnn_graph_reduce(cs_cudnn_graph *graph, cudnnReduceTensorOp_t how, cs_cudnn_tensor y, cs_cudnn_tensor x);
+void ce_cudnn_graph_reduce(ce_cudnn_graph *graph, cudnnReduceTensorOp_t how, ce_cudnn_tensor y, ce_cudnn_tensor x);
 
 /* ---- cudnn_attention.c: attention's graphs ---- */
 
@@ -95,7 +95,7 @@ typedef struct {
     int64_t dtype;                 /* cs_dtype */
     int64_t grad;                  /* 1: backward */
     int64_t row_queries, row_keys; /* heads in a row of memory; the attention uses `queries` and `keys` of them */
-} cs_cudnn_shape;
+} ce_cudnn_shape;
 
 /* Identifiers of a plan's inputs and outputs. */
 typedef enum {
@@ -113,11 +113,11 @@ typedef enum {
     CS_CUDNN_DELTA,
     CS_CUDNN_ONE,
     CS_CUDNN_NUMBERS
-} cs_cudnn_number;
+} ce_cudnn_number;
 
 /* Builds the graph of forward: y and lse from q, k, v; or of backward: dq, dk, dv from q, k, v, dy, y and lse. Backward
  * also writes delta (B, H, T). */
-void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape);
+void ce_cudnn_attention_graph(ce_cudnn_graph *graph, const ce_cudnn_shape *shape);
 
 /* ---- cudnn_plan.c: choosing an engine ---- */
 
@@ -125,21 +125,21 @@ void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape
 typedef struct {
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t device; /* NULL: the GPU of the handle */
-} cs_cudnn_target;
+} ce_cudnn_target;
 
 typedef struct {
-    cs_cudnn_graph graph; /* owns the descriptors, which must live as long as the plan */
+    ce_cudnn_graph graph; /* owns the descriptors, which must live as long as the plan */
     cudnnBackendDescriptor_t plan;
-    cs_cudnn_shape shape; /* the attention that one run computes */
+    ce_cudnn_shape shape; /* the attention that one run computes */
     int64_t
         workspace; /* bytes; after a failed open: the smallest number that an engine needs, or 0 if no engine fits */
-} cs_cudnn_plan;
+} ce_cudnn_plan;
 
 /* Opens a plan with the heuristic's first engine that is deterministic and needs at most `max` bytes of workspace.
  * CS_UNSUPPORTED if there is none. */
-cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                             const cs_cudnn_shape *shape, int64_t max);
-void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* also after a failed open */
+cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
+                             const ce_cudnn_shape *shape, int64_t max);
+void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* also after a failed open */
 
 /* ---- cudnn_pieces.c: one plan, run on several parts (pieces) of an attention ---- */
 
@@ -147,15 +147,15 @@ void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* also after a failed open */
 typedef struct {
     int64_t max;  /* bytes, if the piece can still be divided */
     int64_t room; /* bytes for the smallest piece, one key head of one sample */
-} cs_cudnn_bound;
+} ce_cudnn_bound;
 
 /* Opens a plan for the whole attention, or else for the largest piece within the bound. Pieces are equal: some of the
  * samples, or some key heads of one sample with the query heads that share them. */
-cs_status cs_cudnn_pieces_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                               const cs_cudnn_shape *whole, cs_cudnn_bound bound);
-int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole); /* number of pieces */
+cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
+                               const ce_cudnn_shape *whole, ce_cudnn_bound bound);
+int64_t ce_cudnn_pieces(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole); /* number of pieces */
 /* The address to pass to the plan for piece `index`; `first` is the address for the whole attention. */
-void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole, int64_t index,
-                             cs_cudnn_number number, void *first);
+void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole, int64_t index,
+                             ce_cudnn_number number, void *first);
 
 #endif

@@ -20,7 +20,7 @@ static void find(void *library, const char *name, void *function, const char **m
     memcpy(function, &symbol, sizeof symbol);
 }
 
-static const char *find_all(cs_cudnn_library *to)
+static const char *find_all(ce_cudnn_library *to)
 {
     const char *missing = NULL;
     find(to->library, "cudnnGetVersion", &to->version, &missing);
@@ -37,18 +37,18 @@ static const char *find_all(cs_cudnn_library *to)
     return missing;
 }
 
-cs_status cs_cudnn_library_open(cs_cudnn_library *library)
+cs_status ce_cudnn_library_open(ce_cudnn_library *library)
 {
     const char *given = getenv("CSPEED_CUDNN"), *name = given ? given : CS_CUDNN_LIBRARY;
-    *library = (cs_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
+    *library = (ce_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
     if (!library->library)
-        return cs_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());
+        return ce_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());
     const char *missing = find_all(library);
     if (missing)
-        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s has no %s", name, missing);
+        return ce_fail(CS_UNSUPPORTED, "cuDNN: %s has no %s", name, missing);
     size_t version = library->version();
     if (version < OLDEST)
-        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name, version / 10000,
+        return ce_fail(CS_UNSUPPORTED, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name, version / 10000,
                        version / 100 % 100, version % 100);
     return CS_OK;
 }

@@ -16,13 +16,13 @@ static int64_t divisor(int64_t count, int64_t min)
     return parts < count ? parts : count;
 }
 
-static bool is_smallest(const cs_cudnn_shape *piece)
+static bool is_smallest(const ce_cudnn_shape *piece)
 {
     return piece->samples == 1 && piece->keys == 1;
 }
 
 /* Divides a piece into at least `min` smaller ones: first by samples, whose rows are contiguous. */
-static void cut(cs_cudnn_shape *piece, int64_t min)
+static void cut(ce_cudnn_shape *piece, int64_t min)
 {
     int64_t by_samples = divisor(piece->samples, min);
     int64_t by_heads = divisor(piece->keys, (min + by_samples - 1) / by_samples);
@@ -31,26 +31,26 @@ static void cut(cs_cudnn_shape *piece, int64_t min)
     piece->keys /= by_heads;
 }
 
-cs_status cs_cudnn_pieces_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                               const cs_cudnn_shape *whole, cs_cudnn_bound bound)
+cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
+                               const ce_cudnn_shape *whole, ce_cudnn_bound bound)
 {
-    cs_cudnn_shape piece = *whole;
+    ce_cudnn_shape piece = *whole;
     for (;;) {
         int64_t max = is_smallest(&piece) ? bound.room : bound.max;
-        cs_status status = cs_cudnn_plan_open(plan, library, target, &piece, max);
+        cs_status status = ce_cudnn_plan_open(plan, library, target, &piece, max);
         if (status == CS_OK || plan->workspace == 0 || is_smallest(&piece))
             return status;
         cut(&piece, max > 0 ? (plan->workspace + max - 1) / max : piece.samples * piece.keys);
     }
 }
 
-int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole)
+int64_t ce_cudnn_pieces(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole)
 {
     return whole->samples / plan->shape.samples * (whole->keys / plan->shape.keys);
 }
 
-void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole, int64_t index,
-                             cs_cudnn_number number, void *first)
+void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole, int64_t index,
+                             ce_cudnn_number number, void *first)
 {
     int64_t by_heads = whole->keys / plan->shape.keys, queries = plan->shape.queries, keys = plan->shape.keys;
     int64_t sample = index / by_heads * plan->shape.samples, part = index % by_heads;

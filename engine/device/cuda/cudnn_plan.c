@@ -5,34 +5,34 @@
 enum { ENGINES = 16 };
 
 /* The operation graph of all operations. */
-static cudnnBackendDescriptor_t close_graph(cs_cudnn_graph *graph, const cs_cudnn_target *target)
+static cudnnBackendDescriptor_t close_graph(ce_cudnn_graph *graph, const ce_cudnn_target *target)
 {
-    cudnnBackendDescriptor_t whole = cs_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    cs_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+    cudnnBackendDescriptor_t whole = ce_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    ce_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                        graph->operation_count, graph->operations);
     if (target->handle)
-        cs_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle);
-    cs_cudnn_graph_finish(graph, whole, "attention's graph");
+        ce_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle);
+    ce_cudnn_graph_finish(graph, whole, "attention's graph");
     return whole;
 }
 
 /* Asks the heuristic for engine configurations, best first; returns their number. */
-static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBackendDescriptor_t whole,
+static int64_t ask(ce_cudnn_graph *graph, const ce_cudnn_target *target, cudnnBackendDescriptor_t whole,
                    cudnnBackendDescriptor_t configs[ENGINES])
 {
     cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-    cudnnBackendDescriptor_t asked = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    cudnnBackendDescriptor_t asked = ce_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t count = 0;
-    cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &whole);
-    cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    ce_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &whole);
+    ce_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     if (target->device)
-        cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+        ce_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                            &target->device);
-    cs_cudnn_graph_finish(graph, asked, "the heuristic");
+    ce_cudnn_graph_finish(graph, asked, "the heuristic");
     for (int i = 0; i < ENGINES; i++)
-        configs[i] = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        configs[i] = ce_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (graph->status == CUDNN_STATUS_SUCCESS)
-        cs_cudnn_graph_check(graph,
+        ce_cudnn_graph_check(graph,
                              graph->library->get(asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                                  ENGINES, &count, configs),
                              "the heuristic's answer");
@@ -40,10 +40,10 @@ static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBa
 }
 
 /* Whether an engine is deterministic. */
-static bool is_deterministic(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
+static bool is_deterministic(ce_cudnn_graph *graph, cudnnBackendDescriptor_t config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    cudnnBackendDescriptor_t engine = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendDescriptor_t engine = ce_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int64_t count = 0;
     if (!engine || graph->library->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
                                        &engine) != CUDNN_STATUS_SUCCESS)
@@ -58,9 +58,9 @@ static bool is_deterministic(cs_cudnn_graph *graph, cudnnBackendDescriptor_t con
 }
 
 /* Creates a plan with this engine. False: the engine does not run the graph. */
-static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnBackendDescriptor_t config)
+static bool make_plan(ce_cudnn_plan *plan, const ce_cudnn_target *target, cudnnBackendDescriptor_t config)
 {
-    const cs_cudnn_library *library = plan->graph.library;
+    const ce_cudnn_library *library = plan->graph.library;
     int64_t count = 0;
     if (library->create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan) != CUDNN_STATUS_SUCCESS)
         return false;
@@ -78,16 +78,16 @@ static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnB
 }
 
 /* Up to version 9.15, backward is wrong if the keys do not fill whole tiles. */
-static bool is_known_wrong(const cs_cudnn_library *library, const cs_cudnn_shape *shape)
+static bool is_known_wrong(const ce_cudnn_library *library, const ce_cudnn_shape *shape)
 {
     return shape->grad && shape->length % 128 != 0 && library->version() <= 91500;
 }
 
 /* Creates a plan with the first of `count` engines that runs the graph within `max` bytes of workspace. */
-static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
+static bool choose(ce_cudnn_plan *plan, const ce_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
                    int64_t count, int64_t max)
 {
-    const cs_cudnn_library *library = plan->graph.library;
+    const ce_cudnn_library *library = plan->graph.library;
     int64_t fewest = 0;
     for (int64_t i = 0; i < count; i++) {
         if (is_deterministic(&plan->graph, configs[i]) && make_plan(plan, target, configs[i])) {
@@ -103,32 +103,32 @@ static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cud
     return false;
 }
 
-cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                             const cs_cudnn_shape *shape, int64_t max)
+cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
+                             const ce_cudnn_shape *shape, int64_t max)
 {
     cudnnBackendDescriptor_t configs[ENGINES], whole;
-    cs_cudnn_graph *graph = &plan->graph;
-    *plan = (cs_cudnn_plan){ .shape = *shape };
+    ce_cudnn_graph *graph = &plan->graph;
+    *plan = (ce_cudnn_plan){ .shape = *shape };
     if (is_known_wrong(library, shape))
-        return cs_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
+        return ce_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
                        library->version());
-    cs_cudnn_graph_open(graph, library);
-    cs_cudnn_attention_graph(graph, shape);
+    ce_cudnn_graph_open(graph, library);
+    ce_cudnn_attention_graph(graph, shape);
     whole = close_graph(graph, target);
     int64_t count = ask(graph, target, whole, configs);
     if (choose(plan, target, configs, count, max))
         return CS_OK;
-    cs_cudnn_graph_close(graph);
+    ce_cudnn_graph_close(graph);
     if (graph->status != CUDNN_STATUS_SUCCESS)
-        return cs_fail(CS_UNSUPPORTED, "it refuses %s: %s", graph->what, library->describe(graph->status));
-    return cs_fail(CS_UNSUPPORTED, "none of its %lld engines runs it within %lld bytes of workspace", (long long)count,
+        return ce_fail(CS_UNSUPPORTED, "it refuses %s: %s", graph->what, library->describe(graph->status));
+    return ce_fail(CS_UNSUPPORTED, "none of its %lld engines runs it within %lld bytes of workspace", (long long)count,
                    (long long)max);
 }
 
-void cs_cudnn_plan_close(cs_cudnn_plan *plan)
+void ce_cudnn_plan_close(ce_cudnn_plan *plan)
 {
     if (plan->plan)
         plan->graph.library->destroy(plan->plan);
-    cs_cudnn_graph_close(&plan->graph);
+    ce_cudnn_graph_close(&plan->graph);
     plan->plan = NULL;
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* Parameters of a dropout. keys NULL: no dropout. */
-struct cs_draw {
+struct ce_draw {
     const uint64_t *keys; /* (B) random keys in device memory, one for each sample */
     uint64_t place;
     int64_t sample;     /* elements of one sample */
@@ -17,18 +17,18 @@ struct cs_draw {
 };
 
 /* The parameters for a tensor of `count` elements. */
-inline cs_draw cs_draw_of(cs_dropout dropout, int64_t count)
+inline ce_draw ce_draw_of(cs_dropout dropout, int64_t count)
 {
     if (dropout.rate <= 0)
-        return cs_draw{};
-    return cs_draw{ dropout.keys, dropout.place, count / dropout.batch, (uint32_t)lrintf(dropout.rate * 65536.0f),
+        return ce_draw{};
+    return ce_draw{ dropout.keys, dropout.place, count / dropout.batch, (uint32_t)lrintf(dropout.rate * 65536.0f),
                     1 / (1 - dropout.rate) };
 }
 
 /* Applies dropout to eight values; values[i] is element first + i of the sample; first is a multiple of 8. */
-__device__ inline void cs_draw_apply(float *values, cs_draw draw, int64_t sample, int64_t first)
+__device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample, int64_t first)
 {
-    cs_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CS_RUN);
+    ce_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CS_RUN);
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
         uint32_t bits = block.word[i / 2] >> i % 2 * 16 & 0xffff;
@@ -38,18 +38,18 @@ __device__ inline void cs_draw_apply(float *values, cs_draw draw, int64_t sample
 
 /* The same for any `first`, an index into the whole tensor: the values may be unaligned and may belong to two samples.
  * Values at or after `end` may be left unchanged. */
-__device__ inline void cs_draw_apply_anywhere(float *values, cs_draw draw, int64_t first, int64_t end)
+__device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64_t first, int64_t end)
 {
     int64_t sample = first / draw.sample, element = first % draw.sample;
     if (element % CS_RUN == 0 && element + CS_RUN <= draw.sample) {
-        cs_draw_apply(values, draw, sample, element);
+        ce_draw_apply(values, draw, sample, element);
         return;
     }
 #pragma unroll
     for (int i = 0; i < CS_RUN && first + i < end; i++) {
         int64_t own = (first + i) % draw.sample;
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
-        cs_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
+        ce_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
         int part = (int)(own % CS_RUN);
         uint32_t word =
             block.word[0]; /* selected by a loop, because an array with a runtime index would be in local memory */

@@ -12,7 +12,7 @@
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
-    cs_view y, table, positions;    /* positions absent: no position embedding */
+    ce_view y, table, positions;    /* positions absent: no position embedding */
     const int32_t *tokens, *starts; /* starts NULL: 0 */
     int64_t rows, columns, length, vocabulary;
 };
@@ -34,29 +34,29 @@ static __device__ int64_t position_of(const embed_job &job, int64_t row)
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) embed_rows(embed_job job)
 {
-    cs_range all = { 0, job.columns };
+    ce_range all = { 0, job.columns };
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        cs_view token = cs_run_from(job.table, token_at(job, row) * job.columns), position = job.positions;
+        ce_view token = ce_run_from(job.table, token_at(job, row) * job.columns), position = job.positions;
         if (job.positions.data)
-            position = cs_run_from(job.positions, position_of(job, row) * job.columns);
+            position = ce_run_from(job.positions, position_of(job, row) * job.columns);
         for (int64_t at = threadIdx.x * CS_RUN; at < job.columns; at += blockDim.x * CS_RUN) {
             float sum[CS_RUN], more[CS_RUN] = {};
-            cs_run run = cs_run_load(token, at, all);
+            ce_run run = ce_run_load(token, at, all);
             if (job.positions.data)
-                cs_run_read(more, position, at, all);
-            cs_run_widen(sum, run, token.dtype);
+                ce_run_read(more, position, at, all);
+            ce_run_widen(sum, run, token.dtype);
             for (int i = 0; i < CS_RUN; i++)
                 sum[i] += more[i];
-            cs_run_store(cs_run_from(job.y, row * job.columns), at, all, sum);
+            ce_run_store(ce_run_from(job.y, row * job.columns), at, all, sum);
         }
     }
 }
 
 static embed_job make_job(cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions, cs_tensor starts)
 {
-    return embed_job{ cs_run_view(y),
-                      cs_run_view(table),
-                      cs_run_view(positions),
+    return embed_job{ ce_run_view(y),
+                      ce_run_view(table),
+                      ce_run_view(positions),
                       (const int32_t *)tokens.data,
                       (const int32_t *)starts.data,
                       cs_rows(y),
@@ -65,18 +65,18 @@ static embed_job make_job(cs_tensor y, cs_tensor tokens, cs_tensor table, cs_ten
                       cs_rows(table) };
 }
 
-extern "C" void cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+extern "C" void ce_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                               cs_tensor starts)
 {
     embed_job job = make_job(y, tokens, table, positions, starts);
-    cs_launch(cs_cuda_compute(device), cs_run_rows_shape(job.rows, job.columns), embed_rows, job);
+    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(job.rows, job.columns), embed_rows, job);
 }
 
 /* ---- backward ---- */
 
 /* Backward: adds rows of dy to rows of the table `into`. */
 struct add_job {
-    cs_view into, dy;
+    ce_view into, dy;
     float *edges; /* (pieces, 2, columns): partial sums of a piece's first and last sequences that cross its borders */
     const uint32_t *keys, *rows; /* sorted by key */
     int64_t count, columns, tiles;
@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(KEY_THREADS) position_keys(uint32_t *ke
 /* The piece and the columns that a warp processes. */
 struct warp_work {
     int64_t piece, at;      /* at: this lane's first column */
-    cs_range span, columns; /* the piece's sorted rows; all columns of a row */
+    ce_range span, columns; /* the piece's sorted rows; all columns of a row */
 };
 
 static __device__ warp_work find_work(const add_job &job)
@@ -111,33 +111,33 @@ static __device__ warp_work find_work(const add_job &job)
     int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
     int64_t piece = warp / job.tiles, to = (piece + 1) * PIECE;
     return warp_work{ piece, warp % job.tiles * TILE + threadIdx.x % CS_WARP * CS_RUN,
-                      cs_range{ piece * PIECE, to < job.count ? to : job.count }, cs_range{ 0, job.columns } };
+                      ce_range{ piece * PIECE, to < job.count ? to : job.count }, ce_range{ 0, job.columns } };
 }
 
 static __device__ void add_to_table(const add_job &job, const warp_work &work, uint32_t key, const float *sum)
 {
-    cs_view row = cs_run_from(job.into, (int64_t)key * job.columns);
+    ce_view row = ce_run_from(job.into, (int64_t)key * job.columns);
     float value[CS_RUN];
-    cs_run_read(value, row, work.at, work.columns);
+    ce_run_read(value, row, work.at, work.columns);
     for (int i = 0; i < CS_RUN; i++)
         value[i] += sum[i];
-    cs_run_store(row, work.at, work.columns, value);
+    ce_run_store(row, work.at, work.columns, value);
 }
 
-static __device__ cs_view edge_of(const add_job &job, int64_t piece, int which)
+static __device__ ce_view edge_of(const add_job &job, int64_t piece, int which)
 {
-    return cs_run_from(cs_view{ (unsigned char *)job.edges, CS_F32 }, (2 * piece + which) * job.columns);
+    return ce_run_from(ce_view{ (unsigned char *)job.edges, CS_F32 }, (2 * piece + which) * job.columns);
 }
 
 /* Stores the sum of a sequence of equal keys, which is rows `run` of a piece: in the table, or in edges if the sequence
  * crosses a border of the piece. */
-static __device__ void write_run(const add_job &job, const warp_work &work, uint32_t key, cs_range run,
+static __device__ void write_run(const add_job &job, const warp_work &work, uint32_t key, ce_range run,
                                  const float *sum)
 {
     bool before = run.from == work.span.from && run.from > 0 && job.keys[run.from - 1] == key;
     bool after = run.to == work.span.to && run.to < job.count && job.keys[run.to] == key;
     if (before || after)
-        cs_run_store(edge_of(job, work.piece, before ? 0 : 1), work.at, work.columns, sum);
+        ce_run_store(edge_of(job, work.piece, before ? 0 : 1), work.at, work.columns, sum);
     else
         add_to_table(job, work, key, sum);
 }
@@ -145,19 +145,19 @@ static __device__ void write_run(const add_job &job, const warp_work &work, uint
 static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_job job)
 {
     warp_work work = find_work(job);
-    cs_range run = { work.span.from, work.span.from };
+    ce_range run = { work.span.from, work.span.from };
     float sum[CS_RUN] = {};
     if (work.span.from >= job.count)
         return;
     uint32_t key = job.keys[run.from];
     for (int64_t first = work.span.from; first < work.span.to; first += TOGETHER) {
-        cs_run dy[TOGETHER];
+        ce_run dy[TOGETHER];
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++)
             dy[i] = first + i < work.span.to
-                        ? cs_run_load(cs_run_from(job.dy, (int64_t)job.rows[first + i] * job.columns), work.at,
+                        ? ce_run_load(ce_run_from(job.dy, (int64_t)job.rows[first + i] * job.columns), work.at,
                                       work.columns)
-                        : cs_run{};
+                        : ce_run{};
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             if (first + i >= work.span.to)
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_j
                 memset(sum, 0, sizeof sum);
             }
             float wide[CS_RUN];
-            cs_run_widen(wide, dy[i], job.dy.dtype);
+            ce_run_widen(wide, dy[i], job.dy.dtype);
             for (int k = 0; k < CS_RUN; k++)
                 sum[k] += wide[k];
             run.to = first + i + 1;
@@ -195,10 +195,10 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_jo
         return;
     float sum[CS_RUN], more[CS_RUN];
     int64_t piece = work.piece;
-    cs_run_read(sum, edge_of(job, piece, 1), work.at, work.columns);
+    ce_run_read(sum, edge_of(job, piece, 1), work.at, work.columns);
     do {
         piece++;
-        cs_run_read(more, edge_of(job, piece, 0), work.at, work.columns);
+        ce_run_read(more, edge_of(job, piece, 0), work.at, work.columns);
         for (int i = 0; i < CS_RUN; i++)
             sum[i] += more[i];
     } while (crosses(job, (piece + 1) * PIECE) && job.keys[(piece + 1) * PIECE] == key);
@@ -218,22 +218,22 @@ static int bits_of(int64_t values)
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
-    cudaStream_t stream = cs_cuda_compute(device);
+    cudaStream_t stream = ce_cuda_compute(device);
     int64_t pieces = (job.rows + PIECE - 1) / PIECE, tiles = (job.columns + TILE - 1) / TILE;
-    size_t bytes = (cs_sort_bytes(job.rows) + 63) / 64 * 64;
-    void *memory = cs_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
-    cs_sort sort = cs_sort_layout(memory, job.rows);
-    cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
+    size_t bytes = (ce_sort_bytes(job.rows) + 63) / 64 * 64;
+    void *memory = ce_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
+    ce_sort sort = ce_sort_layout(memory, job.rows);
+    ce_launch(stream, ce_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
-    sort = cs_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
-    add_job add = { cs_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
+    sort = ce_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
+    add_job add = { ce_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
                     job.columns,       tiles };
-    cs_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
-    cs_launch(stream, all, embed_grad_pieces, add);
-    cs_launch(stream, all, embed_grad_edges, add);
+    ce_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
+    ce_launch(stream, all, embed_grad_pieces, add);
+    ce_launch(stream, all, embed_grad_edges, add);
 }
 
-extern "C" void cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy,
+extern "C" void ce_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy,
                                    cs_tensor tokens, cs_tensor starts)
 {
     embed_job job = make_job(dy, tokens, dtable, dpositions, starts);

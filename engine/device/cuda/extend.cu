@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* Combines splits: y = the sum of the parts, each times its share of the softmax's denominator. One warp for each
  * row of a head. */
-template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, cs_attention_job job)
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
     int lane = (int)threadIdx.x % CS_WARP;
@@ -50,14 +50,14 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
                 float share = expf(job.lse[split * rows + row] - max) / whole;
                 sum += share * job.parts[(split * rows + row) * job.width + d];
             }
-            out[d] = cs_narrow<T>(sum);
+            out[d] = ce_narrow<T>(sum);
         }
     }
 }
 
-cs_attention_job make(const cs_extension *given)
+ce_attention_job make(const ce_extension *given)
 {
-    cs_attention_args heads = { .y = given->y,
+    ce_attention_args heads = { .y = given->y,
                                 .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) }, false },
                                 .qkv = given->qkv,
                                 .dy = {},
@@ -65,7 +65,7 @@ cs_attention_job make(const cs_extension *given)
                                 .heads = given->heads,
                                 .dropout = {} };
     heads.heads.starts.data = NULL;
-    cs_attention_job job = cs_attention_make(&heads);
+    ce_attention_job job = ce_attention_make(&heads);
     CS_ASSERT(given->start + job.length <= INT32_MAX / 2);
     job.seen = (int)given->start + job.length;
     job.window = (int)(given->heads.window < job.seen ? given->heads.window : 0);
@@ -77,7 +77,7 @@ cs_attention_job make(const cs_extension *given)
 }
 
 /* The number of splits: enough blocks for two on each multiprocessor, but at least KEYS keys in a split. */
-int splits_of(const cs_attention_job *job, int processors)
+int splits_of(const ce_attention_job *job, int processors)
 {
     int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);
     int64_t keys = job->window ? job->window + job->length : job->seen;
@@ -93,35 +93,35 @@ unsigned blocks_of(int64_t items, int64_t each)
     return (unsigned)(blocks < 65536 ? blocks : 65536);
 }
 
-template <typename T> void append(cudaStream_t stream, const cs_extension *given)
+template <typename T> void append(cudaStream_t stream, const ce_extension *given)
 {
     int64_t rows = cs_rows(given->y), shared = cs_columns(given->keys), count = rows * shared;
     int64_t at = given->start * shared;
-    cs_launch(stream, (cs_shape{ dim3(blocks_of(count, THREADS)), dim3(THREADS) }), append_keys_values<T>,
+    ce_launch(stream, (ce_shape{ dim3(blocks_of(count, THREADS)), dim3(THREADS) }), append_keys_values<T>,
               static_cast<T *>(given->keys.data) + at, static_cast<T *>(given->values.data) + at,
               static_cast<const T *>(given->qkv.data), rows, shared, cs_columns(given->qkv), cs_columns(given->y));
 }
 
 } // namespace
 
-void cs_cuda_extend(cs_device *device, const cs_extension *given)
+void ce_cuda_extend(cs_device *device, const ce_extension *given)
 {
-    cudaStream_t stream = cs_cuda_compute(device);
-    cs_attention_job job = make(given);
+    cudaStream_t stream = ce_cuda_compute(device);
+    ce_attention_job job = make(given);
     int64_t rows = (int64_t)job.length * job.queries;
-    job.splits = splits_of(&job, cs_cuda_facts_of(device)->processors);
+    job.splits = splits_of(&job, ce_cuda_facts_of(device)->processors);
     if (job.splits > 1) {
         size_t each = (size_t)(job.splits * rows);
         job.lse = static_cast<float *>(
-            cs_cuda_workspace(device, CS_CUDA_ATTENTION, each * (1 + (size_t)job.width) * sizeof(float)));
+            ce_cuda_workspace(device, CS_CUDA_ATTENTION, each * (1 + (size_t)job.width) * sizeof(float)));
         job.parts = job.lse + each;
     }
-    cs_by_type(given->y.dtype, [&](auto zero) { append<decltype(zero)>(stream, given); });
+    ce_by_type(given->y.dtype, [&](auto zero) { append<decltype(zero)>(stream, given); });
     cs_attention_forward(stream, &job, given->y.dtype);
     if (job.splits > 1)
-        cs_by_type(given->y.dtype, [&](auto zero) {
+        ce_by_type(given->y.dtype, [&](auto zero) {
             using T = decltype(zero);
-            cs_launch(stream, (cs_shape{ dim3(blocks_of(rows, THREADS / CS_WARP)), dim3(THREADS) }), combine_splits<T>,
+            ce_launch(stream, (ce_shape{ dim3(blocks_of(rows, THREADS / CS_WARP)), dim3(THREADS) }), combine_splits<T>,
                       static_cast<T *>(given->y.data), job);
         });
 }

@@ -28,7 +28,7 @@ typedef struct {
     uint64_t used;         /* number of its last use; 0: the entry is free */
 } graph;
 
-struct cs_cuda_graphs {
+struct ce_cuda_graphs {
     graph known[GRAPHS];
     graph *open; /* the graph being captured or replayed; NULL: none */
     bool capturing;
@@ -40,24 +40,24 @@ struct cs_cuda_graphs {
 };
 
 /* The graphs of the device whose graph this thread captures or replays; NULL: none. */
-static _Thread_local cs_cuda_graphs *active;
+static _Thread_local ce_cuda_graphs *active;
 
-cs_status cs_cuda_graphs_open(cs_device *device)
+cs_status ce_cuda_graphs_open(cs_device *device)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs = calloc(1, sizeof *graphs);
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs = calloc(1, sizeof *graphs);
     if (!graphs)
-        return cs_fail(CS_NO_MEMORY, "no memory for a list of graphs");
+        return ce_fail(CS_NO_MEMORY, "no memory for a list of graphs");
     pthread_mutex_init(&graphs->lock, NULL);
     return CS_OK;
 }
 
 /* Destroys the captured graphs, but keeps their keys marked as used once: each graph is captured again at its next
  * use. */
-void cs_cuda_graphs_drop(cs_device *device)
+void ce_cuda_graphs_drop(cs_device *device)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     if (graphs->open)
-        cs_fatal(CS_UNSUPPORTED, "not supported: a kernel that needs memory for the first time while "
+        ce_fatal(CS_UNSUPPORTED, "not supported: a kernel that needs memory for the first time while "
                                  "cspeed.cuda_graphs captures or replays it; set it to false");
     for (int i = 0; i < GRAPHS; i++) {
         if (graphs->known[i].ready)
@@ -66,12 +66,12 @@ void cs_cuda_graphs_drop(cs_device *device)
     }
 }
 
-void cs_cuda_graphs_close(cs_device *device)
+void ce_cuda_graphs_close(cs_device *device)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     if (!graphs)
         return;
-    cs_cuda_graphs_drop(device);
+    ce_cuda_graphs_drop(device);
     for (int role = 0; role < 2; role++)
         free(graphs->events[role]);
     pthread_mutex_destroy(&graphs->lock);
@@ -80,7 +80,7 @@ void cs_cuda_graphs_close(cs_device *device)
 
 /* ---- while one is open ---- */
 
-bool cs_cuda_replays(uint64_t what)
+bool ce_cuda_replays(uint64_t what)
 {
     if (!active)
         return false;
@@ -88,57 +88,57 @@ bool cs_cuda_replays(uint64_t what)
     return !active->capturing;
 }
 
-void cs_cuda_graph_forbid(void)
+void ce_cuda_graph_forbid(void)
 {
     if (active)
-        cs_fatal(CS_UNSUPPORTED, "not supported: waiting for the device inside of forward or backward with "
+        ce_fatal(CS_UNSUPPORTED, "not supported: waiting for the device inside of forward or backward with "
                                  "cspeed.cuda_graphs, because a graph runs when all of it is known; set it to false");
 }
 
-static cudaEvent_t new_event(cs_cuda_graphs *graphs, cs_stream_role role)
+static cudaEvent_t new_event(ce_cuda_graphs *graphs, ce_stream_role role)
 {
     if (graphs->count[role] == graphs->room[role]) {
         graphs->room[role] = graphs->room[role] ? 2 * graphs->room[role] : 256;
         graphs->events[role] = realloc(graphs->events[role], (size_t)graphs->room[role] * sizeof(cudaEvent_t));
         if (!graphs->events[role])
-            cs_fatal(CS_NO_MEMORY, "no memory for the events of a graph");
+            ce_fatal(CS_NO_MEMORY, "no memory for the events of a graph");
     }
     cudaEvent_t *event = &graphs->events[role][graphs->count[role]++];
     CS_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
     return *event;
 }
 
-bool cs_cuda_graph_records(const cs_stream *stream)
+bool ce_cuda_graph_records(const cs_stream *stream)
 {
     if (!active)
         return false;
-    if (!cs_cuda_replays((uint64_t)stream->role))
-        CS_CUDA(cudaEventRecord(new_event(active, stream->role), cs_cuda_stream(stream)));
+    if (!ce_cuda_replays((uint64_t)stream->role))
+        CS_CUDA(cudaEventRecord(new_event(active, stream->role), ce_cuda_stream(stream)));
     return true;
 }
 
 /* Events recorded before the graph are complete. */
-bool cs_cuda_graph_waits(const cs_stream *stream, cs_event event)
+bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event)
 {
     if (!active)
         return false;
-    cs_stream_role from = event.stream->role;
+    ce_stream_role from = event.stream->role;
     if (!stream)
-        cs_cuda_graph_forbid();
+        ce_cuda_graph_forbid();
     if (event.sequence < active->first[from])
         return true;
     uint64_t at = event.sequence - active->first[from];
-    if (!cs_cuda_replays(cs_rng_mix((uint64_t)from, at)))
-        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), active->events[from][at], 0));
+    if (!ce_cuda_replays(cs_rng_mix((uint64_t)from, at)))
+        CS_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), active->events[from][at], 0));
     return true;
 }
 
-bool cs_cuda_is_busy(const cs_stream *stream)
+bool ce_cuda_is_busy(const cs_stream *stream)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(stream->device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(stream->device)->graphs;
     if (pthread_mutex_trylock(&graphs->lock) != 0)
         return false;
-    bool busy = cudaStreamQuery(cs_cuda_stream(stream)) == cudaErrorNotReady;
+    bool busy = cudaStreamQuery(ce_cuda_stream(stream)) == cudaErrorNotReady;
     pthread_mutex_unlock(&graphs->lock);
     return busy;
 }
@@ -146,7 +146,7 @@ bool cs_cuda_is_busy(const cs_stream *stream)
 /* ---- begin ---- */
 
 /* The entry of a key; if it is not known, the entry to replace. */
-static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
+static graph *find(ce_cuda_graphs *graphs, uint64_t key, bool *known)
 {
     graph *oldest = graphs->known;
     for (int i = 0; i < GRAPHS; i++) {
@@ -161,19 +161,19 @@ static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
 }
 
 /* Makes later work of stream `later` wait for all work of stream `earlier` so far. */
-static void follow(cs_device *device, cs_stream_role later, cs_stream_role earlier)
+static void follow(cs_device *device, ce_stream_role later, ce_stream_role earlier)
 {
-    cs_stream_follow(&device->streams[later], &device->streams[earlier]);
+    ce_stream_follow(&device->streams[later], &device->streams[earlier]);
 }
 
 /* Begins a capture or a replay. Waiting for the compute stream, which is captured, adds the comm stream to the
  * capture. */
 static void enter(cs_device *device, graph *it)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     follow(device, CS_COMPUTE, CS_COMM);
     for (int role = 0; role < 2; role++) {
-        graphs->first[role] = cs_cuda_of(device)->lanes[role].recorded + 1;
+        graphs->first[role] = ce_cuda_of(device)->lanes[role].recorded + 1;
         graphs->count[role] = 0;
     }
     graphs->open = it;
@@ -181,15 +181,15 @@ static void enter(cs_device *device, graph *it)
     graphs->hash = 0;
     if (graphs->capturing) {
         pthread_mutex_lock(&graphs->lock);
-        CS_CUDA(cudaStreamBeginCapture(cs_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
+        CS_CUDA(cudaStreamBeginCapture(ce_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
     }
     active = graphs;
     follow(device, CS_COMM, CS_COMPUTE);
 }
 
-void cs_cuda_graph_begin(cs_device *device, uint64_t key)
+void ce_cuda_graph_begin(cs_device *device, uint64_t key)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     bool known;
     CS_ASSERT(!active);
     graph *it = find(graphs, key, &known);
@@ -207,37 +207,37 @@ void cs_cuda_graph_begin(cs_device *device, uint64_t key)
 
 static void finish_capture(cs_device *device)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     cudaGraph_t captured;
     size_t count = 0;
-    CS_CUDA(cudaStreamEndCapture(cs_cuda_compute(device), &captured));
+    CS_CUDA(cudaStreamEndCapture(ce_cuda_compute(device), &captured));
     pthread_mutex_unlock(&graphs->lock);
-    size_t room = cs_cuda_room(device);
+    size_t room = ce_cuda_room(device);
     CS_CUDA(cudaGraphGetNodes(captured, NULL, &count));
     CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
     CS_CUDA(cudaGraphDestroy(captured));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < graphs->count[role]; i++)
             CS_CUDA(cudaEventDestroy(graphs->events[role][i]));
-    size_t left = cs_cuda_room(device);
-    cs_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
+    size_t left = ce_cuda_room(device);
+    ce_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
            room > left ? room - left : 0);
     graphs->open->hash = graphs->hash;
 }
 
 /* Redirects events recorded inside the graph to an event at its end. */
-static void redirect_events(cs_device *device, cs_stream_role role)
+static void redirect_events(cs_device *device, ce_stream_role role)
 {
-    cs_cuda_lane *lane = &cs_cuda_of(device)->lanes[role];
-    uint64_t last = lane->recorded, count = last + 1 - cs_cuda_of(device)->graphs->first[role];
-    uint32_t place = (uint32_t)(cs_cuda_record(&device->streams[role]) % CS_CUDA_EVENTS);
+    ce_cuda_lane *lane = &ce_cuda_of(device)->lanes[role];
+    uint64_t last = lane->recorded, count = last + 1 - ce_cuda_of(device)->graphs->first[role];
+    uint32_t place = (uint32_t)(ce_cuda_record(&device->streams[role]) % CS_CUDA_EVENTS);
     for (uint64_t i = 0; i < count && i < CS_CUDA_EVENTS; i++)
         lane->places[(last - i) % CS_CUDA_EVENTS] = place;
 }
 
-void cs_cuda_graph_end(cs_device *device)
+void ce_cuda_graph_end(cs_device *device)
 {
-    cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
+    ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     graph *it = graphs->open;
     if (!it)
         return;
@@ -245,11 +245,11 @@ void cs_cuda_graph_end(cs_device *device)
     if (graphs->capturing)
         finish_capture(device);
     else if (graphs->hash != it->hash)
-        cs_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward is not the same each time, with "
+        ce_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward is not the same each time, with "
                                  "cspeed.cuda_graphs, because what was captured is run again; set it to false");
     active = NULL;
     graphs->open = NULL;
-    CS_CUDA(cudaGraphLaunch(it->ready, cs_cuda_compute(device)));
+    CS_CUDA(cudaGraphLaunch(it->ready, ce_cuda_compute(device)));
     redirect_events(device, CS_COMPUTE);
     follow(device, CS_COMM, CS_COMPUTE);
     redirect_events(device, CS_COMM);

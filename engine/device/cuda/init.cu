@@ -14,7 +14,7 @@ enum { TOGETHER = 4, THREADS = 256 };
 /* Four normal numbers by the Box-Muller transform. */
 static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
-    cs_rng_block block = cs_rng_philox(key, counter);
+    ce_rng_block block = cs_rng_philox(key, counter);
 #pragma unroll
     for (int pair = 0; pair < 2; pair++) {
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
@@ -27,7 +27,7 @@ static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 
 static __device__ float uniform_at(uint64_t key, uint64_t element)
 {
-    cs_rng_block block = cs_rng_philox(key, element);
+    ce_rng_block block = cs_rng_philox(key, element);
     uint64_t bits = (uint64_t)block.word[1] << 32 | block.word[0];
     return (float)(2 * ((double)(bits >> 11) * 0x1p-53) - 1);
 }
@@ -62,11 +62,11 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" void cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+extern "C" void ce_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
     int64_t blocks = (count / TOGETHER + 2 + THREADS - 1) / THREADS;
     if (count == 0)
         return;
-    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(THREADS) },
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(THREADS) },
               init_groups, out, init, key, from, count);
 }

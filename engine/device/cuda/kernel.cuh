@@ -1,8 +1,8 @@
 /* kernel.cuh - helpers for CUDA kernels: launch, vector loads, 16-bit types, reductions over a warp and over a block.
  *
  * Kernels are C++17 templates over the storage type (float, bf16, half); arithmetic is fp32. Both nvcc and the emulator
- * (tests/emulator) compile them, so they follow these rules: kernels are launched by cs_launch; static shared memory is
- * declared with CS_SHARED; dynamic shared memory comes from cs_shared_memory(); every lane of a warp takes part in
+ * (tests/emulator) compile them, so they follow these rules: kernels are launched by ce_launch; static shared memory is
+ * declared with CS_SHARED; dynamic shared memory comes from ce_shared_memory(); every lane of a warp takes part in
  * every warp-wide call, and every thread of a block in every __syncthreads; only tensor.cuh contains assembly. */
 #ifndef CS_DEVICE_KERNEL_CUH
 #define CS_DEVICE_KERNEL_CUH
@@ -22,10 +22,10 @@ using half_t = __half;
 #define CS_SHARED static
 #else
 #define CS_SHARED __shared__
-__device__ inline unsigned char *cs_shared_memory()
+__device__ inline unsigned char *ce_shared_memory()
 {
-    extern __shared__ __align__(128) unsigned char cs_dynamic_shared[];
-    return cs_dynamic_shared;
+    extern __shared__ __align__(128) unsigned char ce_dynamic_shared[];
+    return ce_dynamic_shared;
 }
 #endif
 
@@ -42,14 +42,14 @@ extern "C" __device__ void __assertfail(const char *condition, const char *file,
     } while (0)
 
 /* The launch configuration of a kernel. */
-struct cs_shape {
+struct ce_shape {
     dim3 grid, block;
     size_t shared = 0; /* bytes of dynamic shared memory */
 };
 
 /* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes
  * of the argument are used; for a structure with padding only its first member, a pointer. */
-template <typename T> uint64_t cs_launch_hash(uint64_t hash, const T &argument)
+template <typename T> uint64_t ce_launch_hash(uint64_t hash, const T &argument)
 {
     constexpr bool whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
     constexpr size_t bytes = whole ? sizeof(T) : sizeof(void *);
@@ -64,18 +64,18 @@ template <typename T> uint64_t cs_launch_hash(uint64_t hash, const T &argument)
 /* Launches a kernel; does nothing if the grid is empty, or if a CUDA graph that contains the launch is replayed. Errors
  * are fatal, with the caller's file and line. */
 template <typename... Wanted, typename... Given>
-void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shape, void (*kernel)(Wanted...),
+void ce_launch_at(const char *file, int line, cudaStream_t stream, ce_shape shape, void (*kernel)(Wanted...),
                   Given... given)
 {
     if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0)
         return;
-    uint64_t hash = cs_launch_hash(cs_launch_hash((uint64_t)(uintptr_t)stream, kernel), shape);
-    ((hash = cs_launch_hash(hash, static_cast<Wanted>(given))), ...);
-    if (cs_cuda_replays(hash))
+    uint64_t hash = ce_launch_hash(ce_launch_hash((uint64_t)(uintptr_t)stream, kernel), shape);
+    ((hash = ce_launch_hash(hash, static_cast<Wanted>(given))), ...);
+    if (ce_cuda_replays(hash))
         return;
     /* More than 48 KiB of shared memory, static and dynamic together, must be requested. */
     if (shape.shared > 0)
-        cs_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+        ce_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),
                       "shared memory of a kernel", file, line);
     cudaLaunchConfig_t config = {};
@@ -83,29 +83,29 @@ void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shap
     config.blockDim = shape.block;
     config.dynamicSmemBytes = shape.shared;
     config.stream = stream;
-    cs_cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Wanted>(given)...), "launching a kernel", file, line);
+    ce_cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Wanted>(given)...), "launching a kernel", file, line);
 }
-#define cs_launch(stream, shape, ...) cs_launch_at(__FILE__, __LINE__, stream, shape, __VA_ARGS__)
+#define ce_launch(stream, shape, ...) ce_launch_at(__FILE__, __LINE__, stream, shape, __VA_ARGS__)
 
 /* ---- elements ---- */
 
-__device__ inline float cs_wide(float value)
+__device__ inline float ce_wide(float value)
 {
     return value;
 }
 
-__device__ inline float cs_wide(bf16 value)
+__device__ inline float ce_wide(bf16 value)
 {
     return __bfloat162float(value);
 }
 
-__device__ inline float cs_wide(half_t value)
+__device__ inline float ce_wide(half_t value)
 {
     return __half2float(value);
 }
 
 /* Rounds to nearest, ties to even. */
-template <typename T> __device__ inline T cs_narrow(float value)
+template <typename T> __device__ inline T ce_narrow(float value)
 {
     if constexpr (std::is_same_v<T, bf16>)
         return __float2bfloat16_rn(value);
@@ -116,15 +116,15 @@ template <typename T> __device__ inline T cs_narrow(float value)
 }
 
 /* `count` consecutive elements, loaded and stored in one access; the address must be a multiple of their size. */
-template <typename T, int count> struct alignas(sizeof(T) * count) cs_pack {
+template <typename T, int count> struct alignas(sizeof(T) * count) ce_pack {
     T element[count];
 };
 
 /* The number of elements of T in 16 bytes. */
-template <typename T> constexpr int cs_pack_of = 16 / (int)sizeof(T);
+template <typename T> constexpr int ce_pack_of = 16 / (int)sizeof(T);
 
 /* Calls body(T{}), where T is the storage type of dtype. */
-template <typename Body> void cs_by_type(cs_dtype dtype, Body body)
+template <typename Body> void ce_by_type(cs_dtype dtype, Body body)
 {
     if (dtype == CS_BF16)
         body(bf16{});
@@ -138,14 +138,14 @@ template <typename Body> void cs_by_type(cs_dtype dtype, Body body)
 
 /* The sum over a warp; every lane gets it. */
 
-template <typename T> __device__ inline T cs_warp_sum(T value)
+template <typename T> __device__ inline T ce_warp_sum(T value)
 {
     for (int apart = CS_WARP / 2; apart > 0; apart /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, apart);
     return value;
 }
 
-__device__ inline float cs_warp_max(float value)
+__device__ inline float ce_warp_max(float value)
 {
     for (int apart = CS_WARP / 2; apart > 0; apart /= 2)
         value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, apart));
@@ -154,10 +154,10 @@ __device__ inline float cs_warp_max(float value)
 
 /* The sum over all threads of a block; every thread gets it. scratch: shared memory, one element for each warp. The
  * function may be called again at once with the same scratch. */
-template <typename T> __device__ inline T cs_block_sum(T value, T *scratch)
+template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
-    value = cs_warp_sum(value);
+    value = ce_warp_sum(value);
     __syncthreads();
     if (lane == 0)
         scratch[warp] = value;
@@ -168,10 +168,10 @@ template <typename T> __device__ inline T cs_block_sum(T value, T *scratch)
     return sum;
 }
 
-__device__ inline float cs_block_max(float value, float *scratch)
+__device__ inline float ce_block_max(float value, float *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
-    value = cs_warp_max(value);
+    value = ce_warp_max(value);
     __syncthreads();
     if (lane == 0)
         scratch[warp] = value;

@@ -25,12 +25,12 @@ static inline extent extent_of(cs_tensor x, int64_t columns)
 }
 
 /* The elements of one row, as indices into the tensor. Runs begin at multiples of 8 of the tensor. */
-static __device__ cs_range row_of(int64_t row, extent all)
+static __device__ ce_range row_of(int64_t row, extent all)
 {
-    return cs_range{ row * all.stride, row * all.stride + all.columns };
+    return ce_range{ row * all.stride, row * all.stride + all.columns };
 }
 
-static __device__ int64_t first_run(cs_range row)
+static __device__ int64_t first_run(ce_range row)
 {
     return row.from / CS_RUN * CS_RUN + (int64_t)threadIdx.x * CS_RUN;
 }
@@ -40,10 +40,10 @@ static __device__ int64_t run_step()
     return (int64_t)blockDim.x * CS_RUN;
 }
 
-static __device__ float element_of(cs_view x, int64_t at)
+static __device__ float element_of(ce_view x, int64_t at)
 {
     float run[CS_RUN];
-    cs_run_read(run, x, at, cs_range{ at, at + 1 });
+    ce_run_read(run, x, at, ce_range{ at, at + 1 });
     return run[0];
 }
 
@@ -56,10 +56,10 @@ static __device__ int64_t target_index(const int32_t *targets, int64_t row, exte
     return target < 0 ? -1 : row * all.stride + target;
 }
 
-static inline cs_shape rows_shape(extent all)
+static inline ce_shape rows_shape(extent all)
 {
-    int64_t runs = all.columns / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
-    return cs_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
+    int64_t runs = all.columns / CS_RUN + 2, threads = ce_round_up(runs, CS_WARP);
+    return ce_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 
@@ -69,7 +69,7 @@ enum { TOGETHER = 4 };
 
 /* Shared memory keeps the first `held` elements of a row's runs. */
 struct loss_job {
-    cs_view x; /* logits; if dloss is not NULL, they are replaced by their gradient */
+    ce_view x; /* logits; if dloss is not NULL, they are replaced by their gradient */
     float *loss;
     const float *dloss;
     const int32_t *targets;
@@ -95,12 +95,12 @@ static __device__ float rescale(float sum, float from, float to)
 }
 
 /* Adds the elements of a run that belong to the row. */
-static __device__ void add_run(softmax_sum *own, cs_run stored, cs_dtype dtype, int64_t at, cs_range row)
+static __device__ void add_run(softmax_sum *own, ce_run stored, cs_dtype dtype, int64_t at, ce_range row)
 {
     float run[CS_RUN], max = own->max;
-    cs_run_widen(run, stored, dtype);
+    ce_run_widen(run, stored, dtype);
     for (int i = 0; i < CS_RUN; i++) {
-        run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
+        run[i] = ce_run_has(at + i, row) ? run[i] : -INFINITY;
         max = fmaxf(max, run[i]);
     }
     own->sum = rescale(own->sum, own->max, max);
@@ -110,32 +110,32 @@ static __device__ void add_run(softmax_sum *own, cs_run stored, cs_dtype dtype, 
 }
 
 /* The index in shared memory of the row's run `at`; if it is not less than job.held, the run is not kept there. */
-static __device__ int64_t held_index(int64_t at, cs_range row)
+static __device__ int64_t held_index(int64_t at, ce_range row)
 {
     return at - row.from / CS_RUN * CS_RUN;
 }
 
-static __device__ cs_view held_of(const loss_job &job)
+static __device__ ce_view held_of(const loss_job &job)
 {
-    return cs_view{ cs_shared_memory(), job.x.dtype };
+    return ce_view{ ce_shared_memory(), job.x.dtype };
 }
 
 /* This thread's part of a row; also copies runs to shared memory. */
-static __device__ softmax_sum row_softmax_sum(const loss_job &job, cs_range row)
+static __device__ softmax_sum row_softmax_sum(const loss_job &job, ce_range row)
 {
     softmax_sum own = { -INFINITY, 0 };
     for (int64_t first = first_run(row); first < row.to; first += TOGETHER * run_step()) {
-        cs_run run[TOGETHER];
+        ce_run run[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++)
-            run[k] = cs_run_load(job.x, first + k * run_step(), row);
+            run[k] = ce_run_load(job.x, first + k * run_step(), row);
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
             int64_t at = first + k * run_step();
             if (at >= row.to)
                 continue;
             if (held_index(at, row) < job.held)
-                cs_run_put(held_of(job), held_index(at, row), cs_range{ 0, job.held }, run[k]);
+                ce_run_put(held_of(job), held_index(at, row), ce_range{ 0, job.held }, run[k]);
             add_run(&own, run[k], job.x.dtype, at, row);
         }
     }
@@ -146,22 +146,22 @@ static __device__ softmax_sum row_softmax_sum(const loss_job &job, cs_range row)
  * reads only the runs that it copied to shared memory itself, so no barrier is needed. */
 static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
-    cs_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
+    ce_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
     float scale = job.dloss[row];
     for (int64_t at = first_run(all); at < all.to; at += run_step()) {
         float run[CS_RUN] = {};
         if (target >= 0 && at < real.to) {
             bool held = held_index(at, all) < job.held;
-            cs_run_widen(run,
-                         held ? cs_run_load(held_of(job), held_index(at, all), cs_range{ 0, job.held })
-                              : cs_run_load(job.x, at, real),
+            ce_run_widen(run,
+                         held ? ce_run_load(held_of(job), held_index(at, all), ce_range{ 0, job.held })
+                              : ce_run_load(job.x, at, real),
                          job.x.dtype);
             for (int i = 0; i < CS_RUN; i++) {
-                run[i] = cs_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
+                run[i] = ce_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
                 run[i] = at + i == target ? run[i] - scale : run[i];
             }
         }
-        cs_run_store(job.x, at, all, run);
+        ce_run_store(job.x, at, all, run);
     }
 }
 
@@ -172,9 +172,9 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
         int64_t target = target_index(job.targets, row, job.all);
         float target_logit =
             target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
-        softmax_sum own = row_softmax_sum(job, target < 0 ? cs_range{} : row_of(row, job.all));
-        float max = cs_block_max(own.max, scratch);
-        float sum = cs_block_sum(rescale(own.sum, own.max, max), scratch);
+        softmax_sum own = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
+        float max = ce_block_max(own.max, scratch);
+        float sum = ce_block_sum(rescale(own.sum, own.max, max), scratch);
         float lse = target < 0 ? 0 : finite(max) + logf(sum);
         if (threadIdx.x == 0)
             job.loss[row] = lse - target_logit;
@@ -187,20 +187,20 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* bytes of the kernel's static shared memory, rounded up */
-    int64_t runs = job.all.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
+    int64_t runs = job.all.columns / CS_RUN + 2, room = ce_cuda_facts_of(device)->shared - OTHER;
     int64_t max = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
     return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
 }
 
-extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
+extern "C" void ce_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
                                       int64_t classes, cs_tensor dloss)
 {
-    loss_job job = { cs_run_view(logits),           (float *)loss.data,         (const float *)dloss.data,
+    loss_job job = { ce_run_view(logits),           (float *)loss.data,         (const float *)dloss.data,
                      (const int32_t *)targets.data, extent_of(logits, classes), 0 };
-    cs_shape shape = rows_shape(job.all);
+    ce_shape shape = rows_shape(job.all);
     job.held = held_elements(device, job);
     shape.shared = (size_t)job.held * cs_dtype_bytes(logits.dtype);
-    cs_launch(cs_cuda_compute(device), shape, cross_entropy_rows, job);
+    ce_launch(ce_cuda_compute(device), shape, cross_entropy_rows, job);
 }
 
 /* ---- hits: whether the target is the first maximum of its row, as torch.argmax; a row with a NaN is no hit ---- */
@@ -212,14 +212,14 @@ struct best {
 };
 
 /* This thread's part of a row: its maximum, where it is first, and the number of NaNs. */
-static __device__ best find_max(cs_view x, cs_range row)
+static __device__ best find_max(ce_view x, ce_range row)
 {
     best own = { -INFINITY, -1, 0 };
     for (int64_t at = first_run(row); at < row.to; at += run_step()) {
         float run[CS_RUN];
-        cs_run_read(run, x, at, row);
+        ce_run_read(run, x, at, row);
         for (int i = 0; i < CS_RUN; i++) {
-            if (!cs_run_has(at + i, row))
+            if (!ce_run_has(at + i, row))
                 continue;
             own.unknown += isnan(run[i]) ? 1 : 0;
             if (own.first < 0 || run[i] > own.max) {
@@ -232,45 +232,45 @@ static __device__ best find_max(cs_view x, cs_range row)
 }
 
 /* The target is a hit if its logit equals the maximum and no equal logit comes before it. */
-static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, extent all)
+static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float scratch[WARPS];
     CS_SHARED int counts[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         int64_t target = target_index(targets, row, all);
-        best own = find_max(x, target < 0 ? cs_range{} : row_of(row, all));
-        float max = cs_block_max(own.max, scratch);
+        best own = find_max(x, target < 0 ? ce_range{} : row_of(row, all));
+        float max = ce_block_max(own.max, scratch);
         bool before = own.first >= 0 && own.max == max && own.first < target;
-        int against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
+        int against = ce_block_sum(own.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
             hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
     }
 }
 
-extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
+extern "C" void ce_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
     extent all = extent_of(logits, classes);
-    cs_launch(cs_cuda_compute(device), rows_shape(all), hit_rows, (float *)hits.data, cs_run_view(logits),
+    ce_launch(ce_cuda_compute(device), rows_shape(all), hit_rows, (float *)hits.data, ce_run_view(logits),
               (const int32_t *)targets.data, all);
 }
 
 /* ---- squared error ---- */
 
-static __device__ void subtract(float *difference, cs_view y, cs_view target, int64_t at, cs_range row)
+static __device__ void subtract(float *difference, ce_view y, ce_view target, int64_t at, ce_range row)
 {
     float wanted[CS_RUN];
-    cs_run run_y = cs_run_load(y, at, row), run_target = cs_run_load(target, at, row);
-    cs_run_widen(difference, run_y, y.dtype);
-    cs_run_widen(wanted, run_target, target.dtype);
+    ce_run run_y = ce_run_load(y, at, row), run_target = ce_run_load(target, at, row);
+    ce_run_widen(difference, run_y, y.dtype);
+    ce_run_widen(wanted, run_target, target.dtype);
     for (int i = 0; i < CS_RUN; i++)
         difference[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss, cs_view y, cs_view target, extent all)
+static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
     CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        cs_range own = row_of(row, all);
+        ce_range own = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float difference[CS_RUN];
@@ -278,39 +278,39 @@ static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss
             for (int i = 0; i < CS_RUN; i++)
                 sum += difference[i] * difference[i];
         }
-        sum = cs_block_sum(sum, scratch);
+        sum = ce_block_sum(sum, scratch);
         if (threadIdx.x == 0)
             loss[row] = sum / (float)all.columns;
     }
 }
 
-extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+extern "C" void ce_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
     extent all = extent_of(y, cs_columns(y));
-    cs_launch(cs_cuda_compute(device), rows_shape(all), squared_error_rows, (float *)loss.data, cs_run_view(y),
-              cs_run_view(target), all);
+    ce_launch(ce_cuda_compute(device), rows_shape(all), squared_error_rows, (float *)loss.data, ce_run_view(y),
+              ce_run_view(target), all);
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    squared_error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
+    squared_error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
 {
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        cs_range own = row_of(row, all);
+        ce_range own = row_of(row, all);
         float scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float difference[CS_RUN];
             subtract(difference, y, target, at, own);
             for (int i = 0; i < CS_RUN; i++)
                 difference[i] *= scale;
-            cs_run_store(dy, at, own, difference);
+            ce_run_store(dy, at, own, difference);
         }
     }
 }
 
-extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
+extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                            cs_tensor target)
 {
     extent all = extent_of(y, cs_columns(y));
-    cs_launch(cs_cuda_compute(device), rows_shape(all), squared_error_grad_rows, cs_run_view(dy),
-              (const float *)dloss.data, cs_run_view(y), cs_run_view(target), all);
+    ce_launch(ce_cuda_compute(device), rows_shape(all), squared_error_grad_rows, ce_run_view(dy),
+              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
 }

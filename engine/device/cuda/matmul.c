@@ -16,31 +16,31 @@ enum { TILE = 128 }; /* rows and columns of a result that one block of cuBLASLt 
 static void check(cublasStatus_t status, const char *what)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
 }
 
 /* ---- opening ---- */
 
-cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *settings)
+cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings)
 {
-    cs_cuda_products *products = cs_cuda_of(device)->products = calloc(1, sizeof *products);
+    ce_cuda_products *products = ce_cuda_of(device)->products = calloc(1, sizeof *products);
     if (!products)
-        return cs_fail(CS_NO_MEMORY, "no memory for cuBLASLt's plans");
+        return ce_fail(CS_NO_MEMORY, "no memory for cuBLASLt's plans");
     cublasStatus_t status = cublasLtCreate(&products->handle);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": cuBLASLt cannot be opened: %s", cublasLtGetStatusString(status));
+        return ce_fail(CS_NO_DEVICE, "device \"cuda\": cuBLASLt cannot be opened: %s", cublasLtGetStatusString(status));
     products->wide = settings->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     CS_CUDA(cudaEventCreate(&products->begin));
     CS_CUDA(cudaEventCreate(&products->end));
-    products->digest = cs_device_alloc(device, sizeof(uint64_t));
-    products->fetched = cs_device_alloc_pinned(device, sizeof(uint64_t));
+    products->digest = ce_device_alloc(device, sizeof(uint64_t));
+    products->fetched = ce_device_alloc_pinned(device, sizeof(uint64_t));
     device->workspace += sizeof(uint64_t);
     return CS_OK;
 }
 
-void cs_cuda_products_close(cs_device *device)
+void ce_cuda_products_close(cs_device *device)
 {
-    cs_cuda_products *products = cs_cuda_of(device)->products;
+    ce_cuda_products *products = ce_cuda_of(device)->products;
     if (!products)
         return;
     for (int i = 0; i < products->count; i++) {
@@ -74,9 +74,9 @@ static uint32_t alignment(const void *address)
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
 }
 
-static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
+static ce_cuda_problem problem_of(const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
-    cs_cuda_problem problem;
+    ce_cuda_problem problem;
     memset(&problem, 0, sizeof problem); /* padding too: problems are compared by their bytes */
     problem.m = cs_rows(product->c);
     problem.n = cs_columns(product->c);
@@ -112,7 +112,7 @@ static cublasLtMatrixLayout_t layout(cs_tensor x)
 
 /* Stores the addresses of bias, or its gradient, and pre in the description; those of the factors are arguments of the
  * call. */
-static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
+static void point(const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *vector = on->sums ? on->sums : on->bias;
     if (vector)
@@ -121,7 +121,7 @@ static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
         set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &on->pre, sizeof on->pre);
 }
 
-static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cuda_operands *on,
+static void describe(ce_cuda_plan *plan, const ce_product *product, const ce_cuda_operands *on,
                      cublasComputeType_t compute)
 {
     cublasOperation_t first = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -138,11 +138,11 @@ static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cud
     plan->c = layout(product->c);
 }
 
-static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue,
-                                    const cs_cuda_operands *on)
+static const ce_cuda_plan *plan_for(cs_device *device, const ce_product *product, cublasLtEpilogue_t epilogue,
+                                    const ce_cuda_operands *on)
 {
-    cs_cuda_products *products = cs_cuda_of(device)->products;
-    cs_cuda_problem problem = problem_of(product, epilogue, on);
+    ce_cuda_products *products = ce_cuda_of(device)->products;
+    ce_cuda_problem problem = problem_of(product, epilogue, on);
     for (int i = 0; i < products->count; i++)
         if (memcmp(&products->plans[i].problem, &problem, sizeof problem) == 0)
             return &products->plans[i];
@@ -150,31 +150,31 @@ static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product
         products->room = products->room ? 2 * products->room : 64;
         products->plans = realloc(products->plans, (size_t)products->room * sizeof *products->plans);
         if (!products->plans)
-            cs_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->room);
     }
-    cs_cuda_plan *plan = &products->plans[products->count++];
-    *plan = (cs_cuda_plan){ .problem = problem };
+    ce_cuda_plan *plan = &products->plans[products->count++];
+    *plan = (ce_cuda_plan){ .problem = problem };
     describe(plan, product, on, product->a.dtype == CS_F32 ? products->wide : CUBLAS_COMPUTE_32F);
     point(plan, on);
-    cs_cuda_tune(device, plan);
+    ce_cuda_tune(device, plan);
     return plan;
 }
 
 /* ---- running ---- */
 
-cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,
+cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *on,
                                 const cublasLtMatmulAlgo_t *algorithm)
 {
     float one = 1, beta = on->add ? 1.0f : 0.0f;
     point(plan, on);
-    return cublasLtMatmul(cs_cuda_of(device)->products->handle, plan->operation, &one, on->b, plan->b, on->a, plan->a,
+    return cublasLtMatmul(ce_cuda_of(device)->products->handle, plan->operation, &one, on->b, plan->b, on->a, plan->a,
                           &beta, on->c, plan->c, on->c, plan->c, algorithm,
-                          cs_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE), CS_CUDA_WORKSPACE,
-                          cs_cuda_compute(device));
+                          ce_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE), CS_CUDA_WORKSPACE,
+                          ce_cuda_compute(device));
 }
 
 /* A hash that identifies a run of a plan. It uses the plan's index, as the list may be reallocated. */
-static uint64_t run_hash(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
+static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre, on->sums };
     uint64_t hash = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
@@ -184,110 +184,110 @@ static uint64_t run_hash(const cs_cuda_products *products, const cs_cuda_plan *p
 }
 
 /* False: cuBLASLt has no algorithm for the problem. */
-static bool run(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
+static bool run(cs_device *device, const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
-    const cs_cuda_plan *plan = plan_for(device, product, epilogue, on);
+    const ce_cuda_plan *plan = plan_for(device, product, epilogue, on);
     if (!plan->fits)
         return false;
-    if (!cs_cuda_replays(run_hash(cs_cuda_of(device)->products, plan, on)))
-        check(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
+    if (!ce_cuda_replays(run_hash(ce_cuda_of(device)->products, plan, on)))
+        check(ce_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
     return true;
 }
 
 /* A vector in fp32 in the workspace, behind cuBLASLt's part of it. */
 static cs_tensor vector_in_workspace(cs_device *device, int64_t count)
 {
-    char *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE + (size_t)count * sizeof(float));
+    char *memory = ce_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE + (size_t)count * sizeof(float));
     return cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, count);
 }
 
 /* The bias in the result's type, which cuBLASLt requires; converted into workspace if necessary. */
-static cs_tensor bias_of(cs_device *device, const cs_product *product)
+static cs_tensor bias_of(cs_device *device, const ce_product *product)
 {
     cs_tensor bias = product->bias;
     if (!bias.data || bias.dtype == product->c.dtype)
         return bias;
     cs_tensor wide = vector_in_workspace(device, cs_count(bias));
-    cs_cuda_cast(device, wide, bias);
+    ce_cuda_cast(device, wide, bias);
     return wide;
 }
 
-void cs_cuda_product(cs_device *device, const cs_product *product)
+void ce_cuda_product(cs_device *device, const ce_product *product)
 {
     if (cs_count(product->c) == 0)
         return;
     cs_tensor bias = bias_of(device, product);
-    cs_cuda_operands on = {
+    ce_cuda_operands on = {
         .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data, .add = product->add
     };
     if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
-        cs_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
+        ce_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 
 /* Whether cuBLASLt is asked for the sums of a factor's columns. Not if the result has fewer tiles than the GPU has
  * processors: such a product is fast only if its inner dimension is cut over several blocks (split-K), which cuBLASLt
  * may not offer together with sums. Not for fp32 factors, which it may round to TF32 before it adds them. */
-static bool is_summed(cs_device *device, const cs_product *product)
+static bool is_summed(cs_device *device, const ce_product *product)
 {
     int64_t tiles = cs_rows(product->c) / TILE * (cs_columns(product->c) / TILE);
-    return product->a.dtype != CS_F32 && tiles >= cs_cuda_facts_of(device)->processors;
+    return product->a.dtype != CS_F32 && tiles >= ce_cuda_facts_of(device)->processors;
 }
 
 /* cuBLASLt overwrites its sums, so they are made in the workspace, then set or added; in every micro-batch, so that all
  * are rounded alike. False: cuBLASLt has no algorithm. */
-static bool run_with_sums(cs_device *device, const cs_product *product, cs_tensor sums, bool of_a)
+static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
     cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA; /* its b is our a */
     cs_tensor made = vector_in_workspace(device, cs_count(sums));
-    cs_cuda_operands on = {
+    ce_cuda_operands on = {
         .a = product->a.data, .b = product->b.data, .c = product->c.data, .sums = made.data, .add = product->add
     };
     if (!run(device, product, epilogue, &on))
         return false;
     if (sums.fresh)
-        cs_cuda_cast(device, sums, made);
+        ce_cuda_cast(device, sums, made);
     else
-        cs_cuda_add(cs_device_stream(device, CS_COMPUTE), sums, sums, made);
+        ce_cuda_add(ce_device_stream(device, CS_COMPUTE), sums, sums, made);
     return true;
 }
 
-void cs_cuda_product_sums(cs_device *device, const cs_product *product, cs_tensor sums, bool of_a)
+void ce_cuda_product_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
     if (is_summed(device, product) && run_with_sums(device, product, sums, of_a))
         return;
-    cs_cuda_product(device, product);
-    cs_cuda_column_sums(device, sums, of_a ? product->a : product->b);
+    ce_cuda_product(device, product);
+    ce_cuda_column_sums(device, sums, of_a ? product->a : product->b);
 }
 
 /* Whether cuBLASLt can fuse GELU: its input is accessed in rows of whole 16 bytes, in the result's type. */
-static bool is_fused(const cs_product *product, cs_tensor other)
+static bool is_fused(const ce_product *product, cs_tensor other)
 {
     return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&
            (!product->bias.data || product->bias.dtype == other.dtype);
 }
 
-void cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product)
+void ce_cuda_product_gelu(cs_device *device, cs_tensor y, const ce_product *product)
 {
-    cs_cuda_operands on = {
+    ce_cuda_operands on = {
         .a = product->a.data, .b = product->b.data, .bias = product->bias.data, .c = y.data, .pre = product->c.data
     };
-    cs_product into = *product;
+    ce_product into = *product;
     into.c = y;
     if (is_fused(product, y) &&
         run(device, &into, on.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX, &on))
         return;
-    cs_cuda_product(device, product);
-    cs_cuda_gelu(device, y, product->c);
+    ce_cuda_product(device, product);
+    ce_cuda_gelu(device, y, product->c);
 }
 
-void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_tensor pre)
+void ce_cuda_product_gelu_grad(cs_device *device, const ce_product *product, cs_tensor pre)
 {
-    cs_cuda_operands on = { .a = product->a.data, .b = product->b.data, .c = product->c.data, .pre = pre.data };
+    ce_cuda_operands on = { .a = product->a.data, .b = product->b.data, .c = product->c.data, .pre = pre.data };
     if (is_fused(product, pre) && run(device, product, CUBLASLT_EPILOGUE_DGELU, &on))
         return;
-    cs_cuda_product(device, product);
-    cs_cuda_gelu_grad(device, product->c, product->c, pre);
+    ce_cuda_product(device, product);
+    ce_cuda_gelu_grad(device, product->c, product->c, pre);
 }
 
 /* ---- peak rate, for the roofline ---- */
@@ -295,30 +295,30 @@ void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_
 /* Measures the peak rate of products, in operations per second: a product of some waves of large tiles over all
  * multiprocessors, the best of a tenth of a second; 0 (unknown) if there is no memory for it. The factors are random: a
  * product of equal numbers draws less power and runs faster than products of real data. */
-double cs_cuda_roof(cs_device *device, cs_dtype dtype)
+double ce_cuda_roof(cs_device *device, cs_dtype dtype)
 {
-    cs_cuda_products *products = cs_cuda_of(device)->products;
-    int64_t side = 64 * (int64_t)cs_cuda_facts_of(device)->processors;
+    ce_cuda_products *products = ce_cuda_of(device)->products;
+    int64_t side = 64 * (int64_t)ce_cuda_facts_of(device)->processors;
     size_t bytes = (size_t)(side * side) * cs_dtype_bytes(dtype);
-    char *memory = cs_cuda_alloc(device, 3 * bytes);
+    char *memory = ce_cuda_alloc(device, 3 * bytes);
     cs_tensor matrix[3];
     float best = INFINITY, all = 0, milliseconds;
     if (!memory)
         return 0;
     for (int i = 0; i < 3; i++) {
         matrix[i] = cs_matrix(memory + (size_t)i * bytes, dtype, side, side);
-        cs_cuda_noise(cs_cuda_compute(device), matrix[i].data, dtype, side * side, (uint64_t)i + 1);
+        ce_cuda_noise(ce_cuda_compute(device), matrix[i].data, dtype, side * side, (uint64_t)i + 1);
     }
-    cs_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
-    cs_cuda_product(device, &product); /* tunes the product and warms up */
+    ce_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
+    ce_cuda_product(device, &product); /* tunes the product and warms up */
     for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
-        CS_CUDA(cudaEventRecord(products->begin, cs_cuda_compute(device)));
-        cs_cuda_product(device, &product);
-        CS_CUDA(cudaEventRecord(products->end, cs_cuda_compute(device)));
+        CS_CUDA(cudaEventRecord(products->begin, ce_cuda_compute(device)));
+        ce_cuda_product(device, &product);
+        CS_CUDA(cudaEventRecord(products->end, ce_cuda_compute(device)));
         CS_CUDA(cudaEventSynchronize(products->end));
         CS_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
         best = fminf(best, milliseconds);
     }
-    cs_cuda_free(device, memory, 3 * bytes);
+    ce_cuda_free(device, memory, 3 * bytes);
     return best > 0 ? 2e3 * (double)side * (double)side * (double)side / (double)best : 0;
 }

@@ -13,11 +13,11 @@ static const char *advice(cudaError_t error)
     return "; this is where it was seen, an operation before may have done it: CUDA_LAUNCH_BLOCKING=1 shows which";
 }
 
-void cs_cuda_check(cudaError_t error, const char *call, const char *file, int line)
+void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line)
 {
     const char *name = strrchr(file, '/');
     if (error != cudaSuccess)
-        cs_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)%s",
+        ce_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)%s",
                  name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
@@ -28,67 +28,67 @@ static bool is_given(cudaError_t error, const char *call, int line)
         (void)cudaGetLastError();
         return false;
     }
-    cs_cuda_check(error, call, __FILE__, line);
+    ce_cuda_check(error, call, __FILE__, line);
     return true;
 }
 
 /* Zeroed device memory; NULL if there is none. For 0 bytes it allocates 1, so that each block has its own address. The
  * memory is zeroed in the compute stream, and the function waits for that, because any stream may use it next. */
-void *cs_cuda_alloc(cs_device *device, size_t bytes)
+void *ce_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number)); /* the current device is a setting of the thread */
+    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number)); /* the current device is a setting of the thread */
     if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
         return NULL;
     if (bytes) {
-        CS_CUDA(cudaMemsetAsync(memory, 0, bytes, cs_cuda_compute(device)));
-        CS_CUDA(cudaStreamSynchronize(cs_cuda_compute(device)));
+        CS_CUDA(cudaMemsetAsync(memory, 0, bytes, ce_cuda_compute(device)));
+        CS_CUDA(cudaStreamSynchronize(ce_cuda_compute(device)));
     }
     return memory;
 }
 
-void cs_cuda_free(cs_device *device, void *memory, size_t bytes)
+void ce_cuda_free(cs_device *device, void *memory, size_t bytes)
 {
     (void)device;
     (void)bytes;
     CS_CUDA(cudaFree(memory));
 }
 
-void *cs_cuda_alloc_pinned(cs_device *device, size_t bytes)
+void *ce_cuda_alloc_pinned(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number));
+    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     if (!is_given(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc", __LINE__))
         return NULL;
     return memset(memory, 0, bytes);
 }
 
-void cs_cuda_free_pinned(cs_device *device, void *memory, size_t bytes)
+void ce_cuda_free_pinned(cs_device *device, void *memory, size_t bytes)
 {
     (void)device;
     (void)bytes;
     CS_CUDA(cudaFreeHost(memory));
 }
 
-size_t cs_cuda_room(cs_device *device)
+size_t ce_cuda_room(cs_device *device)
 {
     size_t unused = 0, whole = 0;
-    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number));
+    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     CS_CUDA(cudaMemGetInfo(&unused, &whole));
     return unused;
 }
 
 /* Before a workspace grows, the streams are synchronized, because running kernels may use the old one. */
-void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes)
+void *ce_cuda_workspace(cs_device *device, ce_cuda_use use, size_t bytes)
 {
-    cs_cuda *cuda = cs_cuda_of(device);
+    ce_cuda *cuda = ce_cuda_of(device);
     if (cuda->bytes[use] < bytes) {
-        cs_cuda_graphs_drop(device);
+        ce_cuda_graphs_drop(device);
         for (int role = 0; role < 2; role++)
             CS_CUDA(cudaStreamSynchronize(cuda->lanes[role].stream));
-        cs_device_free(device, cuda->memory[use]);
+        ce_device_free(device, cuda->memory[use]);
         device->workspace += bytes - cuda->bytes[use];
-        cuda->memory[use] = cs_device_alloc(device, bytes);
+        cuda->memory[use] = ce_device_alloc(device, bytes);
         cuda->bytes[use] = bytes;
     }
     return cuda->memory[use];

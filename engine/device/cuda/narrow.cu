@@ -2,27 +2,27 @@
 #include "device/cuda/run.cuh"
 
 struct convert_job {
-    cs_view to, from;
+    ce_view to, from;
     float factor;
 };
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_job job, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_job job, ce_flat flat)
 {
-    cs_range all = cs_run_all(flat);
-    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
+    ce_range all = ce_run_all(flat);
+    for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
         float wide[CS_RUN];
-        cs_run_read(wide, job.from, at, all);
+        ce_run_read(wide, job.from, at, all);
         for (int i = 0; i < CS_RUN; i++)
             wide[i] *= job.factor;
-        cs_run_store(job.to, at, all, wide);
+        ce_run_store(job.to, at, all, wide);
     }
 }
 
-extern "C" void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
+extern "C" void ce_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
-    convert_job job = { cs_run_view(to), cs_run_view(from), factor };
-    cs_flat flat = cs_run_flat(to);
+    convert_job job = { ce_run_view(to), ce_run_view(from), factor };
+    ce_flat flat = ce_run_flat(to);
     if (flat.count == 0)
         return;
-    cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), convert_runs, job, flat);
+    ce_launch(ce_cuda_stream(stream), ce_run_shape(flat), convert_runs, job, flat);
 }

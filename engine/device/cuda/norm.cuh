@@ -10,11 +10,11 @@
 
 enum { CS_NORM_HELD = 2, CS_NORM_THREADS = 128, CS_NORM_MAX_THREADS = 384 };
 
-struct cs_norm_job {
-    cs_view y, x, weight, bias; /* bias absent: none */
-    cs_view more, sum; /* forward; more present: sum = x + dropout(more) is stored and normalized in place of x */
-    cs_draw draw;
-    cs_view dx, dy, beside; /* backward; beside present: it is added to dx */
+struct ce_norm_job {
+    ce_view y, x, weight, bias; /* bias absent: none */
+    ce_view more, sum; /* forward; more present: sum = x + dropout(more) is stored and normalized in place of x */
+    ce_draw draw;
+    ce_view dx, dy, beside; /* backward; beside present: it is added to dx */
     float *stats, *partial; /* partial: (parts, width); with a bias, twice that size */
     float epsilon;
     int64_t items, heads, width; /* items: rows times heads */
@@ -25,27 +25,27 @@ struct cs_norm_job {
 };
 
 /* The number of threads that share an item of this width. */
-inline int cs_norm_group(int64_t width)
+inline int ce_norm_group(int64_t width)
 {
     int64_t threads = (width + CS_RUN * CS_NORM_HELD - 1) / (CS_RUN * CS_NORM_HELD);
     int group = 8;
     while (group < CS_WARP && group < threads)
         group *= 2;
     if (threads > CS_WARP)
-        group = (int)(threads < CS_NORM_MAX_THREADS ? cs_round_up(threads, CS_WARP) : (int64_t)CS_NORM_MAX_THREADS);
+        group = (int)(threads < CS_NORM_MAX_THREADS ? ce_round_up(threads, CS_WARP) : (int64_t)CS_NORM_MAX_THREADS);
     return group;
 }
 
 /* Makes the job compute x->sum = x->a + dropout(x->b) and normalize it. */
-inline void cs_norm_set_addition(cs_norm_job *job, const cs_addition *x)
+inline void ce_norm_set_addition(ce_norm_job *job, const cs_addition *x)
 {
-    job->more = cs_run_view(x->b);
-    job->sum = cs_run_view(x->sum);
-    job->draw = cs_draw_of(x->dropout, cs_count(x->sum));
+    job->more = ce_run_view(x->b);
+    job->sum = ce_run_view(x->sum);
+    job->draw = ce_draw_of(x->dropout, cs_count(x->sum));
 }
 
 /* Threads of a block: at least CS_NORM_THREADS if a group is at most a warp. */
-inline int cs_norm_threads(int group)
+inline int ce_norm_threads(int group)
 {
     return group > CS_WARP ? group : (int)CS_NORM_THREADS;
 }
@@ -53,16 +53,16 @@ inline int cs_norm_threads(int group)
 /* ---- inside a kernel ---- */
 
 /* The item that this thread works on, and the thread's place in its group. */
-struct cs_norm_work {
+struct ce_norm_work {
     int lane;            /* index of the thread in its group */
     int group;           /* index of the group in its block */
     int64_t item, place; /* place: index of the item's first element */
-    cs_range within;     /* empty if the group has no item; the group still takes part in reductions */
+    ce_range within;     /* empty if the group has no item; the group still takes part in reductions */
 };
 
-__device__ inline cs_norm_work cs_norm_work_of(const cs_norm_job &job, int64_t first_item)
+__device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t first_item)
 {
-    cs_norm_work work = {};
+    ce_norm_work work = {};
     work.lane = (int)threadIdx.x % job.group;
     work.group = (int)threadIdx.x / job.group;
     work.item = first_item + work.group;
@@ -72,131 +72,131 @@ __device__ inline cs_norm_work cs_norm_work_of(const cs_norm_job &job, int64_t f
         head = work.item % job.heads;
     }
     work.place = row * job.stride + job.first + head * job.width;
-    work.within = cs_range{ 0, work.item < job.items ? job.width : 0 };
+    work.within = ce_range{ 0, work.item < job.items ? job.width : 0 };
     return work;
 }
 
 /* The first element of run number `held` of this thread, relative to the item. */
-__device__ inline int64_t cs_norm_at(const cs_norm_job &job, const cs_norm_work &work, int held)
+__device__ inline int64_t ce_norm_at(const ce_norm_job &job, const ce_norm_work &work, int held)
 {
     return (int64_t)(held * job.group + work.lane) * CS_RUN;
 }
 
 /* The sum over a group; each of its threads gets it. */
-__device__ inline float cs_norm_sum(float value, int group, float *scratch)
+__device__ inline float ce_norm_sum(float value, int group, float *scratch)
 {
     if (group > CS_WARP)
-        return cs_block_sum(value, scratch);
+        return ce_block_sum(value, scratch);
     for (int apart = group / 2; apart > 0; apart /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, apart);
     return value;
 }
 
 /* The normalized input in memory: x, or the stored sum. */
-__device__ inline cs_view cs_norm_source(const cs_norm_job &job, const cs_norm_work &work)
+__device__ inline ce_view ce_norm_source(const ce_norm_job &job, const ce_norm_work &work)
 {
-    return cs_run_from(job.more.data ? job.sum : job.x, work.place);
+    return ce_run_from(job.more.data ? job.sum : job.x, work.place);
 }
 
 /* Converts a loaded run to fp32. If `more` is present, adds dropout(more), stores the sum, and rounds x to the stored
  * type. */
-__device__ inline void cs_norm_add(float *x, const cs_norm_job &job, const cs_norm_work &work, int64_t at, cs_run run,
-                                   cs_run run_more)
+__device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_norm_work &work, int64_t at, ce_run run,
+                                   ce_run run_more)
 {
-    cs_run_widen(x, run, job.x.dtype);
+    ce_run_widen(x, run, job.x.dtype);
     if (!job.more.data)
         return;
     float more[CS_RUN];
-    cs_run_widen(more, run_more, job.more.dtype);
+    ce_run_widen(more, run_more, job.more.dtype);
     if (job.draw.keys && at < work.within.to)
-        cs_draw_apply_anywhere(more, job.draw, work.place + at, work.place + work.within.to);
+        ce_draw_apply_anywhere(more, job.draw, work.place + at, work.place + work.within.to);
     for (int i = 0; i < CS_RUN; i++)
         x[i] += more[i];
-    cs_run_store(cs_run_from(job.sum, work.place), at, work.within, x);
-    cs_run_widen(x, cs_run_narrow(x, job.sum.dtype), job.sum.dtype);
+    ce_run_store(ce_run_from(job.sum, work.place), at, work.within, x);
+    ce_run_widen(x, ce_run_narrow(x, job.sum.dtype), job.sum.dtype);
 }
 
 /* Loads this thread's runs into x. For rows wider than the registers hold, also computes and stores the rest of the
  * sum. */
-__device__ inline void cs_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const cs_norm_job &job, const cs_norm_work &work)
+__device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work)
 {
-    cs_view from = cs_run_from(job.x, work.place), from_more = job.more;
-    cs_run run[CS_NORM_HELD], more[CS_NORM_HELD] = {};
+    ce_view from = ce_run_from(job.x, work.place), from_more = job.more;
+    ce_run run[CS_NORM_HELD], more[CS_NORM_HELD] = {};
     if (job.more.data)
-        from_more = cs_run_from(job.more, work.place);
+        from_more = ce_run_from(job.more, work.place);
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++) {
-        run[r] = cs_run_load(from, cs_norm_at(job, work, r), work.within);
+        run[r] = ce_run_load(from, ce_norm_at(job, work, r), work.within);
         if (job.more.data)
-            more[r] = cs_run_load(from_more, cs_norm_at(job, work, r), work.within);
+            more[r] = ce_run_load(from_more, ce_norm_at(job, work, r), work.within);
     }
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++)
-        cs_norm_add(x[r], job, work, cs_norm_at(job, work, r), run[r], more[r]);
+        ce_norm_add(x[r], job, work, ce_norm_at(job, work, r), run[r], more[r]);
     if (!job.more.data)
         return;
-    for (int r = CS_NORM_HELD; cs_norm_at(job, work, r) < work.within.to; r++) {
-        int64_t at = cs_norm_at(job, work, r);
+    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
+        int64_t at = ce_norm_at(job, work, r);
         float rest[CS_RUN];
-        cs_norm_add(rest, job, work, at, cs_run_load(from, at, work.within), cs_run_load(from_more, at, work.within));
+        ce_norm_add(rest, job, work, at, ce_run_load(from, at, work.within), ce_run_load(from_more, at, work.within));
     }
 }
 
 /* Calls body(eight values, index of the first in the item) for each run of this thread. */
 template <typename Body>
-__device__ inline void cs_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const cs_norm_job &job, const cs_norm_work &work,
+__device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work,
                                     Body body)
 {
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++)
-        body(x[r], cs_norm_at(job, work, r));
-    cs_view source = cs_norm_source(job, work);
-    for (int r = CS_NORM_HELD; cs_norm_at(job, work, r) < work.within.to; r++) {
+        body(x[r], ce_norm_at(job, work, r));
+    ce_view source = ce_norm_source(job, work);
+    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
         float rest[CS_RUN];
-        cs_run_read(rest, source, cs_norm_at(job, work, r), work.within);
-        body(rest, cs_norm_at(job, work, r));
+        ce_run_read(rest, source, ce_norm_at(job, work, r), work.within);
+        body(rest, ce_norm_at(job, work, r));
     }
 }
 
 /* y = (x - mean) rstd weight + bias; RMSNorm: mean is 0. */
-__device__ inline void cs_norm_write(const cs_norm_job &job, const cs_norm_work &work, const float *x, int64_t at,
+__device__ inline void ce_norm_write(const ce_norm_job &job, const ce_norm_work &work, const float *x, int64_t at,
                                      float mean, float rstd)
 {
     float y[CS_RUN], weight[CS_RUN], bias[CS_RUN] = {};
-    cs_run_read(weight, job.weight, at, work.within);
+    ce_run_read(weight, job.weight, at, work.within);
     if (job.bias.data)
-        cs_run_read(bias, job.bias, at, work.within);
+        ce_run_read(bias, job.bias, at, work.within);
     for (int i = 0; i < CS_RUN; i++)
         y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
-    cs_run_store(cs_run_from(job.y, work.place), at, work.within, y);
+    ce_run_store(ce_run_from(job.y, work.place), at, work.within, y);
 }
 
 /* centered: LayerNorm, which subtracts the mean; otherwise RMSNorm. */
-template <bool centered> static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) cs_norm_rows(cs_norm_job job)
+template <bool centered> static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_rows(ce_norm_job job)
 {
     CS_SHARED float scratch[CS_WARP];
     int64_t together = blockDim.x / job.group;
     for (int64_t first = blockIdx.x * together; first < job.items; first += gridDim.x * together) {
-        cs_norm_work work = cs_norm_work_of(job, first);
+        ce_norm_work work = ce_norm_work_of(job, first);
         float x[CS_NORM_HELD][CS_RUN], sum = 0, mean = 0;
-        cs_norm_load(x, job, work);
+        ce_norm_load(x, job, work);
         if (centered) {
-            cs_norm_each(x, job, work, [&](const float *run, int64_t) {
+            ce_norm_each(x, job, work, [&](const float *run, int64_t) {
                 for (int i = 0; i < CS_RUN; i++)
                     sum += run[i];
             });
-            mean = cs_norm_sum(sum, job.group, scratch) / (float)job.width;
+            mean = ce_norm_sum(sum, job.group, scratch) / (float)job.width;
         }
         sum = 0;
-        cs_norm_each(x, job, work, [&](const float *run, int64_t at) {
+        ce_norm_each(x, job, work, [&](const float *run, int64_t at) {
             for (int i = 0; i < CS_RUN; i++) {
-                float difference = cs_run_has(at + i, work.within) ? run[i] - mean : 0;
+                float difference = ce_run_has(at + i, work.within) ? run[i] - mean : 0;
                 sum += difference * difference;
             }
         });
-        float rstd = 1 / sqrtf(cs_norm_sum(sum, job.group, scratch) / (float)job.width + job.epsilon);
-        cs_norm_each(x, job, work,
-                     [&](const float *run, int64_t at) { cs_norm_write(job, work, run, at, mean, rstd); });
+        float rstd = 1 / sqrtf(ce_norm_sum(sum, job.group, scratch) / (float)job.width + job.epsilon);
+        ce_norm_each(x, job, work,
+                     [&](const float *run, int64_t at) { ce_norm_write(job, work, run, at, mean, rstd); });
         if (work.lane > 0 || work.item >= job.items)
             continue;
         if (centered)
@@ -205,13 +205,13 @@ template <bool centered> static __global__ void __launch_bounds__(CS_NORM_MAX_TH
     }
 }
 
-template <bool centered> void cs_norm_forward(cs_device *device, cs_norm_job job)
+template <bool centered> void cs_norm_forward(cs_device *device, ce_norm_job job)
 {
-    job.group = cs_norm_group(job.width);
-    int threads = cs_norm_threads(job.group);
+    job.group = ce_norm_group(job.width);
+    int threads = ce_norm_threads(job.group);
     int64_t together = threads / job.group, blocks = (job.items + together - 1) / together;
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(threads) },
-              cs_norm_rows<centered>, job);
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(threads) },
+              ce_norm_rows<centered>, job);
 }
 
 #endif

@@ -12,16 +12,16 @@
 #include "device/cuda/norm.cuh"
 
 /* Partial sums of dweight and dbias for eight columns of one thread. */
-struct cs_norm_sums {
+struct ce_norm_sums {
     float weight[CS_RUN], bias[CS_RUN];
 };
 
 /* Processes one run: replaces x by n and dy by g, and adds dy n and dy to the sums. */
-__device__ inline void cs_norm_accumulate(float *x, float *dy, const cs_norm_job &job, const cs_norm_work &work,
-                                          int64_t at, float mean, float rstd, cs_norm_sums *sums)
+__device__ inline void ce_norm_accumulate(float *x, float *dy, const ce_norm_job &job, const ce_norm_work &work,
+                                          int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
     float weight[CS_RUN];
-    cs_run_read(weight, job.weight, at, work.within);
+    ce_run_read(weight, job.weight, at, work.within);
     for (int i = 0; i < CS_RUN; i++) {
         x[i] = (x[i] - mean) * rstd;
         sums->weight[i] += dy[i] * x[i];
@@ -31,46 +31,46 @@ __device__ inline void cs_norm_accumulate(float *x, float *dy, const cs_norm_job
 }
 
 /* The same for a run that is not in registers: reads x and dy first. */
-__device__ inline void cs_norm_read_accumulate(float *n, float *g, const cs_norm_job &job, const cs_norm_work &work,
-                                               int64_t at, float mean, float rstd, cs_norm_sums *sums)
+__device__ inline void ce_norm_read_accumulate(float *n, float *g, const ce_norm_job &job, const ce_norm_work &work,
+                                               int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
-    cs_run_read(n, cs_run_from(job.x, work.place), at, work.within);
-    cs_run_read(g, cs_run_from(job.dy, work.place), at, work.within);
-    cs_norm_accumulate(n, g, job, work, at, mean, rstd, sums);
+    ce_run_read(n, ce_run_from(job.x, work.place), at, work.within);
+    ce_run_read(g, ce_run_from(job.dy, work.place), at, work.within);
+    ce_norm_accumulate(n, g, job, work, at, mean, rstd, sums);
 }
 
-__device__ inline void cs_norm_write_grad(const cs_norm_job &job, const cs_norm_work &work, const float *n,
+__device__ inline void ce_norm_write_grad(const ce_norm_job &job, const ce_norm_work &work, const float *n,
                                           const float *g, int64_t at, float mean_g, float mean_gn, float rstd)
 {
     float dx[CS_RUN], beside[CS_RUN] = {};
     if (job.beside.data)
-        cs_run_read(beside, cs_run_from(job.beside, work.place), at, work.within);
+        ce_run_read(beside, ce_run_from(job.beside, work.place), at, work.within);
     for (int i = 0; i < CS_RUN; i++)
         dx[i] = rstd * (g[i] - mean_g - n[i] * mean_gn) + beside[i];
-    cs_run_store(cs_run_from(job.dx, work.place), at, work.within, dx);
+    ce_run_store(ce_run_from(job.dx, work.place), at, work.within, dx);
 }
 
 /* Adds `sums` to the part's partial sums in memory, at this thread's columns. */
-__device__ inline void cs_norm_add_sums(const cs_norm_job &job, int64_t part, int64_t at, const cs_norm_sums &sums)
+__device__ inline void ce_norm_add_sums(const ce_norm_job &job, int64_t part, int64_t at, const ce_norm_sums &sums)
 {
-    cs_range all = { 0, job.width };
-    cs_view of_weight = cs_run_from(cs_view{ (unsigned char *)job.partial, CS_F32 }, part * job.width);
-    cs_view of_bias = cs_run_from(of_weight, job.parts * job.width);
+    ce_range all = { 0, job.width };
+    ce_view of_weight = ce_run_from(ce_view{ (unsigned char *)job.partial, CS_F32 }, part * job.width);
+    ce_view of_bias = ce_run_from(of_weight, job.parts * job.width);
     float sum[CS_RUN];
-    cs_run_read(sum, of_weight, at, all);
+    ce_run_read(sum, of_weight, at, all);
     for (int i = 0; i < CS_RUN; i++)
         sum[i] += sums.weight[i];
-    cs_run_store(of_weight, at, all, sum);
+    ce_run_store(of_weight, at, all, sum);
     if (!job.biased)
         return;
-    cs_run_read(sum, of_bias, at, all);
+    ce_run_read(sum, of_bias, at, all);
     for (int i = 0; i < CS_RUN; i++)
         sum[i] += sums.bias[i];
-    cs_run_store(of_bias, at, all, sum);
+    ce_run_store(of_bias, at, all, sum);
 }
 
 /* Adds the sums of the warp's lanes that hold the same columns; the lanes of the first group get the result. */
-__device__ inline void cs_norm_reduce_groups(cs_norm_sums *sums, int group)
+__device__ inline void ce_norm_reduce_groups(ce_norm_sums *sums, int group)
 {
     for (int apart = group; apart < CS_WARP; apart *= 2)
         for (int i = 0; i < CS_RUN; i++) {
@@ -81,12 +81,12 @@ __device__ inline void cs_norm_reduce_groups(cs_norm_sums *sums, int group)
 
 /* Computes dx of one item and adds the item's share to the sums. */
 template <bool centered>
-__device__ inline void cs_norm_grad_item(const cs_norm_job &job, const cs_norm_work &work, int64_t part,
-                                         cs_norm_sums (&sums)[CS_NORM_HELD], float *scratch)
+__device__ inline void ce_norm_grad_item(const ce_norm_job &job, const ce_norm_work &work, int64_t part,
+                                         ce_norm_sums (&sums)[CS_NORM_HELD], float *scratch)
 {
     float mean = 0, rstd = 0, sum_g = 0, sum_gn = 0, n[CS_NORM_HELD][CS_RUN], g[CS_NORM_HELD][CS_RUN];
-    cs_view x = cs_run_from(job.x, work.place), dy = cs_run_from(job.dy, work.place);
-    cs_run run_x[CS_NORM_HELD], run_dy[CS_NORM_HELD];
+    ce_view x = ce_run_from(job.x, work.place), dy = ce_run_from(job.dy, work.place);
+    ce_run run_x[CS_NORM_HELD], run_dy[CS_NORM_HELD];
     auto add = [&](const float *own_n, const float *own_g) {
         for (int i = 0; i < CS_RUN; i++) {
             sum_g += own_g[i];
@@ -95,8 +95,8 @@ __device__ inline void cs_norm_grad_item(const cs_norm_job &job, const cs_norm_w
     };
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++) {
-        run_x[r] = cs_run_load(x, cs_norm_at(job, work, r), work.within);
-        run_dy[r] = cs_run_load(dy, cs_norm_at(job, work, r), work.within);
+        run_x[r] = ce_run_load(x, ce_norm_at(job, work, r), work.within);
+        run_dy[r] = ce_run_load(dy, ce_norm_at(job, work, r), work.within);
     }
     if (work.item < job.items) {
         mean = centered ? job.stats[2 * work.item] : 0;
@@ -104,73 +104,73 @@ __device__ inline void cs_norm_grad_item(const cs_norm_job &job, const cs_norm_w
     }
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++) {
-        cs_run_widen(n[r], run_x[r], job.x.dtype);
-        cs_run_widen(g[r], run_dy[r], job.dy.dtype);
-        cs_norm_accumulate(n[r], g[r], job, work, cs_norm_at(job, work, r), mean, rstd, &sums[r]);
+        ce_run_widen(n[r], run_x[r], job.x.dtype);
+        ce_run_widen(g[r], run_dy[r], job.dy.dtype);
+        ce_norm_accumulate(n[r], g[r], job, work, ce_norm_at(job, work, r), mean, rstd, &sums[r]);
         add(n[r], g[r]);
     }
-    for (int r = CS_NORM_HELD; cs_norm_at(job, work, r) < work.within.to; r++) {
-        int64_t at = cs_norm_at(job, work, r);
-        cs_norm_sums own = {};
+    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
+        int64_t at = ce_norm_at(job, work, r);
+        ce_norm_sums own = {};
         float rest_n[CS_RUN], rest_g[CS_RUN];
-        cs_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &own);
-        cs_norm_add_sums(job, part, at, own);
+        ce_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &own);
+        ce_norm_add_sums(job, part, at, own);
         add(rest_n, rest_g);
     }
-    float mean_g = centered ? cs_norm_sum(sum_g, job.group, scratch) / (float)job.width : 0;
-    float mean_gn = cs_norm_sum(sum_gn, job.group, scratch) / (float)job.width;
+    float mean_g = centered ? ce_norm_sum(sum_g, job.group, scratch) / (float)job.width : 0;
+    float mean_gn = ce_norm_sum(sum_gn, job.group, scratch) / (float)job.width;
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++)
-        cs_norm_write_grad(job, work, n[r], g[r], cs_norm_at(job, work, r), mean_g, mean_gn, rstd);
-    for (int r = CS_NORM_HELD; cs_norm_at(job, work, r) < work.within.to; r++) {
-        int64_t at = cs_norm_at(job, work, r);
-        cs_norm_sums unused = {};
+        ce_norm_write_grad(job, work, n[r], g[r], ce_norm_at(job, work, r), mean_g, mean_gn, rstd);
+    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
+        int64_t at = ce_norm_at(job, work, r);
+        ce_norm_sums unused = {};
         float rest_n[CS_RUN], rest_g[CS_RUN];
-        cs_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &unused);
-        cs_norm_write_grad(job, work, rest_n, rest_g, at, mean_g, mean_gn, rstd);
+        ce_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &unused);
+        ce_norm_write_grad(job, work, rest_n, rest_g, at, mean_g, mean_gn, rstd);
     }
 }
 
 /* The partial sums in memory must be zero at the start. */
 template <bool centered>
-static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) cs_norm_grad_rows(cs_norm_job job)
+static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(ce_norm_job job)
 {
     CS_SHARED float scratch[CS_WARP];
     int warps = job.group > CS_WARP ? 1 : (int)blockDim.x / CS_WARP, together = (int)blockDim.x / job.group;
     int64_t part = (int64_t)blockIdx.x * warps + (warps > 1 ? threadIdx.x / CS_WARP : 0);
-    cs_norm_sums sums[CS_NORM_HELD] = {};
+    ce_norm_sums sums[CS_NORM_HELD] = {};
     for (int64_t first = (int64_t)blockIdx.x * together; first < job.items; first += (int64_t)gridDim.x * together)
-        cs_norm_grad_item<centered>(job, cs_norm_work_of(job, first), part, sums, scratch);
-    cs_norm_work work = cs_norm_work_of(job, 0);
+        ce_norm_grad_item<centered>(job, ce_norm_work_of(job, first), part, sums, scratch);
+    ce_norm_work work = ce_norm_work_of(job, 0);
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++) {
-        cs_norm_reduce_groups(&sums[r], job.group);
+        ce_norm_reduce_groups(&sums[r], job.group);
         if ((int)threadIdx.x % CS_WARP < job.group)
-            cs_norm_add_sums(job, part, cs_norm_at(job, work, r), sums[r]);
+            ce_norm_add_sums(job, part, ce_norm_at(job, work, r), sums[r]);
     }
 }
 
 /* Launches as many parts as fill the GPU, but few compared with the rows. dbias absent: it is not wanted. */
-template <bool centered> void cs_norm_backward(cs_device *device, cs_norm_job job, cs_tensor dweight, cs_tensor dbias)
+template <bool centered> void cs_norm_backward(cs_device *device, ce_norm_job job, cs_tensor dweight, cs_tensor dbias)
 {
     enum { MIN_ITEMS = 4 };
-    job.group = cs_norm_group(job.width);
-    int threads = cs_norm_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
+    job.group = ce_norm_group(job.width);
+    int threads = ce_norm_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
     int64_t together = threads / job.group * MIN_ITEMS, max = (job.items + together - 1) / together;
-    int64_t blocks = (int64_t)cs_cuda_facts_of(device)->processors * (threads > 128 ? 2 : 256 / threads);
+    int64_t blocks = (int64_t)ce_cuda_facts_of(device)->processors * (threads > 128 ? 2 : 256 / threads);
     blocks = blocks < max ? blocks : max;
     job.parts = blocks * warps;
     if (blocks == 0)
         return;
     job.biased = dbias.data != NULL;
     size_t bytes = (size_t)((job.biased ? 2 : 1) * job.parts * job.width) * sizeof(float);
-    job.partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
-    cs_cuda_clear(device, job.partial, bytes);
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3((unsigned)threads) },
-              cs_norm_grad_rows<centered>, job);
-    cs_columns_reduce(device, dweight, job.partial, job.parts);
+    job.partial = (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
+    ce_cuda_clear(device, job.partial, bytes);
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)blocks), dim3((unsigned)threads) },
+              ce_norm_grad_rows<centered>, job);
+    ce_columns_reduce(device, dweight, job.partial, job.parts);
     if (job.biased)
-        cs_columns_reduce(device, dbias, job.partial + job.parts * job.width, job.parts);
+        ce_columns_reduce(device, dbias, job.partial + job.parts * job.width, job.parts);
 }
 
 #endif

@@ -14,80 +14,80 @@ typedef struct {
     cudaEvent_t events[CS_CUDA_EVENTS];
     uint32_t places[CS_CUDA_EVENTS]; /* index in events of event number i (from 1), stored at i % CS_CUDA_EVENTS */
     uint64_t recorded;               /* number of events recorded so far */
-} cs_cuda_lane;
+} ce_cuda_lane;
 
-typedef struct cs_cuda_products cs_cuda_products; /* matmul.c */
-typedef struct cs_cuda_graphs cs_cuda_graphs;     /* graph.c  */
+typedef struct ce_cuda_products ce_cuda_products; /* matmul.c */
+typedef struct ce_cuda_graphs ce_cuda_graphs;     /* graph.c  */
 
 typedef struct {
     int number; /* index of the GPU among those visible to this process */
-    cs_cuda_facts facts;
-    cs_cuda_lane lanes[CS_STREAM_ROLES]; /* by role */
-    cs_cuda_products *products;
-    struct cs_cudnn *cudnn; /* cudnn.c; NULL before the first attention that cuDNN may run */
-    cs_cuda_graphs *graphs;
+    ce_cuda_facts facts;
+    ce_cuda_lane lanes[CS_STREAM_ROLES]; /* by role */
+    ce_cuda_products *products;
+    struct ce_cudnn *cudnn; /* cudnn.c; NULL before the first attention that cuDNN may run */
+    ce_cuda_graphs *graphs;
     void *memory[CS_CUDA_WORKSPACES]; /* workspaces by use */
     size_t bytes[CS_CUDA_WORKSPACES];
-} cs_cuda;
+} ce_cuda;
 
-static inline cs_cuda *cs_cuda_of(const cs_device *device)
+static inline ce_cuda *ce_cuda_of(const cs_device *device)
 {
-    return (cs_cuda *)device->own;
+    return (ce_cuda *)device->own;
 }
 
 /* ---- stream.c ---- */
-cs_status cs_cuda_streams_open(cs_device *device);
-void cs_cuda_streams_close(cs_device *device); /* also after a failed open */
-uint64_t cs_cuda_record(cs_stream *stream);
-void cs_cuda_wait(cs_stream *stream, cs_event event);
-void cs_cuda_sync(cs_stream *stream);
-void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
-void cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument);
+cs_status ce_cuda_streams_open(cs_device *device);
+void ce_cuda_streams_close(cs_device *device); /* also after a failed open */
+uint64_t ce_cuda_record(cs_stream *stream);
+void ce_cuda_wait(cs_stream *stream, ce_event event);
+void ce_cuda_sync(cs_stream *stream);
+void ce_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
+void ce_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 
 /* ---- graph.c ---- */
-cs_status cs_cuda_graphs_open(cs_device *device);
-void cs_cuda_graphs_close(cs_device *device); /* also after a failed open */
-void cs_cuda_graph_begin(cs_device *device, uint64_t key);
-void cs_cuda_graph_end(cs_device *device);
-void cs_cuda_graph_forbid(void); /* fatal if a graph is open; to be called before waiting for the device */
+cs_status ce_cuda_graphs_open(cs_device *device);
+void ce_cuda_graphs_close(cs_device *device); /* also after a failed open */
+void ce_cuda_graph_begin(cs_device *device, uint64_t key);
+void ce_cuda_graph_end(cs_device *device);
+void ce_cuda_graph_forbid(void); /* fatal if a graph is open; to be called before waiting for the device */
 /* Record or wait inside an open graph. False: no graph is open, and the caller must record or wait itself. */
-bool cs_cuda_graph_records(const cs_stream *stream);
-bool cs_cuda_graph_waits(const cs_stream *stream, cs_event event);
+bool ce_cuda_graph_records(const cs_stream *stream);
+bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event);
 
 /* ---- memory.c ---- */
-void *cs_cuda_alloc(cs_device *device, size_t bytes);
-void cs_cuda_free(cs_device *device, void *memory, size_t bytes);
-void *cs_cuda_alloc_pinned(cs_device *device, size_t bytes);
-void cs_cuda_free_pinned(cs_device *device, void *memory, size_t bytes);
-size_t cs_cuda_room(cs_device *device);
+void *ce_cuda_alloc(cs_device *device, size_t bytes);
+void ce_cuda_free(cs_device *device, void *memory, size_t bytes);
+void *ce_cuda_alloc_pinned(cs_device *device, size_t bytes);
+void ce_cuda_free_pinned(cs_device *device, void *memory, size_t bytes);
+size_t ce_cuda_room(cs_device *device);
 
 /* ---- matmul.c: matrix products by cuBLASLt ---- */
-cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *settings);
-void cs_cuda_products_close(cs_device *device); /* also after a failed open */
+cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings);
+void ce_cuda_products_close(cs_device *device); /* also after a failed open */
 
 /* ---- trial.cu: test data and checksums for tuning matrix products ---- */
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* Adds a checksum of `count` 16-bit words to *digest, in device memory. */
-void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count);
+void ce_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count);
 /* Fills data with uniform random numbers between -1/2 and 1/2. */
-void cs_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed);
+void ce_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed);
 #ifdef __cplusplus
 }
 #endif
 
 /* ---- ranges.c: NVTX ranges for profilers ---- */
-void cs_cuda_enter(cs_device *device, const char *name);
-void cs_cuda_leave(cs_device *device);
+void ce_cuda_enter(cs_device *device, const char *name);
+void ce_cuda_leave(cs_device *device);
 
 /* ---- report.c ---- */
 cs_status
-cs_cuda_count(int *count); /* number of GPUs visible to this process; an error with a message if there is none */
-const char *cs_cuda_driver(
+ce_cuda_count(int *count); /* number of GPUs visible to this process; an error with a message if there is none */
+const char *ce_cuda_driver(
     char *text,
     size_t room); /* writes "driver 580.65.06", or a phrase if the version is unknown, to text and returns it */
 /* A text of one fact per line about GPUs, driver and libraries; the caller frees it. NULL: no memory. */
-char *cs_cuda_report(void);
+char *ce_cuda_report(void);
 
 #endif

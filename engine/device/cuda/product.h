@@ -17,15 +17,15 @@ typedef struct {
     cs_dtype from, to;
     int transpose_a, transpose_b;
     uint32_t a_align, b_align, c_align, bias_align, pre_align;
-} cs_cuda_problem;
+} ce_cuda_problem;
 
 typedef struct {
-    cs_cuda_problem problem;
+    ce_cuda_problem problem;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c; /* of the device table's a, b, c; cuBLASLt swaps a and b (matmul.c) */
     cublasLtMatmulAlgo_t algorithm;
     bool fits; /* false: cuBLASLt has no algorithm for the problem */
-} cs_cuda_plan;
+} ce_cuda_plan;
 
 /* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. sums: an output,
  * the sums over the inner dimension of a factor (fp32). At most one of bias and sums is given. */
@@ -33,23 +33,23 @@ typedef struct {
     const void *a, *b, *bias;
     void *c, *pre, *sums;
     bool add; /* add to c; by the same algorithm, so that the first and the later terms of a sum are rounded alike */
-} cs_cuda_operands;
+} ce_cuda_operands;
 
-struct cs_cuda_products {
+struct ce_cuda_products {
     cublasLtHandle_t handle;
     cublasComputeType_t wide; /* for fp32 factors: fp32 or TF32 */
-    cs_cuda_plan *plans;
+    ce_cuda_plan *plans;
     int count, room;
     cudaEvent_t begin, end;     /* events with timing, for tuning */
     uint64_t *digest, *fetched; /* the digest in device memory, and its copy in pinned memory */
 };
 
 /* Puts the product into the compute stream, run by `algorithm`. */
-cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,
+cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *on,
                                 const cublasLtMatmulAlgo_t *algorithm);
 
 /* tune.c: chooses the fastest algorithm; sets plan->algorithm and plan->fits. The plan's description must already hold
  * addresses of bias, pre and sums with its alignments. */
-void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan);
+void ce_cuda_tune(cs_device *device, ce_cuda_plan *plan);
 
 #endif

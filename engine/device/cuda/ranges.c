@@ -3,13 +3,13 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-void cs_cuda_enter(cs_device *device, const char *name)
+void ce_cuda_enter(cs_device *device, const char *name)
 {
     (void)device;
     nvtxRangePushA(name);
 }
 
-void cs_cuda_leave(cs_device *device)
+void ce_cuda_leave(cs_device *device)
 {
     (void)device;
     nvtxRangePop();

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Reads the version of the kernel driver: the first word of digits and dots in the first line of its /proc file. */
-const char *cs_cuda_driver(char *text, size_t room)
+const char *ce_cuda_driver(char *text, size_t room)
 {
     char line[256] = "";
     int version = 0;
@@ -56,7 +56,7 @@ static void print_libraries(FILE *out)
     fprintf(out, "module built with\t%s\n", CS_CUDA_BUILT);
     fprintf(out, "CUDA runtime\t%d.%d\n", runtime / 1000, runtime % 1000 / 10);
     if (driver)
-        fprintf(out, "CUDA driver\t%s, for CUDA up to %d.%d\n", cs_cuda_driver(text, sizeof text), driver / 1000,
+        fprintf(out, "CUDA driver\t%s, for CUDA up to %d.%d\n", ce_cuda_driver(text, sizeof text), driver / 1000,
                 driver % 1000 / 10);
     else
         fprintf(out, "CUDA driver\tabsent\n");
@@ -69,7 +69,7 @@ static void print_libraries(FILE *out)
         fprintf(out, "NCCL\tabsent\n");
     if (dnn)
         fprintf(out, "cuDNN\t%zu.%zu.%zu%s\n", dnn / 10000, dnn / 100 % 100, dnn % 100,
-                cs_cudnn_attention ? "" : ", not used: built without its header");
+                ce_cudnn_attention ? "" : ", not used: built without its header");
     else
         fprintf(out, "cuDNN\tabsent: attention runs by the module's own kernels\n");
 }
@@ -141,7 +141,7 @@ static void print_peers(FILE *out, int from, int count)
     fprintf(out, "\n");
 }
 
-char *cs_cuda_report(void)
+char *ce_cuda_report(void)
 {
     char *text = NULL;
     size_t size = 0;
@@ -150,7 +150,7 @@ char *cs_cuda_report(void)
     if (!out)
         return NULL;
     print_libraries(out);
-    if (cs_cuda_count(&count) != CS_OK)
+    if (ce_cuda_count(&count) != CS_OK)
         fprintf(out, "devices\tnone: %s\n", cs_error());
     for (int i = 0; i < count; i++)
         print_gpu(out, i);

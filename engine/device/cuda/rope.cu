@@ -7,28 +7,28 @@
 enum { HALF = CS_ROPE_WIDTH / 2, THREADS = 128 };
 
 struct rope_job {
-    cs_view x;
+    ce_view x;
     int64_t rows, columns;
     cs_rope_rows at;
     float sign;
 };
 
 /* Rotates the pairs of elements (i, i + middle) of a head, for a run of i. middle is half of the head's width. */
-static __device__ void rotate_run(cs_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
+static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
 {
-    cs_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
-    cs_run run_low = cs_run_load(head, i, low_half), run_high = cs_run_load(head, i + middle, high_half);
+    ce_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
+    ce_run run_low = ce_run_load(head, i, low_half), run_high = ce_run_load(head, i + middle, high_half);
     float low[CS_RUN], high[CS_RUN];
-    cs_run_widen(low, run_low, head.dtype);
-    cs_run_widen(high, run_high, head.dtype);
+    ce_run_widen(low, run_low, head.dtype);
+    ce_run_widen(high, run_high, head.dtype);
 #pragma unroll
     for (int k = 0; k < CS_RUN; k++) {
         float x = low[k], y = high[k];
         low[k] = x * cosine[i + k] - y * sine[i + k];
         high[k] = y * cosine[i + k] + x * sine[i + k];
     }
-    cs_run_store(head, i, low_half, low);
-    cs_run_store(head, i + middle, high_half, high);
+    ce_run_store(head, i, low_half, low);
+    ce_run_store(head, i + middle, high_half, high);
 }
 
 static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job, cs_rope rope)
@@ -45,22 +45,22 @@ static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job,
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
             for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
-                rotate_run(cs_run_from(job.x, row * job.columns + item / runs * rope.width), middle,
+                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * rope.width), middle,
                            item % runs * CS_RUN, cosine, sine);
     }
 }
 
 /* If there are too few positions to fill the GPU, the samples are divided between blocks too. */
-extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
+extern "C" void ce_cuda_rope(cs_device *device, const ce_turn *turn)
 {
-    rope_job job = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
+    rope_job job = { ce_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
     int64_t samples = (job.rows + job.at.length - 1) / job.at.length;
-    int64_t wanted = 16 * (int64_t)cs_cuda_facts_of(device)->processors;
+    int64_t wanted = 16 * (int64_t)ce_cuda_facts_of(device)->processors;
     int64_t length = job.at.length < job.rows ? job.at.length : job.rows;
     if (job.rows == 0)
         return;
     int64_t across = (wanted + length - 1) / length;
     across = across < samples ? across : samples;
-    cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(THREADS) };
-    cs_launch(cs_cuda_compute(device), shape, rotate_positions, job, *turn->rope);
+    ce_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(THREADS) };
+    ce_launch(ce_cuda_compute(device), shape, rotate_positions, job, *turn->rope);
 }

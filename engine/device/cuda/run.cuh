@@ -16,65 +16,65 @@
 enum { CS_RUN = 8, CS_RUN_THREADS = 256 };
 
 /* The elements of a tensor. data NULL: the tensor is absent. */
-struct cs_view {
+struct ce_view {
     unsigned char *data;
     cs_dtype dtype;
 };
 
 /* Eight elements in their storage type; 16-bit elements fill the first half. */
-struct cs_run {
+struct ce_run {
     uint32_t word[CS_RUN];
 };
 
-struct alignas(16) cs_run_quad {
+struct alignas(16) ce_run_quad {
     uint32_t word[4];
 };
 
-inline cs_view cs_run_view(cs_tensor x)
+inline ce_view ce_run_view(cs_tensor x)
 {
-    return cs_view{ (unsigned char *)x.data, x.dtype };
+    return ce_view{ (unsigned char *)x.data, x.dtype };
 }
 
-__device__ inline int cs_run_size(cs_dtype dtype)
+__device__ inline int ce_run_size(cs_dtype dtype)
 {
     return dtype == CS_F32 ? 4 : 2;
 }
 
 /* The view that begins at an element of x. */
-__device__ inline cs_view cs_run_from(cs_view x, int64_t element)
+__device__ inline ce_view ce_run_from(ce_view x, int64_t element)
 {
-    return cs_view{ x.data + element * cs_run_size(x.dtype), x.dtype };
+    return ce_view{ x.data + element * ce_run_size(x.dtype), x.dtype };
 }
 
 /* Whether the run can be accessed by 16 bytes: it is inside the range and aligned. */
-__device__ inline bool cs_run_is_wide(const unsigned char *place, int64_t at, cs_range within)
+__device__ inline bool ce_run_is_wide(const unsigned char *place, int64_t at, ce_range within)
 {
-    return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(cs_run_quad) == 0;
+    return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(ce_run_quad) == 0;
 }
 
-__device__ inline bool cs_run_has(int64_t element, cs_range within)
+__device__ inline bool ce_run_has(int64_t element, ce_range within)
 {
     return element >= within.from && element < within.to;
 }
 
 /* Loads elements at .. at + 7 of x; those outside of `within` are 0. */
-__device__ inline cs_run cs_run_load(cs_view x, int64_t at, cs_range within)
+__device__ inline ce_run ce_run_load(ce_view x, int64_t at, ce_range within)
 {
-    cs_run run = {};
-    int size = cs_run_size(x.dtype);
+    ce_run run = {};
+    int size = ce_run_size(x.dtype);
     const unsigned char *place = x.data + at * size;
-    if (cs_run_is_wide(place, at, within)) {
-        cs_run_quad quad = ((const cs_run_quad *)place)[0];
+    if (ce_run_is_wide(place, at, within)) {
+        ce_run_quad quad = ((const ce_run_quad *)place)[0];
         memcpy(run.word, &quad, sizeof quad);
         if (size == 4) {
-            quad = ((const cs_run_quad *)place)[1];
+            quad = ((const ce_run_quad *)place)[1];
             memcpy(run.word + 4, &quad, sizeof quad);
         }
         return run;
     }
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
-        if (!cs_run_has(at + i, within))
+        if (!ce_run_has(at + i, within))
             continue;
         if (size == 4)
             run.word[i] = ((const uint32_t *)place)[i];
@@ -84,7 +84,7 @@ __device__ inline cs_run cs_run_load(cs_view x, int64_t at, cs_range within)
     return run;
 }
 
-template <typename To, typename From> __device__ inline To cs_run_bits(From from)
+template <typename To, typename From> __device__ inline To ce_run_bits(From from)
 {
     static_assert(sizeof(To) == sizeof(From), "bits are read as they are");
     To to;
@@ -93,55 +93,55 @@ template <typename To, typename From> __device__ inline To cs_run_bits(From from
 }
 
 /* Converts a run of the given storage type to fp32. */
-__device__ inline void cs_run_widen(float *to, cs_run run, cs_dtype dtype)
+__device__ inline void ce_run_widen(float *to, ce_run run, cs_dtype dtype)
 {
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
         uint16_t half = (uint16_t)(run.word[i / 2] >> i % 2 * 16);
         if (dtype == CS_F32)
-            to[i] = cs_run_bits<float>(run.word[i]);
+            to[i] = ce_run_bits<float>(run.word[i]);
         else if (dtype == CS_BF16)
-            to[i] = cs_run_bits<float>((uint32_t)half << 16);
+            to[i] = ce_run_bits<float>((uint32_t)half << 16);
         else
-            to[i] = cs_wide(cs_run_bits<half_t>(half));
+            to[i] = ce_wide(ce_run_bits<half_t>(half));
     }
 }
 
 /* Rounds to nearest, ties to even. */
-__device__ inline cs_run cs_run_narrow(const float *from, cs_dtype dtype)
+__device__ inline ce_run ce_run_narrow(const float *from, cs_dtype dtype)
 {
-    cs_run run = {};
+    ce_run run = {};
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
         if (dtype == CS_F32) {
-            run.word[i] = cs_run_bits<uint32_t>(from[i]);
+            run.word[i] = ce_run_bits<uint32_t>(from[i]);
             continue;
         }
-        uint16_t half = dtype == CS_BF16 ? cs_run_bits<uint16_t>(cs_narrow<bf16>(from[i]))
-                                         : cs_run_bits<uint16_t>(cs_narrow<half_t>(from[i]));
+        uint16_t half = dtype == CS_BF16 ? ce_run_bits<uint16_t>(ce_narrow<bf16>(from[i]))
+                                         : ce_run_bits<uint16_t>(ce_narrow<half_t>(from[i]));
         run.word[i / 2] |= (uint32_t)half << i % 2 * 16;
     }
     return run;
 }
 
 /* Stores a run without conversion. */
-__device__ inline void cs_run_put(cs_view y, int64_t at, cs_range within, cs_run run)
+__device__ inline void ce_run_put(ce_view y, int64_t at, ce_range within, ce_run run)
 {
-    int size = cs_run_size(y.dtype);
+    int size = ce_run_size(y.dtype);
     unsigned char *place = y.data + at * size;
-    if (cs_run_is_wide(place, at, within)) {
-        cs_run_quad quad;
+    if (ce_run_is_wide(place, at, within)) {
+        ce_run_quad quad;
         memcpy(&quad, run.word, sizeof quad);
-        ((cs_run_quad *)place)[0] = quad;
+        ((ce_run_quad *)place)[0] = quad;
         if (size == 4) {
             memcpy(&quad, run.word + 4, sizeof quad);
-            ((cs_run_quad *)place)[1] = quad;
+            ((ce_run_quad *)place)[1] = quad;
         }
         return;
     }
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
-        if (!cs_run_has(at + i, within))
+        if (!ce_run_has(at + i, within))
             continue;
         if (size == 4)
             ((uint32_t *)place)[i] = run.word[i];
@@ -151,60 +151,60 @@ __device__ inline void cs_run_put(cs_view y, int64_t at, cs_range within, cs_run
 }
 
 /* Rounds eight values to y's type and stores those inside the range. */
-__device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, const float *from)
+__device__ inline void ce_run_store(ce_view y, int64_t at, ce_range within, const float *from)
 {
-    cs_run_put(y, at, within, cs_run_narrow(from, y.dtype));
+    ce_run_put(y, at, within, ce_run_narrow(from, y.dtype));
 }
 
 /* Loads a run and converts it to fp32. */
-__device__ inline void cs_run_read(float *to, cs_view x, int64_t at, cs_range within)
+__device__ inline void ce_run_read(float *to, ce_view x, int64_t at, ce_range within)
 {
-    cs_run_widen(to, cs_run_load(x, at, within), x.dtype);
+    ce_run_widen(to, ce_run_load(x, at, within), x.dtype);
 }
 
 /* ---- flat tensors: runs begin at element -lead, so that they are aligned even if element 0 is not ---- */
 
-struct cs_flat {
+struct ce_flat {
     int64_t lead, count;
 };
 
-inline cs_flat cs_run_flat(cs_tensor x)
+inline ce_flat ce_run_flat(cs_tensor x)
 {
-    return cs_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CS_RUN), cs_count(x) };
+    return ce_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CS_RUN), cs_count(x) };
 }
 
 /* One thread for each run. */
-inline cs_shape cs_run_shape(cs_flat flat)
+inline ce_shape ce_run_shape(ce_flat flat)
 {
     int64_t runs = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;
     int64_t blocks = (runs + CS_RUN_THREADS - 1) / CS_RUN_THREADS;
     if (flat.count == 0)
         blocks = 0;
-    return cs_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(CS_RUN_THREADS) };
+    return ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(CS_RUN_THREADS) };
 }
 
-__device__ inline int64_t cs_run_first(cs_flat flat)
+__device__ inline int64_t ce_run_first(ce_flat flat)
 {
     return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CS_RUN - flat.lead;
 }
 
-__device__ inline int64_t cs_run_step()
+__device__ inline int64_t ce_run_step()
 {
     return (int64_t)gridDim.x * blockDim.x * CS_RUN;
 }
 
-__device__ inline cs_range cs_run_all(cs_flat flat)
+__device__ inline ce_range ce_run_all(ce_flat flat)
 {
-    return cs_range{ 0, flat.count };
+    return ce_range{ 0, flat.count };
 }
 
 /* ---- rows: one block for each row, whose threads process one run at a time ---- */
 
-inline cs_shape cs_run_rows_shape(int64_t rows, int64_t columns)
+inline ce_shape ce_run_rows_shape(int64_t rows, int64_t columns)
 {
     int64_t runs = (columns + CS_RUN - 1) / CS_RUN;
     int64_t threads = (runs + CS_WARP - 1) / CS_WARP * CS_WARP;
-    return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+    return ce_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
                      dim3((unsigned)(threads < CS_RUN_THREADS ? threads : (int64_t)CS_RUN_THREADS)) };
 }
 

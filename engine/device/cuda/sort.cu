@@ -13,15 +13,15 @@ static int64_t blocks_of(int64_t count)
     return (count + TILE - 1) / TILE;
 }
 
-size_t cs_sort_bytes(int64_t count)
+size_t ce_sort_bytes(int64_t count)
 {
     return (size_t)(4 * count + DIGITS * blocks_of(count)) * sizeof(uint32_t);
 }
 
-cs_sort cs_sort_layout(void *memory, int64_t count)
+ce_sort ce_sort_layout(void *memory, int64_t count)
 {
     uint32_t *first = (uint32_t *)memory;
-    return cs_sort{ { first, first + count }, { first + 2 * count, first + 3 * count }, first + 4 * count };
+    return ce_sort{ { first, first + count }, { first + 2 * count, first + 3 * count }, first + 4 * count };
 }
 
 /* The index of this thread's first key. */
@@ -51,7 +51,7 @@ static __global__ void __launch_bounds__(THREADS)
         uint32_t sum = 0;
         for (int i = lane; i < THREADS; i += CS_WARP)
             sum += counts[digit][i];
-        sum = cs_warp_sum(sum);
+        sum = ce_warp_sum(sum);
         if (lane == 0)
             table[(int64_t)digit * gridDim.x + blockIdx.x] = sum;
     }
@@ -65,7 +65,7 @@ static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *
         uint32_t before = 0;
         for (int64_t i = lane; i < (int64_t)digit * gridDim.x + blockIdx.x; i += CS_WARP)
             before += table[i];
-        before = cs_warp_sum(before);
+        before = ce_warp_sum(before);
         for (int first = 0; lane == 0 && first < THREADS; first++) {
             uint32_t own = counts[digit][first];
             counts[digit][first] = before;
@@ -89,14 +89,14 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cs_sort cs_sort_run(cudaStream_t stream, cs_sort sort, int64_t count, int bits)
+ce_sort ce_sort_run(cudaStream_t stream, ce_sort sort, int64_t count, int bits)
 {
-    cs_shape shape = { dim3((unsigned)blocks_of(count)), dim3(THREADS) };
+    ce_shape shape = { dim3((unsigned)blocks_of(count)), dim3(THREADS) };
     for (int shift = 0; shift < bits; shift += BITS) {
-        cs_launch(stream, shape, count_digits, sort.table, sort.keys[0], count, shift);
-        cs_launch(stream, shape, scatter_keys, sort.keys[1], sort.rows[1], sort.table, sort.keys[0], sort.rows[0],
+        ce_launch(stream, shape, count_digits, sort.table, sort.keys[0], count, shift);
+        ce_launch(stream, shape, scatter_keys, sort.keys[1], sort.rows[1], sort.table, sort.keys[0], sort.rows[0],
                   count, shift);
-        sort = cs_sort{ { sort.keys[1], sort.keys[0] }, { sort.rows[1], sort.rows[0] }, sort.table };
+        sort = ce_sort{ { sort.keys[1], sort.keys[0] }, { sort.rows[1], sort.rows[0] }, sort.table };
     }
     return sort;
 }

@@ -5,16 +5,16 @@
 #include "device/cuda/kernel.cuh"
 
 /* Double buffers of `count` keys and `count` row numbers, and the table of digit counts; all in device memory. */
-struct cs_sort {
+struct ce_sort {
     uint32_t *keys[2], *rows[2], *table;
 };
 
 /* The bytes of workspace that sorting `count` keys needs. */
-size_t cs_sort_bytes(int64_t count);
+size_t ce_sort_bytes(int64_t count);
 /* Divides a workspace of that size into buffers. */
-cs_sort cs_sort_layout(void *memory, int64_t count);
+ce_sort ce_sort_layout(void *memory, int64_t count);
 /* Sorts keys[0] and rows[0] by the low `bits` bits of the keys. The sorted arrays are keys[0] and rows[0] of the
  * result. Rows of equal keys keep their order. */
-cs_sort cs_sort_run(cudaStream_t stream, cs_sort sort, int64_t count, int bits);
+ce_sort ce_sort_run(cudaStream_t stream, ce_sort sort, int64_t count, int bits);
 
 #endif

@@ -20,7 +20,7 @@ struct digits {
     word of[WORDS];
 };
 
-/* cs_exact_add for a kernel, on the bits of the double: value = mantissa * 2^(exponent - 1075). */
+/* ce_exact_add for a kernel, on the bits of the double: value = mantissa * 2^(exponent - 1075). */
 static __device__ void add_exactly(digits *sum, double value)
 {
     uint64_t bits;
@@ -50,9 +50,9 @@ static __device__ void clear_digits(digits *own, int groups)
 }
 
 /* Adds the digits of all groups of the thread block to *sum. */
-static __device__ void add_to_device_sum(cs_exact *sum, const digits *own, int groups)
+static __device__ void add_to_device_sum(ce_exact *sum, const digits *own, int groups)
 {
-    static_assert(sizeof(cs_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
+    static_assert(sizeof(ce_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
     __syncthreads();
     if ((int)threadIdx.x >= WORDS)
         return;
@@ -69,7 +69,7 @@ template <typename T> static __device__ void read_lane(float *own, const T *g, i
 #pragma unroll
     for (int i = 0; i < BLOCK / LANES; i++) {
         int64_t element = at + i * LANES;
-        own[i] = element >= 0 && element < count ? cs_wide(g[element]) : 0;
+        own[i] = element >= 0 && element < count ? ce_wide(g[element]) : 0;
     }
 }
 
@@ -87,7 +87,7 @@ static __device__ double sum_block_squares(const float *own)
 
 template <typename T>
 static __global__ void __launch_bounds__(THREADS)
-    sum_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
+    sum_squares(ce_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
 {
     CS_SHARED digits own[GROUPS];
     int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
@@ -108,21 +108,21 @@ static __global__ void __launch_bounds__(THREADS)
     add_to_device_sum(sum, own, GROUPS);
 }
 
-extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
+extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     int64_t count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
-    int64_t max = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
-    cs_shape shape = { dim3((unsigned)(blocks < max ? blocks : max)), dim3(THREADS) };
+    int64_t max = 8 * (int64_t)ce_cuda_facts_of(stream->device)->processors;
+    ce_shape shape = { dim3((unsigned)(blocks < max ? blocks : max)), dim3(THREADS) };
     if (count == 0)
         return;
-    cs_by_type(g.dtype, [&](auto zero) {
+    ce_by_type(g.dtype, [&](auto zero) {
         using T = decltype(zero);
-        cs_launch(cs_cuda_stream(stream), shape, sum_squares<T>, sum, (const T *)g.data, lead, count, unscale);
+        ce_launch(ce_cuda_stream(stream), shape, sum_squares<T>, sum, (const T *)g.data, lead, count, unscale);
     });
 }
 
 /* Adds values exactly. Each lane of the warp has its own digits. */
-static __global__ void __launch_bounds__(CS_WARP) sum_values(cs_exact *sum, const float *values, int64_t count)
+static __global__ void __launch_bounds__(CS_WARP) sum_values(ce_exact *sum, const float *values, int64_t count)
 {
     CS_SHARED digits own[CS_WARP];
     clear_digits(own, CS_WARP);
@@ -131,11 +131,11 @@ static __global__ void __launch_bounds__(CS_WARP) sum_values(cs_exact *sum, cons
     add_to_device_sum(sum, own, CS_WARP);
 }
 
-extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
+extern "C" void ce_cuda_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)
 {
-    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), max = 8 * cs_cuda_facts_of(stream->device)->processors;
+    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), max = 8 * ce_cuda_facts_of(stream->device)->processors;
     if (count == 0)
         return;
-    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CS_WARP) },
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CS_WARP) },
               sum_values, sum, values, count);
 }

@@ -8,28 +8,28 @@ static __device__ float exp_minus(float x)
 }
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS)
-    swiglu_rows(cs_view y, cs_view x, int64_t rows, int64_t columns)
+    swiglu_rows(ce_view y, ce_view x, int64_t rows, int64_t columns)
 {
-    cs_range row_range = { 0, columns };
+    ce_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_view gate = cs_run_from(x, 2 * row * columns), up = cs_run_from(gate, columns);
-        cs_view out = cs_run_from(y, row * columns);
+        ce_view gate = ce_run_from(x, 2 * row * columns), up = ce_run_from(gate, columns);
+        ce_view out = ce_run_from(y, row * columns);
         for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
-            cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
+            ce_run run_gate = ce_run_load(gate, at, row_range), run_up = ce_run_load(up, at, row_range);
             float g[CS_RUN], u[CS_RUN];
-            cs_run_widen(g, run_gate, x.dtype);
-            cs_run_widen(u, run_up, x.dtype);
+            ce_run_widen(g, run_gate, x.dtype);
+            ce_run_widen(u, run_up, x.dtype);
             for (int i = 0; i < CS_RUN; i++)
                 u[i] *= g[i] / (1 + exp_minus(g[i]));
-            cs_run_store(out, at, row_range, u);
+            ce_run_store(out, at, row_range, u);
         }
     }
 }
 
-extern "C" void cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+extern "C" void ce_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    cs_launch(cs_cuda_compute(device), cs_run_rows_shape(cs_rows(y), cs_columns(y)), swiglu_rows, cs_run_view(y),
-              cs_run_view(x), cs_rows(y), cs_columns(y));
+    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(cs_rows(y), cs_columns(y)), swiglu_rows, ce_run_view(y),
+              ce_run_view(x), cs_rows(y), cs_columns(y));
 }
 
 /* Replaces gate and up by their gradients. With the logistic function s, silu(x) = x s has the derivative
@@ -47,29 +47,29 @@ static __device__ void swiglu_grad_run(float *gate, float *up, const float *dy)
 }
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS)
-    swiglu_grad_rows(cs_view dx, cs_view dy, cs_view x, int64_t rows, int64_t columns)
+    swiglu_grad_rows(ce_view dx, ce_view dy, ce_view x, int64_t rows, int64_t columns)
 {
-    cs_range row_range = { 0, columns };
+    ce_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_view gate = cs_run_from(x, 2 * row * columns), up = cs_run_from(gate, columns);
-        cs_view dgate = cs_run_from(dx, 2 * row * columns), dup = cs_run_from(dgate, columns);
-        cs_view from = cs_run_from(dy, row * columns);
+        ce_view gate = ce_run_from(x, 2 * row * columns), up = ce_run_from(gate, columns);
+        ce_view dgate = ce_run_from(dx, 2 * row * columns), dup = ce_run_from(dgate, columns);
+        ce_view from = ce_run_from(dy, row * columns);
         for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
-            cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
-            cs_run run_dy = cs_run_load(from, at, row_range);
+            ce_run run_gate = ce_run_load(gate, at, row_range), run_up = ce_run_load(up, at, row_range);
+            ce_run run_dy = ce_run_load(from, at, row_range);
             float g[CS_RUN], u[CS_RUN], d[CS_RUN];
-            cs_run_widen(g, run_gate, x.dtype);
-            cs_run_widen(u, run_up, x.dtype);
-            cs_run_widen(d, run_dy, dy.dtype);
+            ce_run_widen(g, run_gate, x.dtype);
+            ce_run_widen(u, run_up, x.dtype);
+            ce_run_widen(d, run_dy, dy.dtype);
             swiglu_grad_run(g, u, d);
-            cs_run_store(dgate, at, row_range, g);
-            cs_run_store(dup, at, row_range, u);
+            ce_run_store(dgate, at, row_range, g);
+            ce_run_store(dup, at, row_range, u);
         }
     }
 }
 
-extern "C" void cs_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+extern "C" void ce_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    cs_launch(cs_cuda_compute(device), cs_run_rows_shape(cs_rows(dy), cs_columns(dy)), swiglu_grad_rows,
-              cs_run_view(dx), cs_run_view(dy), cs_run_view(x), cs_rows(dy), cs_columns(dy));
+    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(cs_rows(dy), cs_columns(dy)), swiglu_grad_rows,
+              ce_run_view(dx), ce_run_view(dy), ce_run_view(x), cs_rows(dy), cs_columns(dy));
 }

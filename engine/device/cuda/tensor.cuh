@@ -18,14 +18,14 @@
 
 #include "device/cuda/kernel.cuh"
 
-__device__ inline uint32_t cs_tensor_address(const void *shared)
+__device__ inline uint32_t ce_tensor_address(const void *shared)
 {
     return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
 /* c += a b, accumulated in fp32 (mma.m16n8k16). */
 template <typename T>
-__device__ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+__device__ inline void ce_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     if constexpr (std::is_same_v<T, bf16>)
         asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -38,24 +38,24 @@ __device__ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4],
 }
 
 /* Loads four 8 x 8 tiles (ldmatrix.x4). row: this lane's row, in shared memory. */
-__device__ inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row)
+__device__ inline void ce_tensor_load(uint32_t (&tiles)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
-                 : "r"(cs_tensor_address(row))
+                 : "r"(ce_tensor_address(row))
                  : "memory");
 }
 
-__device__ inline void cs_tensor_load_transposed(uint32_t (&tiles)[4], const void *row)
+__device__ inline void ce_tensor_load_transposed(uint32_t (&tiles)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
-                 : "r"(cs_tensor_address(row))
+                 : "r"(ce_tensor_address(row))
                  : "memory");
 }
 
 /* Two elements in one register, rounded to nearest even. */
-template <typename T> __device__ inline uint32_t cs_tensor_pair(float low, float high)
+template <typename T> __device__ inline uint32_t ce_tensor_pair(float low, float high)
 {
     uint32_t pair;
     if constexpr (std::is_same_v<T, bf16>)
@@ -66,7 +66,7 @@ template <typename T> __device__ inline uint32_t cs_tensor_pair(float low, float
 }
 
 /* 2^x, approximate; subnormal results are 0. */
-__device__ inline float cs_tensor_exp2(float x)
+__device__ inline float ce_tensor_exp2(float x)
 {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -74,23 +74,23 @@ __device__ inline float cs_tensor_exp2(float x)
 }
 
 /* Starts an asynchronous copy of 16 bytes from global to shared memory; if `there` is false, writes 16 zeros. Both
- * addresses are aligned to 16. cs_tensor_commit puts the copies that a thread has started into a group. */
-__device__ inline void cs_tensor_copy(void *shared, const void *global, bool there)
+ * addresses are aligned to 16. ce_tensor_commit puts the copies that a thread has started into a group. */
+__device__ inline void ce_tensor_copy(void *shared, const void *global, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
-                 : "r"(cs_tensor_address(shared)), "l"(__cvta_generic_to_global(global)), "r"(there ? 16 : 0)
+                 : "r"(ce_tensor_address(shared)), "l"(__cvta_generic_to_global(global)), "r"(there ? 16 : 0)
                  : "memory");
 }
 
-__device__ inline void cs_tensor_commit()
+__device__ inline void ce_tensor_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 /* Waits until at most the `open` youngest groups of this thread are unfinished. Other threads see the copied data after
  * a barrier. */
-template <int open> __device__ inline void cs_tensor_wait()
+template <int open> __device__ inline void ce_tensor_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(open) : "memory");
 }

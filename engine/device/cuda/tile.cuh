@@ -10,20 +10,20 @@
 
 constexpr int CS_TILE_PAD = 8;
 
-template <int D> constexpr int cs_tile_stride = D + CS_TILE_PAD;
+template <int D> constexpr int ce_tile_stride = D + CS_TILE_PAD;
 
-__device__ inline int cs_tile_lane()
+__device__ inline int ce_tile_lane()
 {
     return (int)threadIdx.x % CS_WARP;
 }
 
-__device__ inline int cs_tile_warp()
+__device__ inline int ce_tile_warp()
 {
     return (int)threadIdx.x / CS_WARP;
 }
 
 /* The rows of one head of one sample in global memory. */
-template <typename T> struct cs_tile_view {
+template <typename T> struct ce_tile_view {
     const T *head;
     int64_t stride; /* elements from one row to the next */
     int count;
@@ -38,22 +38,22 @@ template <typename T> struct cs_tile_view {
  * of a row, or NULL for a row of zeros; the first row exists. Columns from width to D are zeros. All threads of the
  * block must call it. */
 template <int D, int rows, typename T, typename View>
-__device__ inline void cs_tile_copy(T *tile, const View &view, int from, int width)
+__device__ inline void ce_tile_copy(T *tile, const View &view, int from, int width)
 {
     for (int i = (int)threadIdx.x; i < rows * (D / 8); i += (int)blockDim.x) {
         int row = i / (D / 8), column = i % (D / 8) * 8;
         const T *begin = view(from + row);
         bool there = begin && column < width;
-        cs_tensor_copy(tile + row * cs_tile_stride<D> + column, there ? begin + column : view(from), there);
+        ce_tensor_copy(tile + row * ce_tile_stride<D> + column, there ? begin + column : view(from), there);
     }
 }
 
 /* c = a b^T, where a is the warp's rows and b has `columns` rows; both have D columns. */
 template <typename T, int D, int tiles, int columns>
-__device__ inline void cs_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
+__device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
 {
-    constexpr int stride = cs_tile_stride<D>;
-    int lane = cs_tile_lane();
+    constexpr int stride = ce_tile_stride<D>;
+    int lane = ce_tile_lane();
     a += lane % 16 * stride + lane / 16 * 8;
     b += (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
 #pragma unroll
@@ -64,14 +64,14 @@ __device__ inline void cs_tile_scores(float (&c)[tiles][columns / 8][4], const T
         uint32_t left[tiles][4], right[4];
 #pragma unroll
         for (int tile = 0; tile < tiles; tile++)
-            cs_tensor_load(left[tile], a + tile * 16 * stride + k);
+            ce_tensor_load(left[tile], a + tile * 16 * stride + k);
 #pragma unroll
         for (int n = 0; n < columns; n += 16) {
-            cs_tensor_load(right, b + n * stride + k);
+            ce_tensor_load(right, b + n * stride + k);
 #pragma unroll
             for (int tile = 0; tile < tiles; tile++) {
-                cs_tensor_multiply<T>(c[tile][n / 8], left[tile], right[0], right[1]);
-                cs_tensor_multiply<T>(c[tile][n / 8 + 1], left[tile], right[2], right[3]);
+                ce_tensor_multiply<T>(c[tile][n / 8], left[tile], right[0], right[1]);
+                ce_tensor_multiply<T>(c[tile][n / 8 + 1], left[tile], right[2], right[3]);
             }
         }
     }
@@ -79,11 +79,11 @@ __device__ inline void cs_tile_scores(float (&c)[tiles][columns / 8][4], const T
 
 /* c += p b, where p is in registers and is rounded to T, and b has `depth` rows of D columns. */
 template <typename T, int D, int tiles, int depth>
-__device__ inline void cs_tile_multiply_add(float (&c)[tiles][D / 8][4], const float (&p)[tiles][depth / 8][4],
+__device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const float (&p)[tiles][depth / 8][4],
                                             const T *b)
 {
-    constexpr int stride = cs_tile_stride<D>;
-    int lane = cs_tile_lane();
+    constexpr int stride = ce_tile_stride<D>;
+    int lane = ce_tile_lane();
     b += lane % 16 * stride + lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < depth; k += 16) {
@@ -93,48 +93,48 @@ __device__ inline void cs_tile_multiply_add(float (&c)[tiles][D / 8][4], const f
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *two = &p[tile][k / 8 + i / 2][i % 2 * 2];
-                left[tile][i] = cs_tensor_pair<T>(two[0], two[1]);
+                left[tile][i] = ce_tensor_pair<T>(two[0], two[1]);
             }
 #pragma unroll
         for (int n = 0; n < D; n += 16) {
-            cs_tensor_load_transposed(right, b + k * stride + n);
+            ce_tensor_load_transposed(right, b + k * stride + n);
 #pragma unroll
             for (int tile = 0; tile < tiles; tile++) {
-                cs_tensor_multiply<T>(c[tile][n / 8], left[tile], right[0], right[1]);
-                cs_tensor_multiply<T>(c[tile][n / 8 + 1], left[tile], right[2], right[3]);
+                ce_tensor_multiply<T>(c[tile][n / 8], left[tile], right[0], right[1]);
+                ce_tensor_multiply<T>(c[tile][n / 8 + 1], left[tile], right[2], right[3]);
             }
         }
     }
 }
 
 /* The sum (below: the maximum) over the four lanes that hold a row. */
-__device__ inline float cs_tile_sum(float value)
+__device__ inline float ce_tile_sum(float value)
 {
     value += __shfl_xor_sync(0xffffffffu, value, 1);
     return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-__device__ inline float cs_tile_max(float value)
+__device__ inline float ce_tile_max(float value)
 {
     value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
     return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
 /* The block's row that this lane holds in registers 2 * lower and 2 * lower + 1 of tile `tile`. */
-template <int tiles> __device__ inline int cs_tile_row(int tile, int lower)
+template <int tiles> __device__ inline int ce_tile_row(int tile, int lower)
 {
-    return (cs_tile_warp() * tiles + tile) * 16 + lower * 8 + cs_tile_lane() / 4;
+    return (ce_tile_warp() * tiles + tile) * 16 + lower * 8 + ce_tile_lane() / 4;
 }
 
 /* Stores that row, times `factor`, from the registers of the four lanes that hold it. */
 template <typename T, int D>
-__device__ inline void cs_tile_store(T *row, const float (&c)[D / 8][4], int lower, int width, float factor)
+__device__ inline void ce_tile_store(T *row, const float (&c)[D / 8][4], int lower, int width, float factor)
 {
 #pragma unroll
     for (int n = 0; n < D / 8; n++)
         if (n * 8 < width)
-            *reinterpret_cast<uint32_t *>(row + n * 8 + cs_tile_lane() % 4 * 2) =
-                cs_tensor_pair<T>(c[n][2 * lower] * factor, c[n][2 * lower + 1] * factor);
+            *reinterpret_cast<uint32_t *>(row + n * 8 + ce_tile_lane() % 4 * 2) =
+                ce_tensor_pair<T>(c[n][2 * lower] * factor, c[n][2 * lower + 1] * factor);
 }
 
 #endif

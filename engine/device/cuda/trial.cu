@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS)
     unsigned long long sum = 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
         sum += hashed((unsigned long long)i, words[i]);
-    sum = cs_block_sum(sum, scratch);
+    sum = ce_block_sum(sum, scratch);
     if (threadIdx.x == 0)
         atomicAdd(digest, sum);
 }
@@ -38,25 +38,25 @@ static __global__ void __launch_bounds__(THREADS) fill_noise(T *data, int64_t co
 {
     int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
-        data[i] = cs_narrow<T>((float)(hashed((unsigned long long)i, seed) >> 40) * 0x1p-24f - 0.5f);
+        data[i] = ce_narrow<T>((float)(hashed((unsigned long long)i, seed) >> 40) * 0x1p-24f - 0.5f);
 }
 
-static cs_shape shape_of(int64_t count)
+static ce_shape shape_of(int64_t count)
 {
     int64_t blocks = (count + THREADS - 1) / THREADS;
-    return cs_shape{ dim3((unsigned)(blocks < max_blocks ? blocks : max_blocks)), dim3(THREADS) };
+    return ce_shape{ dim3((unsigned)(blocks < max_blocks ? blocks : max_blocks)), dim3(THREADS) };
 }
 
-void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count)
+void ce_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count)
 {
-    cs_launch(stream, shape_of(count), digest_words, reinterpret_cast<unsigned long long *>(digest),
+    ce_launch(stream, shape_of(count), digest_words, reinterpret_cast<unsigned long long *>(digest),
               static_cast<const uint16_t *>(data), count);
 }
 
-void cs_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed)
+void ce_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed)
 {
-    cs_by_type(dtype, [&](auto zero) {
+    ce_by_type(dtype, [&](auto zero) {
         using T = decltype(zero);
-        cs_launch(stream, shape_of(count), fill_noise<T>, static_cast<T *>(data), count, (unsigned long long)seed);
+        ce_launch(stream, shape_of(count), fill_noise<T>, static_cast<T *>(data), count, (unsigned long long)seed);
     });
 }

@@ -20,7 +20,7 @@ static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferen
                    uint32_t value)
 {
     if (cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value) != CUBLAS_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
 }
 
 /* Keeps the algorithms that the heuristic found valid, in its order, and returns their number. */
@@ -35,23 +35,23 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
 
 /* Asks the heuristic; returns the number of algorithms. cuBLASLt's a is b of the device table; its c is both the addend
  * and the result. */
-static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
+static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
-    const cs_cuda_problem *problem = &plan->problem;
+    const ce_cuda_problem *problem = &plan->problem;
     size_t room = CS_CUDA_WORKSPACE;
     cublasLtMatmulPreference_t preference;
     int count = 0;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
     if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
                                              sizeof room) != CUBLAS_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", room);
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", room);
     prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem->b_align);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem->a_align);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem->c_align);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem->c_align);
-    if (cublasLtMatmulAlgoGetHeuristic(cs_cuda_of(device)->products->handle, plan->operation, plan->b, plan->a, plan->c,
+    if (cublasLtMatmulAlgoGetHeuristic(ce_cuda_of(device)->products->handle, plan->operation, plan->b, plan->a, plan->c,
                                        plan->c, preference, CANDIDATES, found, &count) != CUBLAS_STATUS_SUCCESS)
         count = 0;
     cublasLtMatmulPreferenceDestroy(preference);
@@ -62,7 +62,7 @@ static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmu
 
 static int64_t room_of(cs_dtype dtype, int64_t count)
 {
-    return cs_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
+    return ce_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
 }
 
 /* Takes the next `count` elements of a block of memory and fills them with noise. */
@@ -70,12 +70,12 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
 {
     void *from = *memory;
     *memory += room_of(dtype, count);
-    cs_cuda_noise(cs_cuda_compute(device), from, dtype, count, (uint64_t)(*memory - (char *)from));
+    ce_cuda_noise(ce_cuda_compute(device), from, dtype, count, (uint64_t)(*memory - (char *)from));
     return from;
 }
 
 /* The number of sums over the inner dimension that the epilogue makes. cuBLASLt's a is b of the device table. */
-static int64_t sums_of(const cs_cuda_problem *problem)
+static int64_t sums_of(const ce_cuda_problem *problem)
 {
     return problem->epilogue == CUBLASLT_EPILOGUE_BGRADA   ? problem->n
            : problem->epilogue == CUBLASLT_EPILOGUE_BGRADB ? problem->m
@@ -83,7 +83,7 @@ static int64_t sums_of(const cs_cuda_problem *problem)
 }
 
 /* Allocates operands in one block, which begins with c. False: there is no memory for them. */
-static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cuda_operands *trial, size_t *bytes)
+static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
     bool biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
@@ -91,10 +91,10 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     bool fused = !sums && problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
     *bytes = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) + 2 * room_of(problem->to, m * n) +
                       room_of(problem->to, n) + room_of(CS_F32, sums));
-    char *memory = cs_cuda_alloc(device, *bytes);
+    char *memory = ce_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
-    *trial = (cs_cuda_operands){ 0 };
+    *trial = (ce_cuda_operands){ 0 };
     trial->c = place(device, &memory, problem->to, m * n);
     trial->a = place(device, &memory, problem->from, m * k);
     trial->b = place(device, &memory, problem->from, k * n);
@@ -106,31 +106,31 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
 
 /* Runs the product and adds its result, its sums, and GELU's input if it is an output, to the device's digest. False:
  * the algorithm does not run. */
-static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                           const cublasLtMatmulAlgo_t *algorithm)
 {
-    const cs_cuda_products *products = cs_cuda_of(device)->products;
-    cudaStream_t stream = cs_cuda_compute(device);
+    const ce_cuda_products *products = ce_cuda_of(device)->products;
+    cudaStream_t stream = ce_cuda_compute(device);
     int64_t count = plan->problem.m * plan->problem.n;
     int64_t words = count * (int64_t)cs_dtype_bytes(plan->problem.to) / 2;
-    cs_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
-    if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
+    ce_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
+    if (ce_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
         return false;
-    cs_cuda_digest(stream, products->digest, trial->c, words);
+    ce_cuda_digest(stream, products->digest, trial->c, words);
     if (trial->pre)
-        cs_cuda_digest(stream, products->digest, trial->pre, words);
+        ce_cuda_digest(stream, products->digest, trial->pre, words);
     if (trial->sums)
-        cs_cuda_digest(stream, products->digest, trial->sums, 2 * sums_of(&plan->problem));
+        ce_cuda_digest(stream, products->digest, trial->sums, 2 * sums_of(&plan->problem));
     return true;
 }
 
 /* The digest of a product's result. For fp32 results, which accumulate sums, it covers both setting and adding. */
-static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
-    const cs_cuda_products *products = cs_cuda_of(device)->products;
-    cudaStream_t stream = cs_cuda_compute(device);
-    cs_cuda_operands added = *trial;
+    const ce_cuda_products *products = ce_cuda_of(device)->products;
+    cudaStream_t stream = ce_cuda_compute(device);
+    ce_cuda_operands added = *trial;
     added.add = true;
     CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
     if (!digest_result(device, plan, trial, algorithm) ||
@@ -143,15 +143,15 @@ static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_op
 }
 
 /* The time of the fastest round in milliseconds. */
-static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                      const cublasLtMatmulAlgo_t *algorithm)
 {
-    const cs_cuda_products *products = cs_cuda_of(device)->products;
-    cudaStream_t stream = cs_cuda_compute(device);
+    const ce_cuda_products *products = ce_cuda_of(device)->products;
+    cudaStream_t stream = ce_cuda_compute(device);
     float best = INFINITY, milliseconds;
     for (int round = 0; round < ROUNDS; round++) {
         CS_CUDA(cudaEventRecord(products->begin, stream));
-        if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
+        if (ce_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
             return INFINITY;
         CS_CUDA(cudaEventRecord(products->end, stream));
         CS_CUDA(cudaEventSynchronize(products->end));
@@ -163,10 +163,10 @@ static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_
 
 /* ---- choosing ---- */
 
-static void log_choice(const cs_cuda_problem *problem, int chosen, int count, float best, float first)
+static void log_choice(const ce_cuda_problem *problem, int chosen, int count, float best, float first)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
-    cs_log(CS_LOG_DEBUG,
+    ce_log(CS_LOG_DEBUG,
            "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
@@ -174,7 +174,7 @@ static void log_choice(const cs_cuda_problem *problem, int chosen, int count, fl
 }
 
 /* The index of the fastest algorithm with the bits of the first that runs; -1: none runs. */
-static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
     int chosen = -1;
@@ -207,16 +207,16 @@ static int64_t enough(cs_dtype to)
 
 /* The heuristic's first algorithm is taken without measurement if there is no memory for trials, or if the result is so
  * small that equal bits would prove little. */
-void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
+void ce_cuda_tune(cs_device *device, ce_cuda_plan *plan)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    cs_cuda_operands trial;
+    ce_cuda_operands trial;
     size_t bytes;
     int count = candidates(device, plan, found), chosen = 0;
     if (count > 1 && plan->problem.m * plan->problem.n >= enough(plan->problem.to) &&
         open_trial(device, &plan->problem, &trial, &bytes)) {
         chosen = choose(device, plan, &trial, found, count);
-        cs_cuda_free(device, trial.c, bytes);
+        ce_cuda_free(device, trial.c, bytes);
     }
     plan->fits = count > 0 && chosen >= 0;
     if (plan->fits)

@@ -13,7 +13,7 @@
 #define NAME(rule, is_direction)                                                                                       \
     struct rule_##rule {                                                                                               \
         static constexpr bool directs = is_direction;                                                                  \
-        static __device__ float of(float p, float g, float *s0, float *s1, cs_hyper h)                                 \
+        static __device__ float of(float p, float g, float *s0, float *s1, ce_hyper h)                                 \
         {                                                                                                              \
             return rule(p, g, s0, s1, h);                                                                              \
         }                                                                                                              \
@@ -24,16 +24,16 @@
 
 /* publish, and slots that the optimizer does not have, may be absent. */
 struct update_job {
-    cs_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
-    cs_state_ranges ranges;
-    cs_hyper hyper;
-    const cs_gate *gate; /* decides whether the step is applied, and its factor; NULL: applied, factor 1 */
+    ce_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
+    ce_state_ranges ranges;
+    ce_hyper hyper;
+    const ce_gate *gate; /* decides whether the step is applied, and its factor; NULL: applied, factor 1 */
 };
 
 static_assert(CS_RUN * CS_RUN_THREADS == CS_STATE_TILE, "each thread of a block updates one run of a tile");
 
 /* The range that contains a tile: the last one whose first tile is not after it. */
-static __device__ cs_state_range find_range(cs_state_ranges ranges, int64_t tile)
+static __device__ ce_state_range find_range(ce_state_ranges ranges, int64_t tile)
 {
     int64_t low = 0, high = ranges.count - 1;
     while (low < high) {
@@ -46,32 +46,32 @@ static __device__ cs_state_range find_range(cs_state_ranges ranges, int64_t tile
     return ranges.table[low];
 }
 
-static __device__ cs_run load_present(cs_view x, int64_t at, cs_range within)
+static __device__ ce_run load_present(ce_view x, int64_t at, ce_range within)
 {
-    return x.data ? cs_run_load(x, at, within) : cs_run{};
+    return x.data ? ce_run_load(x, at, within) : ce_run{};
 }
 
 template <typename Rule>
-static __device__ void update_run(const update_job &job, const cs_view *slots, cs_hyper hyper, int64_t at,
-                                  cs_range within)
+static __device__ void update_run(const update_job &job, const ce_view *slots, ce_hyper hyper, int64_t at,
+                                  ce_range within)
 {
-    cs_run run_p = cs_run_load(job.master, at, within), run_g = cs_run_load(job.gradient, at, within);
-    cs_run run_0 = load_present(slots[0], at, within), run_1 = load_present(slots[1], at, within);
+    ce_run run_p = ce_run_load(job.master, at, within), run_g = ce_run_load(job.gradient, at, within);
+    ce_run run_0 = load_present(slots[0], at, within), run_1 = load_present(slots[1], at, within);
     float p[CS_RUN], g[CS_RUN], slot0[CS_RUN], slot1[CS_RUN];
-    cs_run_widen(p, run_p, job.master.dtype);
-    cs_run_widen(g, run_g, job.gradient.dtype);
-    cs_run_widen(slot0, run_0, slots[0].dtype);
-    cs_run_widen(slot1, run_1, slots[1].dtype);
+    ce_run_widen(p, run_p, job.master.dtype);
+    ce_run_widen(g, run_g, job.gradient.dtype);
+    ce_run_widen(slot0, run_0, slots[0].dtype);
+    ce_run_widen(slot1, run_1, slots[1].dtype);
     float *to = Rule::directs ? g : p;
     for (int i = 0; i < CS_RUN; i++)
         to[i] = Rule::of(p[i], g[i] * hyper.grad_scale, &slot0[i], &slot1[i], hyper);
-    cs_run_store(Rule::directs ? job.gradient : job.master, at, within, to);
+    ce_run_store(Rule::directs ? job.gradient : job.master, at, within, to);
     if (slots[0].data)
-        cs_run_store(slots[0], at, within, slot0);
+        ce_run_store(slots[0], at, within, slot0);
     if (slots[1].data)
-        cs_run_store(slots[1], at, within, slot1);
+        ce_run_store(slots[1], at, within, slot1);
     if (job.publish.data)
-        cs_run_store(job.publish, at, within, p);
+        ce_run_store(job.publish, at, within, p);
 }
 
 template <typename Rule> static __global__ void __launch_bounds__(CS_RUN_THREADS) update_tile(update_job job)
@@ -79,15 +79,15 @@ template <typename Rule> static __global__ void __launch_bounds__(CS_RUN_THREADS
     if (job.gate && !job.gate->open)
         return;
     int64_t tile = job.ranges.tile + blockIdx.x;
-    cs_state_range range = find_range(job.ranges, tile);
-    cs_range within = { range.from, range.to };
-    cs_hyper hyper = job.hyper;
-    cs_view slots[CS_OPTIM_SLOTS];
+    ce_state_range range = find_range(job.ranges, tile);
+    ce_range within = { range.from, range.to };
+    ce_hyper hyper = job.hyper;
+    ce_view slots[CS_OPTIM_SLOTS];
     hyper.grad_scale *= job.gate ? job.gate->factor : 1;
     if (!range.decays)
         hyper.decay = 0;
     for (int i = 0; i < CS_OPTIM_SLOTS; i++)
-        slots[i] = job.slots[i].data ? cs_run_from(job.slots[i], range.slots[i] - range.from) : job.slots[i];
+        slots[i] = job.slots[i].data ? ce_run_from(job.slots[i], range.slots[i] - range.from) : job.slots[i];
     int64_t at = (range.from / CS_STATE_TILE + tile - range.tile) * CS_STATE_TILE + (int64_t)threadIdx.x * CS_RUN;
     if (at + CS_RUN > range.from && at < range.to)
         update_run<Rule>(job, slots, hyper, at, within);
@@ -99,18 +99,18 @@ static void (*const kernels[])(update_job) = {
 #include "optim/rules.h"
 };
 
-extern "C" void cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                               const cs_state_rows *rows)
+extern "C" void ce_cuda_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper,
+                               const ce_state_rows *rows)
 {
     update_job job = {};
-    job.master = cs_run_view(rows->master);
-    job.gradient = cs_run_view(rows->gradient);
+    job.master = ce_run_view(rows->master);
+    job.gradient = ce_run_view(rows->gradient);
     for (int i = 0; i < CS_OPTIM_SLOTS; i++)
-        job.slots[i] = cs_run_view(rows->slots[i]);
-    job.publish = cs_run_view(rows->publish);
+        job.slots[i] = ce_run_view(rows->slots[i]);
+    job.publish = ce_run_view(rows->publish);
     job.ranges = rows->ranges;
     job.hyper = hyper;
     job.gate = rows->gate;
-    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)rows->ranges.tiles), dim3(CS_RUN_THREADS) },
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)rows->ranges.tiles), dim3(CS_RUN_THREADS) },
               kernels[optimizer->kind], job);
 }

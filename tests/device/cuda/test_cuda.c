@@ -20,7 +20,7 @@
 static cs_device *open_cuda(void)
 {
     cs_device *device;
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }));
     return device;
 }
 
@@ -59,14 +59,14 @@ START_TEST(a_missing_driver_is_reported)
     }
     setenv("CSPEED_CUDA_MODULE", module, 1);
     cs_device *device;
-    const cs_module *opened;
-    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    const ce_module *opened;
+    ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "no NVIDIA driver"));
     ck_assert_ptr_nonnull(strstr(cs_error(), "use \"cpu\""));
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "auto", .threads = 1 }));
-    ck_assert_str_eq(cs_device_kind(device), "cpu");
-    cs_device_close(device);
-    CS_MUST(cs_module_open(&opened));
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "auto", .threads = 1 }));
+    ck_assert_str_eq(ce_device_kind(device), "cpu");
+    ce_device_close(device);
+    CS_MUST(ce_module_open(&opened));
     char *report = opened->report();
     ck_assert_ptr_nonnull(strstr(report, "devices\tnone: "));
     ck_assert_ptr_nonnull(strstr(report, "\nCUDA driver\tabsent\n"));
@@ -85,10 +85,10 @@ START_TEST(hidden_gpus_are_reported)
         return;
     setenv("CSPEED_EMULATOR_DEVICES", "0", 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
-    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "CUDA_VISIBLE_DEVICES=\"\" hides all"));
     unsetenv("CUDA_VISIBLE_DEVICES");
-    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "no GPU"));
     unsetenv("CSPEED_EMULATOR_DEVICES");
 }
@@ -108,7 +108,7 @@ START_TEST(a_device_opened_before_a_fork_is_reported)
     ck_assert_int_eq(run_in_child(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "CUDA cannot be used in this process: it was forked from one that had used CUDA"), "%s",
                   said);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -119,17 +119,17 @@ START_TEST(it_opens_and_describes_itself)
     if (!near_emulated("opens"))
         return;
     cs_device *device = open_cuda();
-    ck_assert_str_eq(cs_device_kind(device), "cuda");
-    ck_assert_int_eq(strncmp(cs_device_describe(device), "cuda: ", 6), 0);
-    ck_assert_ptr_nonnull(strstr(cs_device_describe(device), "(sm_"));
-    ck_assert_ptr_nonnull(strstr(cs_device_describe(device), "GiB; CUDA "));
-    ck_assert(cs_device_has_own_memory(device));
-    ck_assert(cs_device_roof(device, CS_BF16) > 0);
-    cs_device_close(device);
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda", .local_rank = 5 }));
-    cs_device_close(device);
-    const cs_module *module;
-    CS_MUST(cs_module_open(&module));
+    ck_assert_str_eq(ce_device_kind(device), "cuda");
+    ck_assert_int_eq(strncmp(ce_device_describe(device), "cuda: ", 6), 0);
+    ck_assert_ptr_nonnull(strstr(ce_device_describe(device), "(sm_"));
+    ck_assert_ptr_nonnull(strstr(ce_device_describe(device), "GiB; CUDA "));
+    ck_assert(ce_device_has_own_memory(device));
+    ck_assert(ce_device_roof(device, CS_BF16) > 0);
+    ce_device_close(device);
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda", .local_rank = 5 }));
+    ce_device_close(device);
+    const ce_module *module;
+    CS_MUST(ce_module_open(&module));
     char *report = module->report();
     ck_assert_ptr_nonnull(strstr(report, "\ndevice 0\t"));
     ck_assert_ptr_nonnull(strstr(report, "\ncuBLASLt\t"));
@@ -145,34 +145,34 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
     if (!near_emulated("memory"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    size_t before = cs_device_allocated(device), whole = 0;
-    char *host = cs_device_alloc_pinned(device, 100000);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    size_t before = ce_device_allocated(device), whole = 0;
+    char *host = ce_device_alloc_pinned(device, 100000);
     for (size_t i = 0; i < 100000; i++)
         ck_assert_int_eq(host[i], 0);
     for (int i = 0; i < SIZES; i++) {
-        memory[i] = cs_device_alloc(device, sizes[i]);
+        memory[i] = ce_device_alloc(device, sizes[i]);
         whole += sizes[i];
         ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
         memset(host, 1, 100000);
-        cs_stream_fetch(stream, host, memory[i], sizes[i]);
+        ce_stream_fetch(stream, host, memory[i], sizes[i]);
         for (size_t at = 0; at < sizes[i]; at++)
             ck_assert_int_eq(host[at], 0);
     }
-    ck_assert_uint_eq(cs_device_allocated(device), before + whole);
-    ck_assert_uint_gt(cs_device_room(device), 0);
+    ck_assert_uint_eq(ce_device_allocated(device), before + whole);
+    ck_assert_uint_gt(ce_device_room(device), 0);
     for (int i = 0; i < SIZES; i++)
-        cs_device_free(device, memory[i]);
-    cs_device_free(device, host);
-    ck_assert_uint_eq(cs_device_allocated(device), before);
-    cs_device_close(device);
+        ce_device_free(device, memory[i]);
+    ce_device_free(device, host);
+    ck_assert_uint_eq(ce_device_allocated(device), before);
+    ce_device_close(device);
 }
 END_TEST
 
 static void ask_too_much(void)
 {
     setenv("CSPEED_EMULATOR_MEMORY", "100000000", 1);
-    cs_device_alloc(open_cuda(), (size_t)1 << 40);
+    ce_device_alloc(open_cuda(), (size_t)1 << 40);
 }
 
 START_TEST(out_of_memory_is_a_fatal_error)
@@ -190,13 +190,13 @@ static void embed_a_wrong_token(void)
 {
     int32_t token = 4;
     cs_device *device = open_cuda();
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    float *memory = cs_device_alloc(device, 64 * sizeof *memory);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    float *memory = ce_device_alloc(device, 64 * sizeof *memory);
     cs_tensor table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
     cs_tensor tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
-    cs_stream_copy(stream, tokens.data, &token, sizeof token);
+    ce_stream_copy(stream, tokens.data, &token, sizeof token);
     cs_op_embed(stream, y, tokens, table, (cs_tensor){ 0 }, (cs_tensor){ 0 });
-    cs_stream_sync(stream);
+    ce_stream_sync(stream);
 }
 
 START_TEST(a_wrong_token_is_reported_with_file_and_line)
@@ -220,21 +220,21 @@ START_TEST(an_overwritten_event_is_still_waited_for)
     if (!near_emulated("events"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *compute = cs_device_stream(device, CS_COMPUTE), *comm = cs_device_stream(device, CS_COMM);
-    int32_t *first = cs_device_alloc(device, sizeof host), *second = cs_device_alloc(device, sizeof host);
+    cs_stream *compute = ce_device_stream(device, CS_COMPUTE), *comm = ce_device_stream(device, CS_COMM);
+    int32_t *first = ce_device_alloc(device, sizeof host), *second = ce_device_alloc(device, sizeof host);
     for (int i = 0; i < COUNT; i++)
         host[i] = i * 3 + 1;
-    cs_stream_copy(comm, first, host, sizeof host);
-    cs_event done = cs_stream_record(comm);
+    ce_stream_copy(comm, first, host, sizeof host);
+    ce_event done = ce_stream_record(comm);
     for (int i = 0; i < LATER; i++)
-        cs_stream_record(comm);
-    cs_stream_wait(compute, done);
-    cs_stream_copy(compute, second, first, sizeof host);
-    cs_stream_fetch(compute, back, second, sizeof host);
+        ce_stream_record(comm);
+    ce_stream_wait(compute, done);
+    ce_stream_copy(compute, second, first, sizeof host);
+    ce_stream_fetch(compute, back, second, sizeof host);
     ck_assert_mem_eq(back, host, sizeof host);
-    cs_stream_wait(compute, (cs_event){ 0, comm }); /* an event that was never recorded */
-    cs_stream_sync(comm);
-    cs_device_close(device);
+    ce_stream_wait(compute, (ce_event){ 0, comm }); /* an event that was never recorded */
+    ce_stream_sync(comm);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -249,11 +249,11 @@ START_TEST(calls_and_tasks_run_at_once)
     if (!near_emulated("calls"))
         return;
     cs_device *device = open_cuda();
-    cs_stream_call(cs_device_stream(device, CS_COMM), note, &called);
+    ce_stream_call(ce_device_stream(device, CS_COMM), note, &called);
     ck_assert_int_eq(called, 1);
-    cs_device_enter(device, "a range");
-    cs_device_leave(device);
-    cs_device_close(device);
+    ce_device_enter(device, "a range");
+    ce_device_leave(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -264,27 +264,27 @@ START_TEST(concurrent_sums_are_added)
 {
     enum { SUMS = 3, COUNT = 100 };
     float host[COUNT];
-    cs_exact sums[SUMS], want = { 0 };
+    ce_exact sums[SUMS], want = { 0 };
     if (!near_emulated("sums"))
         return;
     cs_device *device = open_cuda();
-    float *values = cs_device_alloc(device, sizeof host);
-    cs_exact *there = cs_device_alloc(device, sizeof sums);
+    float *values = ce_device_alloc(device, sizeof host);
+    ce_exact *there = ce_device_alloc(device, sizeof sums);
     for (int i = 0; i < COUNT; i++) {
         host[i] = (float)(i - 20) * 0.37f;
-        cs_exact_add(&want, host[i]);
-        cs_exact_add(&want, host[i]);
+        ce_exact_add(&want, host[i]);
+        ce_exact_add(&want, host[i]);
     }
-    cs_stream_copy(cs_device_stream(device, CS_COMPUTE), values, host, sizeof host);
-    cs_stream_sync(cs_device_stream(device, CS_COMPUTE));
+    ce_stream_copy(ce_device_stream(device, CS_COMPUTE), values, host, sizeof host);
+    ce_stream_sync(ce_device_stream(device, CS_COMPUTE));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < SUMS; i++)
-            cs_state_sum(cs_device_stream(device, (cs_stream_role)role), &there[i], values, COUNT);
-    cs_stream_sync(cs_device_stream(device, CS_COMM));
-    cs_stream_fetch(cs_device_stream(device, CS_COMPUTE), sums, there, sizeof sums);
+            ce_state_sum(ce_device_stream(device, (ce_stream_role)role), &there[i], values, COUNT);
+    ce_stream_sync(ce_device_stream(device, CS_COMM));
+    ce_stream_fetch(ce_device_stream(device, CS_COMPUTE), sums, there, sizeof sums);
     for (int i = 0; i < SUMS; i++)
-        ck_assert_double_eq(cs_exact_value(&sums[i]), cs_exact_value(&want));
-    cs_device_close(device);
+        ck_assert_double_eq(ce_exact_value(&sums[i]), ce_exact_value(&want));
+    ce_device_close(device);
 }
 END_TEST
 
@@ -294,17 +294,17 @@ static cs_tensor on_device(cs_device *device, cs_tensor host)
 {
     size_t bytes = (size_t)cs_count(host) * cs_dtype_bytes(host.dtype);
     cs_tensor there = host;
-    there.data = cs_device_alloc(device, bytes);
-    cs_stream_copy(cs_device_stream(device, CS_COMPUTE), there.data, host.data, bytes);
-    cs_stream_sync(cs_device_stream(device, CS_COMPUTE));
+    there.data = ce_device_alloc(device, bytes);
+    ce_stream_copy(ce_device_stream(device, CS_COMPUTE), there.data, host.data, bytes);
+    ce_stream_sync(ce_device_stream(device, CS_COMPUTE));
     return there;
 }
 
 static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
 {
-    cs_stream_fetch(cs_device_stream(device, CS_COMPUTE), host.data, there.data,
+    ce_stream_fetch(ce_device_stream(device, CS_COMPUTE), host.data, there.data,
                     (size_t)cs_count(host) * cs_dtype_bytes(host.dtype));
-    cs_device_free(device, there.data);
+    ce_device_free(device, there.data);
 }
 
 /* The first use of a shape tries several algorithms; the result must be added to only once. The third of the emulator's
@@ -315,22 +315,22 @@ START_TEST(tuning_adds_gradients_once_with_the_same_bits)
     if (!near_emulated("gradients"))
         return;
     cs_device *device = open_cuda(), *cpu;
-    CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+    CS_MUST(ce_device_open(&cpu, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
     cs_tensor x = near_random(CS_BF16, N, K, 1, 1), dy = near_random(CS_BF16, N, M, 2, 1);
     cs_tensor dw = near_random(CS_F32, K, M, 3, 1), want = near_copy(dw), first = near_copy(dw), again = near_copy(dw);
-    cs_op_matmul_grad_weight(cs_device_stream(cpu, CS_COMPUTE), want, (cs_tensor){ 0 }, x, dy, CS_IN_OUT);
+    cs_op_matmul_grad_weight(ce_device_stream(cpu, CS_COMPUTE), want, (cs_tensor){ 0 }, x, dy, CS_IN_OUT);
     cs_tensor there_x = on_device(device, x), there_dy = on_device(device, dy);
     for (int round = 0; round < 2; round++) {
         cs_tensor into = on_device(device, dw);
-        cs_op_matmul_grad_weight(cs_device_stream(device, CS_COMPUTE), into, (cs_tensor){ 0 }, there_x, there_dy,
+        cs_op_matmul_grad_weight(ce_device_stream(device, CS_COMPUTE), into, (cs_tensor){ 0 }, there_x, there_dy,
                                  CS_IN_OUT);
         bring_back(device, round ? again : first, into);
     }
     ck_assert(near_tensors("dw", first, want, 1e-6));
     ck_assert(near_same_bits("dw again", again, first));
     near_free(x), near_free(dy), near_free(dw), near_free(want), near_free(first), near_free(again);
-    cs_device_close(cpu);
-    cs_device_close(device);
+    ce_device_close(cpu);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -341,7 +341,7 @@ START_TEST(small_narrow_results_run_by_the_first_algorithm)
     if (!near_emulated("small products"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     cs_tensor x = near_random(CS_BF16, N, K, 1, 1), w = near_random(CS_BF16, K, M, 2, 1);
     cs_tensor wide = near_new(CS_F32, K, M);
     cs_tensor there_x = on_device(device, x), there_w = on_device(device, w);
@@ -352,7 +352,7 @@ START_TEST(small_narrow_results_run_by_the_first_algorithm)
     cs_op_matmul_grad_weight(stream, on_device(device, wide), (cs_tensor){ 0 }, there_x, y, CS_IN_OUT);
     ck_assert(!near_counts() || near_since(before).kernels > 0); /* algorithms of an fp32 result are tried */
     near_free(x), near_free(w), near_free(wide), near_free(zeros);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -374,7 +374,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
     cs_tensor x = near_random(c->dtype, N, K, 1, 1), w = near_random(c->dtype, K, c->columns, 2, 1);
     cs_tensor b = near_random(c->dtype, 1, c->columns, 3, 1), dy = near_random(c->dtype, N, K, 4, 1), out[2][3];
     for (int i = 0; i < 2; i++) {
-        cs_stream *stream = cs_device_stream(devices[i], CS_COMPUTE);
+        cs_stream *stream = ce_device_stream(devices[i], CS_COMPUTE);
         cs_tensor there[4] = { on_device(devices[i], x), on_device(devices[i], w), on_device(devices[i], b),
                                on_device(devices[i], dy) },
                   made[3];
@@ -388,7 +388,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
         for (int t = 0; t < 3; t++)
             bring_back(devices[i], out[i][t], made[t]);
         for (int t = 0; t < 4; t++)
-            cs_device_free(devices[i], there[t].data);
+            ce_device_free(devices[i], there[t].data);
     }
     double tolerance = c->dtype == CS_F32   ? 2e-6
                        : c->dtype == CS_F16 ? 2e-3
@@ -406,11 +406,11 @@ START_TEST(gelu_is_fused_with_its_product)
     if (!near_emulated("gelu"))
         return;
     cs_device *device = open_cuda(), *cpu;
-    CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+    CS_MUST(ce_device_open(&cpu, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
     for (size_t i = 0; i < sizeof gelu_cases / sizeof *gelu_cases; i++)
         check_gelu(cpu, device, &gelu_cases[i]);
-    cs_device_close(cpu);
-    cs_device_close(device);
+    ce_device_close(cpu);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -419,25 +419,25 @@ START_TEST(workspace_settles_after_the_first_use)
     if (!near_emulated("workspace"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     cs_tensor host = near_random(CS_F32, 16, 16, 1, 1), bias = near_random(CS_BF16, 1, 16, 2, 1);
     cs_tensor a = on_device(device, host), c = on_device(device, host), narrow = on_device(device, host);
     narrow.dtype = CS_BF16;
     cs_tensor wide_bias = on_device(device, bias);
-    size_t opened = cs_device_workspace(device);
+    size_t opened = ce_device_workspace(device);
     cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
-    size_t once = cs_device_workspace(device);
+    size_t once = ce_device_workspace(device);
     ck_assert_uint_gt(once, opened);
     cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16),
                  CS_IN_OUT); /* the workspace grows */
-    size_t twice = cs_device_workspace(device);
+    size_t twice = ce_device_workspace(device);
     ck_assert_uint_gt(twice, once);
     cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16), CS_IN_OUT);
     cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
-    ck_assert_uint_eq(cs_device_workspace(device), twice);
-    ck_assert_uint_le(twice, cs_device_allocated(device));
+    ck_assert_uint_eq(ce_device_workspace(device), twice);
+    ck_assert_uint_le(twice, ce_device_allocated(device));
     near_free(host), near_free(bias);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -449,12 +449,12 @@ START_TEST(tf32_is_used_if_requested)
         return;
     for (int asked = 0; asked < 2; asked++) {
         cs_device *device, *cpu;
-        CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda", .tf32 = asked }));
-        CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+        CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda", .tf32 = asked }));
+        CS_MUST(ce_device_open(&cpu, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
         cs_tensor a = near_random(CS_F32, N, N, 1, 1), want = near_copy(a), got = near_copy(a);
-        cs_op_matmul(cs_device_stream(cpu, CS_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_op_matmul(ce_device_stream(cpu, CS_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
         cs_tensor there = on_device(device, a), into = on_device(device, a);
-        cs_op_matmul(cs_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_op_matmul(ce_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
         bring_back(device, got, into);
         ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 1e-6));
         double max = 0, apart = 0;
@@ -464,8 +464,8 @@ START_TEST(tf32_is_used_if_requested)
         }
         ck_assert(!asked || apart > 1e-5 * max);
         near_free(a), near_free(want), near_free(got);
-        cs_device_close(cpu);
-        cs_device_close(device);
+        ce_device_close(cpu);
+        ce_device_close(device);
     }
 }
 END_TEST

@@ -32,7 +32,7 @@ static bool enter(const char *cudnn)
     setenv("CSPEED_TEST_DEVICE", "cuda", 1);
     setenv("CSPEED_CUDNN", cudnn, 1);
     device = near_open(1);
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CS_COMPUTE);
     if (!runs) {
         void *symbol = dlsym(dlopen(FAKE, RTLD_LAZY | RTLD_LOCAL), "emulator_cudnn_runs");
         ck_assert_ptr_nonnull(symbol);
@@ -177,10 +177,10 @@ START_TEST(graphs_compute_attention)
             ck_assert_int_eq(backward(&it), 1);
             judge(&it);
             cs_tensor first = near_copy(it.dqkv);
-            size_t held = cs_device_allocated(device);
+            size_t held = ce_device_allocated(device);
             ck_assert_int_eq(backward(&it), 1);
             ck_assert(near_same_bits("again", it.dqkv, first));
-            ck_assert_uint_eq(cs_device_allocated(device), held);
+            ck_assert_uint_eq(ce_device_allocated(device), held);
             near_free(first);
             drop(&it);
         }
@@ -295,14 +295,14 @@ static int backward_in_graphs(attention *it)
     size_t held = 0;
     for (int time = 0; time < 3; time++) {
         cs_op_fill(stream, bytes, 1);
-        cs_device_graph_begin(device, 3);
+        ce_device_graph_begin(device, 3);
         cs_op_attention_grad(stream, dqkv, dy, y, lse, qkv, heads_of(it), dropout_of(it));
-        cs_device_graph_end(device);
-        ck_assert(time == 0 || cs_device_allocated(device) == held);
-        held = cs_device_allocated(device);
+        ce_device_graph_end(device);
+        ck_assert(time == 0 || ce_device_allocated(device) == held);
+        held = ce_device_allocated(device);
     }
     near_fetch();
-    cs_stream_sync(cs_device_stream(device, CS_COMM));
+    ce_stream_sync(ce_device_stream(device, CS_COMM));
     return runs() - before;
 }
 
@@ -375,7 +375,7 @@ START_TEST(a_failed_plan_is_logged_once)
     setenv("CSPEED_EMULATOR_CUDNN", "91500", 1);
     if (enter(FAKE)) {
         attention it = make(CS_BF16, (attention_case){ .B = 1, .T = 18, .queries = 1, .keys = 1, .D = 64 });
-        cs_log_open(CS_LOG_INFO, 0);
+        ce_log_open(CS_LOG_INFO, 0);
         dup2(fileno(log), STDERR_FILENO);
         ck_assert_int_eq(forward(&it) + backward(&it) + backward(&it), 1);
         dup2(before, STDERR_FILENO);

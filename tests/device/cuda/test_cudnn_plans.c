@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_cudnn_library library;
+static ce_cudnn_library library;
 
 /* False: skipped. */
 static bool enter(void)
 {
     if (!dlopen(CS_DRIVER, RTLD_NOW | RTLD_GLOBAL))
         ck_abort_msg("%s", dlerror());
-    if (cs_cudnn_library_open(&library) == CS_OK && library.version() >= 91100)
+    if (ce_cudnn_library_open(&library) == CS_OK && library.version() >= 91100)
         return true;
     printf("cudnn_plans: skipped, there is no cuDNN of 9.11 or newer: %s\n", cs_error());
     return false;
@@ -45,10 +45,10 @@ static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H2
     "\"smClockRateKHz\":1400000,\"memClockRateKHz\":2600000,\"pciDeviceId\":0,\"isTccDriver\":0,"                      \
     "\"supportCoopLaunch\":1}"
 
-static cs_cudnn_target describe(const gpu *given)
+static ce_cudnn_target describe(const gpu *given)
 {
     char text[1024];
-    cs_cudnn_target target = { 0 };
+    ce_cudnn_target target = { 0 };
     int length = snprintf(text, sizeof text, FACTS, given->name, given->capability, given->processors, given->shared);
     ck_assert_int_eq(library.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &target.device), CUDNN_STATUS_SUCCESS);
     ck_assert_int_eq(library.set(target.device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length + 1,
@@ -61,16 +61,16 @@ static cs_cudnn_target describe(const gpu *given)
 /* ---- plans ---- */
 
 /* The workspace of backward on an H200. The emulator's fake cuDNN computes the same. */
-static int64_t workspace_of(const cs_cudnn_shape *shape)
+static int64_t workspace_of(const ce_cudnn_shape *shape)
 {
-    int64_t tiles = cs_round_up(shape->length, 64) * cs_round_up(shape->length, 128);
+    int64_t tiles = ce_round_up(shape->length, 64) * ce_round_up(shape->length, 128);
     int64_t apart = shape->keys < shape->queries ? 2 * shape->length * shape->width : 0;
     return shape->samples * shape->queries * (tiles + apart) * 2 + 256;
 }
 
-static void show(const gpu *of, const cs_cudnn_plan *plan)
+static void show(const gpu *of, const ce_cudnn_plan *plan)
 {
-    const cs_cudnn_shape *shape = &plan->shape;
+    const ce_cudnn_shape *shape = &plan->shape;
     printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64 ", %s: workspace %" PRId64
            "\n",
            of->name, shape->samples, shape->length, shape->queries, shape->keys, shape->width,
@@ -78,17 +78,17 @@ static void show(const gpu *of, const cs_cudnn_plan *plan)
     fflush(stdout);
 }
 
-static void check_plan(const gpu *of, cs_cudnn_shape shape)
+static void check_plan(const gpu *of, ce_cudnn_shape shape)
 {
-    cs_cudnn_plan plan;
-    cs_cudnn_target target = describe(of);
-    cs_status status = cs_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
+    ce_cudnn_plan plan;
+    ce_cudnn_target target = describe(of);
+    cs_status status = ce_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
     ck_assert_msg(status == CS_OK, "%s, heads of %" PRId64 ", %s: %s", of->name, shape.width,
                   shape.grad ? "backward" : "forward", cs_error());
     show(of, &plan);
     if (!shape.grad)
         ck_assert_int_lt(plan.workspace, 1 << 20);
-    cs_cudnn_plan_close(&plan);
+    ce_cudnn_plan_close(&plan);
     library.destroy(target.device);
 }
 
@@ -96,7 +96,7 @@ START_TEST(attention_has_plans)
 {
     static const struct {
         const gpu *of;
-        cs_cudnn_shape shape;
+        ce_cudnn_shape shape;
     } cases[] = {
         { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0, 4, 1 } },      { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1, 4, 1 } },
         { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1, 4, 4 } },      { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0, 4, 4 } },
@@ -122,7 +122,7 @@ static void get(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name,
     ck_assert_int_eq(library.get(from, name, type, room, count, values), CUDNN_STATUS_SUCCESS);
 }
 
-static kernel kernel_of(const cs_cudnn_plan *plan)
+static kernel kernel_of(const ce_cudnn_plan *plan)
 {
     cudnnBackendDescriptor_t config, engine, choice;
     kernel made = { 0 };
@@ -147,7 +147,7 @@ static kernel kernel_of(const cs_cudnn_plan *plan)
 START_TEST(large_attentions_are_planned_in_pieces)
 {
     static const struct {
-        cs_cudnn_shape whole;
+        ce_cudnn_shape whole;
         int64_t samples, keys; /* size of a piece */
     } cases[] = {
         { { 64, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 }, /* GPT-2 124M */
@@ -160,21 +160,21 @@ START_TEST(large_attentions_are_planned_in_pieces)
     if (!enter())
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const cs_cudnn_shape *whole = &cases[i].whole;
-        cs_cudnn_bound bound = { .max = (int64_t)2 << 30, .room = (int64_t)16 << 30 };
-        cs_cudnn_plan plan, all;
-        cs_cudnn_target target = describe(&h200);
-        ck_assert_msg(cs_cudnn_pieces_open(&plan, &library, &target, whole, bound) == CS_OK, "%s", cs_error());
+        const ce_cudnn_shape *whole = &cases[i].whole;
+        ce_cudnn_bound bound = { .max = (int64_t)2 << 30, .room = (int64_t)16 << 30 };
+        ce_cudnn_plan plan, all;
+        ce_cudnn_target target = describe(&h200);
+        ck_assert_msg(ce_cudnn_pieces_open(&plan, &library, &target, whole, bound) == CS_OK, "%s", cs_error());
         show(&h200, &plan);
         ck_assert_int_eq(plan.shape.samples, cases[i].samples);
         ck_assert_int_eq(plan.shape.keys, cases[i].keys);
         ck_assert_int_eq(plan.shape.queries, whole->queries / whole->keys * cases[i].keys);
         ck_assert_int_eq(plan.workspace, workspace_of(&plan.shape));
-        ck_assert_int_eq(cs_cudnn_plan_open(&all, &library, &target, whole, INT64_MAX), CS_OK);
+        ck_assert_int_eq(ce_cudnn_plan_open(&all, &library, &target, whole, INT64_MAX), CS_OK);
         kernel of_piece = kernel_of(&plan), of_all = kernel_of(&all);
         ck_assert_mem_eq(&of_piece, &of_all, sizeof of_all);
-        cs_cudnn_plan_close(&all);
-        cs_cudnn_plan_close(&plan);
+        ce_cudnn_plan_close(&all);
+        ce_cudnn_plan_close(&plan);
         library.destroy(target.device);
     }
 }
@@ -183,12 +183,12 @@ END_TEST
 /* The workspace of deterministic backward grows with the square of the length. */
 START_TEST(workspace_is_limited)
 {
-    cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };
-    cs_cudnn_plan plan;
+    ce_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };
+    ce_cudnn_plan plan;
     if (!enter())
         return;
-    cs_cudnn_target target = describe(&h200);
-    ck_assert_int_eq(cs_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
+    ce_cudnn_target target = describe(&h200);
+    ck_assert_int_eq(ce_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "within 1048576 bytes of workspace"));
     ck_assert_int_gt(plan.workspace, 1 << 20); /* the number of bytes that would be enough */
     library.destroy(target.device);

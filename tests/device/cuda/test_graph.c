@@ -29,7 +29,7 @@ static void expect_count(uint64_t got, uint64_t want)
 
 static cs_tensor new_row(float value)
 {
-    cs_tensor row = cs_vector(cs_device_alloc(device, COUNT * sizeof(float)), CS_F32, COUNT);
+    cs_tensor row = cs_vector(ce_device_alloc(device, COUNT * sizeof(float)), CS_F32, COUNT);
     cs_op_fill(compute, row, value);
     return row;
 }
@@ -39,41 +39,41 @@ static bool open_emulated(const char *test)
     if (!near_emulated(test))
         return false;
     setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
-    compute = cs_device_stream(device, CS_COMPUTE);
-    comm = cs_device_stream(device, CS_COMM);
+    CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }));
+    compute = ce_device_stream(device, CS_COMPUTE);
+    comm = ce_device_stream(device, CS_COMM);
     one = new_row(1);
     sum = new_row(0);
     all = new_row(0);
-    cs_stream_sync(compute);
+    ce_stream_sync(compute);
     return true;
 }
 
 static float fetch(cs_tensor row)
 {
     float values[COUNT];
-    cs_stream_sync(comm);
-    cs_stream_fetch(compute, values, row.data, sizeof values);
+    ce_stream_sync(comm);
+    ce_stream_fetch(compute, values, row.data, sizeof values);
     ck_assert(values[0] == values[COUNT - 1]);
     return values[0];
 }
 
 /* Works in both streams, which wait for each other; returns an event at the end of the comm stream. */
-static cs_event count_up(void)
+static ce_event count_up(void)
 {
     cs_op_add(compute, sum, sum, one);
-    cs_stream_follow(comm, compute);
-    cs_state_add(comm, all, sum);
-    cs_event added = cs_stream_record(comm);
-    cs_stream_wait(compute, added);
+    ce_stream_follow(comm, compute);
+    ce_state_add(comm, all, sum);
+    ce_event added = ce_stream_record(comm);
+    ce_stream_wait(compute, added);
     return added;
 }
 
-static cs_event count_in_graph(uint64_t key)
+static ce_event count_in_graph(uint64_t key)
 {
-    cs_device_graph_begin(device, key);
-    cs_event added = count_up();
-    cs_device_graph_end(device);
+    ce_device_graph_begin(device, key);
+    ce_event added = count_up();
+    ce_device_graph_end(device);
     return added;
 }
 
@@ -89,15 +89,15 @@ START_TEST(the_third_time_is_one_launch)
         expect_count(own.graphs, time == 1 ? 0 : 1);
     }
     ck_assert(fetch(sum) == 6 && fetch(all) == 21);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
 /* Fetches the value to the host through the stream. */
 static float see(cs_stream *stream, float *pinned)
 {
-    cs_stream_copy(stream, pinned, all.data, COUNT * sizeof *pinned);
-    cs_stream_sync(stream);
+    ce_stream_copy(stream, pinned, all.data, COUNT * sizeof *pinned);
+    ce_stream_sync(stream);
     return pinned[COUNT - 1];
 }
 
@@ -106,17 +106,17 @@ START_TEST(a_graph_is_ordered_in_both_streams)
 {
     if (!open_emulated("a graph's place"))
         return;
-    float *pinned = cs_device_alloc_pinned(device, COUNT * sizeof *pinned);
+    float *pinned = ce_device_alloc_pinned(device, COUNT * sizeof *pinned);
     for (int time = 1; time <= 5; time++) {
         cs_op_fill(compute, sum, (float)time);
-        cs_state_convert(comm, all, one, (float)(10 * time));
-        cs_event inside = count_in_graph(7);
-        cs_stream_wait(compute, inside);
+        ce_state_convert(comm, all, one, (float)(10 * time));
+        ce_event inside = count_in_graph(7);
+        ce_stream_wait(compute, inside);
         ck_assert(see(time % 2 ? compute : comm, pinned) == (float)(10 * time + time + 1));
         ck_assert(see(time % 2 ? comm : compute, pinned) == (float)(10 * time + time + 1));
     }
-    cs_device_free(device, pinned);
-    cs_device_close(device);
+    ce_device_free(device, pinned);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -125,22 +125,22 @@ START_TEST(an_event_inside_waits_for_the_end_of_the_graph)
 {
     if (!open_emulated("events of a graph"))
         return;
-    float *pinned = cs_device_alloc_pinned(device, COUNT * sizeof *pinned);
+    float *pinned = ce_device_alloc_pinned(device, COUNT * sizeof *pinned);
     for (int time = 1; time <= 5; time++) {
-        cs_device_graph_begin(device, 9);
+        ce_device_graph_begin(device, 9);
         cs_op_add(compute, sum, sum, one);
-        cs_event early = cs_stream_record(compute);
-        cs_stream_copy(compute, pinned, sum.data, COUNT * sizeof *pinned);
-        cs_event late = cs_stream_record(compute);
-        cs_stream_wait(comm, late);
-        cs_device_graph_end(device);
-        cs_event_wait(time % 2 ? early : late);
+        ce_event early = ce_stream_record(compute);
+        ce_stream_copy(compute, pinned, sum.data, COUNT * sizeof *pinned);
+        ce_event late = ce_stream_record(compute);
+        ce_stream_wait(comm, late);
+        ce_device_graph_end(device);
+        ce_event_wait(time % 2 ? early : late);
         if (time > 1) /* without a graph an early event completes early */
             ck_assert(pinned[COUNT / 2] == (float)time);
-        cs_stream_sync(compute);
+        ce_stream_sync(compute);
     }
-    cs_device_free(device, pinned);
-    cs_device_close(device);
+    ce_device_free(device, pinned);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -157,7 +157,7 @@ START_TEST(too_many_keys_run_without_graphs)
         count_in_graph(KEPT);
     expect_count(near_since(before).graphs, 2);
     ck_assert(fetch(sum) == 3 * (KEPT + 1) + 2);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -167,31 +167,31 @@ START_TEST(a_graph_is_captured_again_when_workspace_grows)
     enum { ROWS = 512, WIDE = 64 };
     if (!open_emulated("workspace of a graph"))
         return;
-    cs_tensor x = cs_matrix(cs_device_alloc(device, ROWS * WIDE * 4), CS_F32, ROWS, WIDE);
-    cs_tensor dw = cs_matrix(cs_device_alloc(device, WIDE * WIDE * 4), CS_F32, WIDE, WIDE);
-    cs_tensor bias = cs_vector(cs_device_alloc(device, WIDE * 4), CS_F32, WIDE);
+    cs_tensor x = cs_matrix(ce_device_alloc(device, ROWS * WIDE * 4), CS_F32, ROWS, WIDE);
+    cs_tensor dw = cs_matrix(ce_device_alloc(device, WIDE * WIDE * 4), CS_F32, WIDE, WIDE);
+    cs_tensor bias = cs_vector(ce_device_alloc(device, WIDE * 4), CS_F32, WIDE);
     cs_tensor some = x, few = cs_vector(bias.data, CS_F32, 8), corner = cs_matrix(dw.data, CS_F32, 8, 8);
     cs_op_fill(compute, x, 1);
     some.shape[0] = 128;
     some.shape[1] = 8;
     for (int time = 1; time <= 6; time++) {
         near_launches then = near_launched();
-        cs_device_graph_begin(device, 5);
+        ce_device_graph_begin(device, 5);
         cs_op_matmul_grad_weight(compute, corner, few, some, some, CS_IN_OUT);
-        cs_device_graph_end(device);
+        ce_device_graph_end(device);
         expect_count(near_since(then).graphs, time > 1);
         if (time == 3) {
-            cs_stream_sync(comm);
-            size_t before = cs_device_workspace(device);
+            ce_stream_sync(comm);
+            size_t before = ce_device_workspace(device);
             cs_op_matmul_grad_weight(compute, dw, bias, x, x, CS_IN_OUT);
-            ck_assert_uint_gt(cs_device_workspace(device), before);
+            ck_assert_uint_gt(ce_device_workspace(device), before);
             cs_op_fill(compute, few, 3 * 128);
         }
     }
     float got[8];
-    cs_stream_fetch(compute, got, few.data, sizeof got);
+    ce_stream_fetch(compute, got, few.data, sizeof got);
     ck_assert(got[0] == 6 * 128 && got[7] == 6 * 128);
-    cs_device_close(device);
+    ce_device_close(device);
 }
 END_TEST
 
@@ -214,12 +214,12 @@ static void do_nothing(void)
 
 static void wait_inside(void)
 {
-    cs_stream_sync(compute);
+    ce_stream_sync(compute);
 }
 
 static void wait_for_event(void)
 {
-    cs_event_wait(cs_stream_record(compute));
+    ce_event_wait(ce_stream_record(compute));
 }
 
 static const struct {
@@ -238,10 +238,10 @@ static const struct {
 static void commit(size_t fault)
 {
     for (int round = 0; round <= faults[fault].rounds; round++) {
-        cs_device_graph_begin(device, 3);
+        ce_device_graph_begin(device, 3);
         count_up();
         (round < faults[fault].rounds ? faults[fault].usual : faults[fault].last)();
-        cs_device_graph_end(device);
+        ce_device_graph_end(device);
     }
 }
 

@@ -245,7 +245,7 @@ static int update_again(void *argument)
     run_step(engine, &job->spec);
     near_launches before = near_launched();
     for (int i = 0; i < engine->model->count; i++)
-        cs_update_take(engine->update, i);
+        ce_update_take(engine->update, i);
     job->launches = near_since(before).kernels;
     job->units = (uint64_t)engine->model->count;
     cs_destroy(engine);
@@ -306,12 +306,12 @@ START_TEST(a_lost_rank_ends_the_other)
                       .steps = STEPS,
                       .precision = "bf16",
                       .set = { "cspeed.device=cuda", "cspeed.cuda_graphs=true" } };
-    double begun = cs_clock_seconds();
+    double begun = ce_clock_seconds();
     setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
     if (near_emulated("a lost rank of graphs")) {
         ck_assert_int_eq(cs_spawn(2, lose_rank_1, &spec), CS_NO_PEER);
         ck_assert_msg(strstr(cs_error(), "rank 0 ended with code 75"), "%s", cs_error());
-        ck_assert_msg(cs_clock_seconds() - begun < SOON, "it took %g s", cs_clock_seconds() - begun);
+        ck_assert_msg(ce_clock_seconds() - begun < SOON, "it took %g s", ce_clock_seconds() - begun);
     }
     unsetenv("CSPEED_EMULATOR_DEVICES");
 }

@@ -129,21 +129,21 @@ static void bias_sums(cs_stream *stream, const cs_tensor *t)
 
 static void adamw(cs_stream *stream, const cs_tensor *t)
 {
-    static const cs_optim_settings settings = { .kind = CS_OPTIM_ADAMW,
+    static const ce_optim_settings settings = { .kind = CS_OPTIM_ADAMW,
                                                 .rate = 0.01,
                                                 .betas = { 0.9, 0.95 },
                                                 .epsilon = 1e-8,
                                                 .weight_decay = 0.1,
                                                 .bias_correction = true };
-    static const cs_state_range all = { .to = P, .decays = 1 };
-    cs_optimizer optimizer = cs_optim_find(&settings);
-    cs_state_rows state = { .master = t[0],
+    static const ce_state_range all = { .to = P, .decays = 1 };
+    ce_optimizer optimizer = ce_optim_find(&settings);
+    ce_state_rows state = { .master = t[0],
                             .gradient = t[1],
                             .slots = { t[2], t[3] },
                             .publish = t[4],
-                            .ranges = { .table = t[5].data, .count = 1, .tiles = cs_state_tiles((cs_range){ 0, P }) } };
-    cs_stream_copy(stream, t[5].data, &all, sizeof all);
-    cs_state_update(stream, &optimizer, cs_optim_hyper(&settings, 0.01, 3, 0.5), &state);
+                            .ranges = { .table = t[5].data, .count = 1, .tiles = ce_state_tiles((ce_range){ 0, P }) } };
+    ce_stream_copy(stream, t[5].data, &all, sizeof all);
+    ce_state_update(stream, &optimizer, ce_optim_hyper(&settings, 0.01, 3, 0.5), &state);
 }
 
 static void cast(cs_stream *stream, const cs_tensor *t)
@@ -153,17 +153,17 @@ static void cast(cs_stream *stream, const cs_tensor *t)
 
 static void narrow(cs_stream *stream, const cs_tensor *t)
 {
-    cs_state_convert(stream, t[0], t[1], 0.75f);
+    ce_state_convert(stream, t[0], t[1], 0.75f);
 }
 
 static void add_state(cs_stream *stream, const cs_tensor *t)
 {
-    cs_state_add(stream, t[0], t[1]);
+    ce_state_add(stream, t[0], t[1]);
 }
 
 static void sum_squares(cs_stream *stream, const cs_tensor *t)
 {
-    cs_state_sum_squares(stream, t[0].data, t[1], 0, 1);
+    ce_state_sum_squares(stream, t[0].data, t[1], 0, 1);
 }
 
 static const cs_heads heads = { .queries = HEADS, .keys = HEADS };
@@ -250,14 +250,14 @@ static const row rows[] = {
         { CS_F32, 1, P, BOTH },
         { CS_F32, 1, P, BOTH },
         { CS_BF16, 1, P, WRITE },
-        { CS_I64, 1, (int64_t)sizeof(cs_state_range) / 8, READ } } },
+        { CS_I64, 1, (int64_t)sizeof(ce_state_range) / 8, READ } } },
     { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "narrow", narrow, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },
     { "sum of squares",
       sum_squares,
       1.01,
-      { { CS_I64, 1, (int64_t)sizeof(cs_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
+      { { CS_I64, 1, (int64_t)sizeof(ce_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
     { "attention", attention, 1.26, { HEAD_ROWS(WRITE), { CS_F32, HEADS, T, WRITE }, QKV(READ) } },
     { "attention gradient",
       attention_grad,
@@ -312,10 +312,10 @@ static double measure(const row *it, cs_stream *stream)
             there[i] = cs_vector(there[i].data, there[i].dtype, cs_count(there[i]));
     }
     it->run(stream, there); /* tunes products and allocates workspaces */
-    cs_stream_sync(stream);
+    ce_stream_sync(stream);
     clear_traffic();
     it->run(stream, there);
-    cs_stream_sync(stream);
+    ce_stream_sync(stream);
     double moved = moved_bytes();
     for (int i = 0; i < MOST; i++)
         if (here[i].data)
@@ -338,7 +338,7 @@ static cs_stream *open_instrumented(void)
     *(void **)&list_traffic = dlsym(module, "emulator_traffic_rows");
     *(void **)&clear_traffic = dlsym(module, "emulator_traffic_clear");
     ck_assert(list_traffic && clear_traffic);
-    return cs_device_stream(device, CS_COMPUTE);
+    return ce_device_stream(device, CS_COMPUTE);
 }
 
 START_TEST(kernels_move_few_bytes)

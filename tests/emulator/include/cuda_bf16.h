@@ -11,12 +11,12 @@ struct __nv_bfloat16 {
     unsigned short bits;
 
     __nv_bfloat16() = default;
-    explicit __nv_bfloat16(float value) : bits(cs_float_to_bf16(value))
+    explicit __nv_bfloat16(float value) : bits(ce_float_to_bf16(value))
     {
     }
     explicit operator float() const
     {
-        return cs_bf16_to_float(bits);
+        return ce_bf16_to_float(bits);
     }
 };
 

@@ -11,12 +11,12 @@ struct __half {
     unsigned short bits;
 
     __half() = default;
-    explicit __half(float value) : bits(cs_float_to_f16(value))
+    explicit __half(float value) : bits(ce_float_to_f16(value))
     {
     }
     explicit operator float() const
     {
-        return cs_f16_to_float(bits);
+        return ce_f16_to_float(bits);
     }
 };
 

@@ -30,7 +30,7 @@ extern dim3 blockDim, gridDim;
 #define threadIdx (emulator_self->index)
 constexpr int warpSize = 32;
 
-unsigned char *cs_shared_memory(); /* the block's dynamic shared memory */
+unsigned char *ce_shared_memory(); /* the block's dynamic shared memory */
 
 /* ---- hooks of the instrumented module (tests/emulator/shadow.h) ---- */
 

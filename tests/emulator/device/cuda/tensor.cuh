@@ -26,12 +26,12 @@ struct emulator_factors {
 };
 
 template <typename T>
-CS_EMULATOR_UNSEEN inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+CS_EMULATOR_UNSEEN inline void ce_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                                                   CS_EMULATOR_HERE)
 {
     emulator_factors mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
     const unsigned char *slots =
-        emulator_exchange_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
+        emulator_exchange_warp("ce_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
     unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         unsigned column = 2 * t + i % 2;
@@ -71,17 +71,17 @@ CS_EMULATOR_UNSEEN inline void emulator_tile_load(uint32_t (&tiles)[4], const vo
     }
 }
 
-inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+inline void ce_tensor_load(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
 {
-    emulator_tile_load(tiles, row, false, "cs_tensor_load", file, line);
+    emulator_tile_load(tiles, row, false, "ce_tensor_load", file, line);
 }
 
-inline void cs_tensor_load_transposed(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+inline void ce_tensor_load_transposed(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
 {
-    emulator_tile_load(tiles, row, true, "cs_tensor_load_transposed", file, line);
+    emulator_tile_load(tiles, row, true, "ce_tensor_load_transposed", file, line);
 }
 
-template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
+template <typename T> inline uint32_t ce_tensor_pair(float low, float high)
 {
     T pair[2] = { T(low), T(high) };
     uint32_t bits;
@@ -89,23 +89,23 @@ template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
     return bits;
 }
 
-inline float cs_tensor_exp2(float x)
+inline float ce_tensor_exp2(float x)
 {
     float y = exp2f(x);
     return y < 0x1p-126f ? 0 : y;
 }
 
-inline void cs_tensor_copy(void *shared, const void *global, bool there)
+inline void ce_tensor_copy(void *shared, const void *global, bool there)
 {
     emulator_copy_begin(shared, global, there);
 }
 
-inline void cs_tensor_commit()
+inline void ce_tensor_commit()
 {
     emulator_copy_commit();
 }
 
-template <int open> inline void cs_tensor_wait()
+template <int open> inline void ce_tensor_wait()
 {
     emulator_copy_wait(open);
 }
