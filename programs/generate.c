@@ -3,7 +3,7 @@
  * The answers of many prompts are written in the order of the prompts. */
 #include "use.h"
 #include "base/json.h"
-#include "text/chat.h"
+#include "chat/chat.h"
 #include "text/encoder.h"
 #include "text/unicode.h"
 
@@ -78,10 +78,10 @@ typedef struct {
     /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
     bool together;
 
-    const ce_chat_shape *shape; /* the chat template of --chat; NULL: plain continuation of a text */
-    ce_text turn_end;           /* the text that the template writes after an answer */
-    int32_t end;                /* the token that ends an answer; -1: there is none */
-    int64_t batch;              /* number of prompts that one rank answers at the same time */
+    ce_chat *chat;    /* the chat template of --chat; NULL: plain continuation of a text */
+    ce_text turn_end; /* the text that the template writes after an answer */
+    int32_t end;      /* the token that ends an answer; -1: there is none */
+    int64_t batch;    /* number of prompts that one rank answers at the same time */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -114,10 +114,10 @@ static void open_tokenizer(model *m, const char *folder)
 /* If a text of several tokens ends an answer, that text becomes a stop string. */
 static void open_chat(model *m, const char *template)
 {
-    cs_status status = ce_chat_find(&m->shape, template ? template : "auto", m->tokenizer);
+    cs_status status = ce_chat_open(&m->chat, template ? template : "auto", m->tokenizer);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
-    ce_chat_stop(m->shape, m->tokenizer, &m->turn_end);
+    ce_chat_stop(m->chat, &m->turn_end);
     m->end = ce_tokenizer_find(m->tokenizer, m->turn_end.bytes);
     if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0)
         leave(WRONG_USAGE, "%s", cs_error());
@@ -142,6 +142,7 @@ static void open_model(model *m)
 static void close_model(model *m)
 {
     ce_unicode_free(&m->turn_end);
+    ce_chat_close(m->chat);
     ce_encoder_close(m->encoder);
     ce_tokenizer_close(m->tokenizer);
     cs_destroy(m->engine);
@@ -195,7 +196,7 @@ static void take_token(const model *m, answer *a, int32_t token)
     }
     a->tokens++;
     /* the space between the template and the answer */
-    while (m->shape && a->text.size == 0 && size > 0 && *piece == ' ') {
+    while (m->chat && a->text.size == 0 && size > 0 && *piece == ' ') {
         piece++;
         size--;
     }
@@ -229,8 +230,8 @@ static int32_t first_token(const model *m)
 /* A chat template itself contains the token that begins a text. */
 static const ce_encoded *encode(const model *m, const char *prompt)
 {
-    return m->shape ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
-                    : ce_encoder_document(m->encoder, prompt, strlen(prompt));
+    return m->chat ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
+                   : ce_encoder_document(m->encoder, prompt, strlen(prompt));
 }
 
 /* Every rank checks all prompts before any of them is processed. */
@@ -320,18 +321,18 @@ static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_chat_lines lines = { 0 };
     bool conversation = typed && *said == '{';
-    json_t *document = conversation ? ce_json_words(said, strlen(said))
+    json_t *document = conversation ? ce_json_document(said, strlen(said))
                                     : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", said);
     if (!document)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
-    cs_status status = ce_chat_prompt(m->shape, m->tokenizer, document, &lines);
+    cs_status status = ce_chat_prompt(m->chat, document, &lines);
     json_decref(document);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
     char *text = strndup(lines.text.bytes, lines.text.size);
     if (!text)
         leave(1, "out of memory");
-    ce_chat_free(&lines);
+    ce_chat_lines_free(&lines);
     return text;
 }
 
@@ -344,7 +345,7 @@ static void answer_one(const model *m)
     if (typed && !*typed)
         leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
                              "is to be continued, and --prompt \"\" begins a text");
-    char *chat = m->shape ? write_chat(m, prompt, typed != NULL) : NULL;
+    char *chat = m->chat ? write_chat(m, prompt, typed != NULL) : NULL;
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())

@@ -33,7 +33,9 @@ static const floor_rule rules[] = {
     { "engine/models", " public engine/base " },
     { "engine/zero", " public engine/base engine/optim engine/device engine/unit " },
     { "engine/text", " engine/base " },
-    { "engine/data", " engine/base engine/text " },
+    { "engine/jinja", " engine/base engine/text " },
+    { "engine/chat", " engine/base engine/text engine/jinja " },
+    { "engine/data", " engine/base engine/text engine/chat " },
     { "engine/checkpoint", " public engine/base " },
     { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },
@@ -57,7 +59,7 @@ static const floor_rule rules[] = {
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
     { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
-    { "programs", " public engine/base engine/data engine/text programs/train " }, /* pack and generate read texts */
+    { "programs", " public engine/base engine/data engine/text engine/chat programs/train " }, /* pack and generate read texts */
     { "programs/train", " public " },
     { "examples", " public " },
 };

@@ -412,3 +412,9 @@ json_t *ce_json_words(const char *text, size_t length)
 {
     return parse_whole(text, length, JSON_DECODE_INT_AS_REAL);
 }
+
+json_t *ce_json_document(const char *text, size_t length)
+{
+    json_t *root = parse_whole(text, length, 0);
+    return root ? root : ce_json_words(text, length);
+}

@@ -64,6 +64,9 @@ json_t *ce_json_strict(const char *text, size_t length);
 /* As ce_json_strict, but reads all numbers as reals, so that no integer is too large. */
 json_t *ce_json_words(const char *text, size_t length);
 
+/* As ce_json_strict, for a user's document; if an integer does not fit into 64 bits, all numbers are reals. */
+json_t *ce_json_document(const char *text, size_t length);
+
 /* A value as JSON text for a message, shortened to a readable length; "nothing" for NULL. `text` has `room` bytes. */
 const char *ce_json_show(const json_t *value, char *text, size_t room);
 

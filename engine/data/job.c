@@ -95,8 +95,8 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     const json_t *text = json_object_get(root, plan->field);
     if (!json_is_object(root))
         return ce_fail(CS_BAD_FILE, "not a JSON object");
-    if (plan->shape) {
-        CS_TRY(ce_chat_write(plan->shape, plan->tokenizer, root, &workspace->chat));
+    if (plan->chat) {
+        CS_TRY(ce_chat_write(plan->chat, root, &workspace->chat));
         make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
                   &workspace->chat);
         return CS_OK;
@@ -117,7 +117,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
 {
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
-    json_t *root = ce_json_words(workspace->line.bytes, workspace->line.size);
+    json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size);
     cs_status status = root ? make_json(work, plan, workspace, root)
                             : ce_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
     json_decref(root);

@@ -3,14 +3,14 @@
 #define CS_DATA_JOB_H
 
 #include "data/corpus.h"
-#include "text/chat.h"
+#include "chat/chat.h"
 #include "text/encoder.h"
 
 /* Settings that all threads share, read-only. */
 typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
-    const ce_chat_shape *shape; /* NULL: documents are not conversations */
+    ce_chat *chat; /* NULL: documents are not conversations */
     const char *field;
     int32_t end;  /* token after each document; -1: none */
     bool newline; /* a newline follows each document, in place of the separator line */

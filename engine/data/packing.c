@@ -197,7 +197,7 @@ static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *setting
         if (plan->end < 0)
             return ce_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
     }
-    return settings->chat ? ce_chat_find(&plan->shape, settings->chat, tokenizer) : CS_OK;
+    return settings->chat ? ce_chat_open(&plan->chat, settings->chat, tokenizer) : CS_OK;
 }
 
 static int count_threads(int wanted)
@@ -224,7 +224,7 @@ static int64_t close_workspaces(packer *self)
         repaired += self->workspaces[i].repaired + ce_encoder_text(self->workspaces[i].encoder, "", 0)->repaired;
         ce_encoder_close(self->workspaces[i].encoder);
         ce_unicode_free(&self->workspaces[i].line);
-        ce_chat_free(&self->workspaces[i].chat);
+        ce_chat_lines_free(&self->workspaces[i].chat);
     }
     free(self->workspaces);
     free(self->jobs);
@@ -296,6 +296,7 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
     *counts = (ce_packing_counts){ 0 };
     CS_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
     cs_status status = pack(&self, &corpus, tokenizer, settings, counts);
+    ce_chat_close(self.plan.chat);
     ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);
     counts->seconds = ce_clock_seconds() - self.started;

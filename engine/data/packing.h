@@ -13,7 +13,7 @@ typedef struct {
     const char *tokenizer; /* folder or tokenizer.json; NULL: each byte is a token */
     const char *separator; /* a line equal to this ends a document; NULL: none */
     const char *field;     /* JSON member with a document's text; if given, all files are JSON. NULL: "text" */
-    /* JSON documents are conversations, which are written by this template (text/chat.h); NULL: they are not */
+    /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not */
     const char *chat;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped, over all files */
     bool by_name;     /* only files named .jsonl are JSON, even if `field` or `chat` is given */

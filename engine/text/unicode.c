@@ -224,3 +224,63 @@ const char *ce_unicode_strip(const char *text, size_t size, size_t *left)
     *left = size - from;
     return text + from;
 }
+
+/* ---- code points ---- */
+
+int32_t ce_unicode_point(const char *text, size_t size, size_t place, size_t *width)
+{
+    return point_at(text, size, place, width);
+}
+
+void ce_unicode_append_point(ce_text *to, int32_t point)
+{
+    utf8proc_uint8_t bytes[4];
+    utf8proc_ssize_t width = utf8proc_encode_char(point, bytes);
+    if (width > 0)
+        ce_unicode_append(to, (const char *)bytes, (size_t)width);
+    else
+        ce_unicode_append(to, "\xef\xbf\xbd", 3); /* a surrogate has no UTF-8 form */
+}
+
+size_t ce_unicode_length(const char *text, size_t size)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < size; i++)
+        length += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return length;
+}
+
+bool ce_unicode_is_space(int32_t point)
+{
+    return is_stripped(point);
+}
+
+bool ce_unicode_is_printable(int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return point == ' ' || (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO);
+}
+
+bool ce_unicode_is_cased(int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LT;
+}
+
+void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unicode_case which)
+{
+    bool inside = false; /* the previous character has case */
+    for (size_t at = 0, width; at < size; at += width) {
+        int32_t point = point_at(text, size, at, &width);
+        bool upper = which == CS_CASE_UPPER || (which == CS_CASE_TITLE && !inside);
+        inside = ce_unicode_is_cased(point);
+        if (point == 0xdf && upper)
+            ce_unicode_append(to, which == CS_CASE_TITLE ? "Ss" : "SS", 2);
+        else if (point == 0x130 && !upper)
+            ce_unicode_append(to, "i\xcc\x87", 3);
+        else
+            ce_unicode_append_point(to, !upper                   ? utf8proc_tolower(point)
+                                        : which == CS_CASE_UPPER ? utf8proc_toupper(point)
+                                                                 : utf8proc_totitle(point));
+    }
+}

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ce_job_workspace workspace = { .encoder = ce_encoder_open(tokenizer) };
     for (int chat = 0; chat < 2; chat++) {
         if (chat)
-            CS_ASSERT(ce_chat_find(&plan.shape, "plain", tokenizer) == CS_OK);
+            CS_ASSERT(ce_chat_open(&plan.chat, "plain", tokenizer) == CS_OK);
         for (size_t from = 0; from < size;) {
             const uint8_t *stop = memchr(data + from, '\n', size - from);
             size_t length = stop ? (size_t)(stop - data) - from : size - from;
@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     ce_encoder_close(workspace.encoder);
     ce_unicode_free(&workspace.line);
-    ce_chat_free(&workspace.chat);
+    ce_chat_lines_free(&workspace.chat);
+    ce_chat_close(plan.chat);
     ce_tokenizer_close(tokenizer);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "suite.h"
 #include "tokenizers.h"
 
-#include "text/chat.h"
+#include "chat/chat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,12 +45,11 @@ static bool says(const json_t *messages, size_t index, const char *role)
 
 /* A conversation that ends with a user message is written as a prompt for the answer; any other as a sample to learn
  * from. */
-static cs_status write_one(const ce_chat_shape *shape, const ce_tokenizer *tokenizer, json_t *messages,
-                           ce_chat_lines *lines)
+static cs_status write_one(const ce_chat *chat, json_t *messages, ce_chat_lines *lines)
 {
     json_t *document = json_pack("{s:O}", "messages", messages);
     bool prompt = says(messages, json_array_size(messages) - 1, "user");
-    cs_status status = (prompt ? ce_chat_prompt : ce_chat_write)(shape, tokenizer, document, lines);
+    cs_status status = (prompt ? ce_chat_prompt : ce_chat_write)(chat, document, lines);
     json_decref(document);
     return status;
 }
@@ -59,15 +58,15 @@ static cs_status write_one(const ce_chat_shape *shape, const ce_tokenizer *token
 static void check_shape(const json_t *shape_texts, const json_t *conversations, const ce_tokenizer *tokenizer)
 {
     const char *name = json_string_value(json_object_get(shape_texts, "name"));
-    const ce_chat_shape *shape;
+    ce_chat *chat;
     ce_chat_lines lines = { 0 };
     size_t index;
     json_t *messages;
-    ck_assert_msg(ce_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
+    ck_assert_msg(ce_chat_open(&chat, name, tokenizer) == CS_OK, "%s", cs_error());
     json_array_foreach (conversations, index, messages) {
         const char *wanted = json_string_value(json_array_get(json_object_get(shape_texts, "texts"), index));
         bool silent = json_array_size(messages) == 1 && says(messages, 0, "system");
-        cs_status status = write_one(shape, tokenizer, messages, &lines);
+        cs_status status = write_one(chat, messages, &lines);
         ck_assert_msg(status == (wanted && !silent ? CS_OK : CS_BAD_FILE), "%s, conversation %zu: status %d", name,
                       index, status);
         ck_assert_msg(status != CS_OK ||
@@ -75,7 +74,8 @@ static void check_shape(const json_t *shape_texts, const json_t *conversations, 
                       "%s, conversation %zu is written as\n%.*s\nand should be\n%s", name, index, (int)lines.text.size,
                       lines.text.bytes, wanted);
     }
-    ce_chat_free(&lines);
+    ce_chat_lines_free(&lines);
+    ce_chat_close(chat);
 }
 
 START_TEST(shapes_write_what_templates_write)
@@ -94,71 +94,84 @@ START_TEST(shapes_write_what_templates_write)
 }
 END_TEST
 
-static char *template_named(const char *name)
+/* Writes a conversation by the tokenizer's own template. */
+static cs_status write_auto(const char *template, const char *conversation, bool prompt, ce_chat_lines *lines)
 {
-    json_t *all = tokenizers_chats();
-    char *text = strdup(json_string_value(json_object_get(json_object_get(all, "templates"), name)));
-    json_decref(all);
-    return text;
-}
-
-static cs_status find_auto(const char *template, const char *begin, const char **name)
-{
-    static const char *const names[] = { "chatml", "llama3", "zephyr" };
-    const ce_chat_shape *shape, *named;
-    ce_tokenizer *tokenizer = open_tokenizer(template, begin);
-    cs_status status = ce_chat_find(&shape, "auto", tokenizer);
-    *name = NULL;
-    for (int i = 0; i < 3 && status == CS_OK; i++)
-        if (ce_chat_find(&named, names[i], tokenizer) == CS_OK && named == shape)
-            *name = names[i];
+    ce_chat *chat = NULL;
+    ce_tokenizer *tokenizer = open_tokenizer(template, "<s>");
+    json_t *document = json_loads(conversation, 0, NULL);
+    ck_assert_ptr_nonnull(document);
+    cs_status status = ce_chat_open(&chat, "auto", tokenizer);
+    if (status == CS_OK)
+        status = (prompt ? ce_chat_prompt : ce_chat_write)(chat, document, lines);
+    ce_chat_close(chat);
+    json_decref(document);
     ce_tokenizer_close(tokenizer);
     return status;
 }
 
-/* A template with one changed byte is not recognised, because it might write anything. */
-START_TEST(auto_takes_known_templates_alone)
+static const char two_turns[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q1\"}, {\"role\": \"assistant\", "
+                                "\"content\": \"a1\"}, {\"from\": \"human\", \"value\": \"q2\"}, {\"from\": \"gpt\", "
+                                "\"value\": \"a2\"}], \"tools\": [{\"name\": \"add\", \"most\": 3}]}";
+
+static void check_answers(const ce_chat_lines *lines, const char *first, const char *second)
 {
-    char *template = template_named("chatml");
-    const char *name;
-    char *longer = NULL;
+    const char *const wanted[] = { first, second };
+    ck_assert_int_eq(lines->count, 2);
+    for (int i = 0; i < 2; i++) {
+        const ce_chat_span *at = &lines->answers[i];
+        ck_assert_msg((size_t)(at->to - at->from) == strlen(wanted[i]) &&
+                          memcmp(lines->text.bytes + at->from, wanted[i], strlen(wanted[i])) == 0,
+                      "answer %d is \"%.*s\"", i, (int)(at->to - at->from), lines->text.bytes + at->from);
+    }
+}
+
+/* Without {% generation %} blocks, an answer is what follows the text that asks for it, with its end token and without
+ * the white space behind that. */
+START_TEST(answers_of_the_tokenizers_template_are_found)
+{
+    ce_chat_lines lines = { 0 };
+    const char *plain =
+        "{{ bos_token }}{{ tools | tojson }}{% for m in messages %}[{{ m.role }}]\n{{ m.content }}</s>\n"
+        "{% endfor %}{% if add_generation_prompt %}[assistant]\n{% endif %}";
+    const char *marked = "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}<{{ m.content }}>"
+                         "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
     shell_enter();
     write_tokenizer();
-    ck_assert_msg(find_auto(template, "<s>", &name) == CS_OK, "%s", cs_error());
-    ck_assert_str_eq(name, "chatml");
-    ck_assert_int_gt(asprintf(&longer, "%s\n", template), 0);
-    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_OK); /* Jinja ignores one newline at the end */
-    free(longer);
-    ck_assert_int_gt(asprintf(&longer, "%s\n\n", template), 0);
-    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_BAD_CONFIG);
-    free(longer);
-    char *word = strstr(template, "<|im_end|>' + '\n'");
-    ck_assert_ptr_nonnull(word);
-    word[strlen("<|im_end|>' + '")] = ' ';
-    ck_assert_int_eq(find_auto(template, NULL, &name), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 ") &&
-                      strstr(cs_error(), "cspeed.data.template: \"chatml\"") &&
-                      strstr(cs_error(), "\"chatml\", \"chatml-bos\", \"qwen2\"") &&
-                      strstr(cs_error(), "\"zephyr\" and \"plain\""),
+    ck_assert_msg(write_auto(plain, two_turns, false, &lines) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(strncmp(lines.text.bytes, "<s>[{\"name\": \"add\", \"most\": 3}][user]\nq1</s>\n", 44), 0);
+    check_answers(&lines, "a1</s>", "a2</s>");
+    ck_assert_msg(write_auto(marked, two_turns, false, &lines) == CS_OK, "%s", cs_error());
+    check_answers(&lines, "<a1>", "<a2>");
+    ck_assert_msg(write_auto("{% for m in messages %}{{ m.content }}: {% endfor %}",
+                             "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}", true, &lines) == CS_OK,
                   "%s", cs_error());
-    free(template);
+    ck_assert_int_eq(strncmp(lines.text.bytes, "q:", lines.text.size), 0);
+    ce_chat_lines_free(&lines);
     shell_leave();
 }
 END_TEST
 
-/* A template writes nothing, or fails, if the tokenizer does not name a token that it writes. */
-START_TEST(auto_wants_the_tokens_that_the_template_writes)
+START_TEST(templates_that_cannot_be_followed_are_refused)
 {
-    char *llama3 = template_named("llama3");
-    const char *name;
+    ce_chat_lines lines = { 0 };
     shell_enter();
     write_tokenizer();
-    ck_assert_msg(find_auto(llama3, "<s>", &name) == CS_OK, "%s", cs_error());
-    ck_assert_str_eq(name, "llama3");
-    ck_assert_int_eq(find_auto(llama3, NULL, &name), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "\"llama3\", which writes bos_token, and tokenizer_config.json does not name one"),
+    ck_assert_int_eq(write_auto("a\n{% for m in", two_turns, false, &lines), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "the tokenizer's chat_template, line 2: ") && strstr(cs_error(), "\"plain\""),
                   "%s", cs_error());
-    free(llama3);
+    ck_assert_int_eq(write_auto("{% include 'x' %}", two_turns, false, &lines), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "line 1: not supported: the tag {% include %}"));
+    ck_assert_int_eq(write_auto("{{ raise_exception('only one turn') }}", two_turns, false, &lines), CS_BAD_FILE);
+    ck_assert_str_eq(cs_error(), "only one turn");
+    /* This template leaves an earlier answer out. */
+    ck_assert_int_eq(
+        write_auto("{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}|{% endif %}"
+                   "{% endfor %}",
+                   two_turns, false, &lines),
+        CS_UNSUPPORTED);
+    ck_assert_msg(strstr(cs_error(), "writes message 2 differently when others follow"), "%s", cs_error());
+    ce_chat_lines_free(&lines);
     shell_leave();
 }
 END_TEST
@@ -226,5 +239,5 @@ START_TEST(a_chat_is_answered)
 }
 END_TEST
 
-SUITE_MAIN("chat", shapes_write_what_templates_write, auto_takes_known_templates_alone,
-           auto_wants_the_tokens_that_the_template_writes, a_chat_is_answered)
+SUITE_MAIN("chat", shapes_write_what_templates_write, answers_of_the_tokenizers_template_are_found,
+           templates_that_cannot_be_followed_are_refused, a_chat_is_answered)

@@ -1,0 +1,33 @@
+/* evaluate.h - what statements and expressions share while a template is rendered. */
+#ifndef CS_JINJA_EVALUATE_H
+#define CS_JINJA_EVALUATE_H
+
+#include "functions.h"
+#include "syntax.h"
+
+/* The variables of the template, of one iteration of a loop, of a macro or of a block. */
+typedef struct ce_jscope ce_jscope;
+struct ce_jscope {
+    const ce_jscope *parent;
+    ce_jdict *variables;
+};
+
+struct ce_jloop {
+    ce_jlist items;
+    size_t index;      /* from 0 */
+    ce_jvalue changed; /* the last argument of loop.changed */
+};
+
+const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent);
+void ce_jscope_set(ce_jrun *run, const ce_jscope *scope, const char *name, ce_jvalue value);
+
+/* `body`: what the statement's body has printed, for CS_N_BODY_TEXT; NULL in other expressions. */
+ce_jvalue ce_jevaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node);
+ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body);
+/* Calls with the arguments of a node, and with `caller` (CS_V_ABSENT: none). */
+ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode *call, ce_jvalue caller);
+
+/* Renders the body of a macro (render.c). */
+ce_jvalue ce_jmacro_call(ce_jrun *run, const ce_jcallable *callable, const ce_jarguments *arguments);
+
+#endif

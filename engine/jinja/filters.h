@@ -1,0 +1,12 @@
+/* filters.h - what the two files of filters share. */
+#ifndef CS_JINJA_FILTERS_H
+#define CS_JINJA_FILTERS_H
+
+#include "functions.h"
+
+#define FILTER(name)                                                                                                   \
+    static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+
+const ce_jentry *ce_jfilter_lists_find(const char *name);
+
+#endif

@@ -1,0 +1,76 @@
+/* functions.h - filters, tests, methods and global functions: tables of C functions, and calls with Python's rules for
+ * arguments. */
+#ifndef CS_JINJA_FUNCTIONS_H
+#define CS_JINJA_FUNCTIONS_H
+
+#include "value.h"
+
+/* Arguments of a call: `count` by position, then `named` by name. */
+typedef struct {
+    const ce_jvalue *values, *named_values;
+    const char *const *names;
+    size_t count, named;
+} ce_jarguments;
+
+/* `self`: the value that is filtered or tested, or whose method it is. `given`: an argument for each parameter of the
+ * entry, CS_V_ABSENT where none was given. `all`: the arguments as they were written. */
+typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
+
+typedef struct {
+    const char *name;
+    const char *parameters; /* names between blanks; NULL: the function reads `all` itself */
+    size_t required;        /* of the parameters */
+    ce_jfunction *call;
+} ce_jentry;
+
+enum { CS_JINJA_PARAMETERS = 8 };
+
+struct ce_jcallable {
+    const ce_jentry *entry; /* NULL: a macro */
+    ce_jvalue self;
+    const void *macro, *scope; /* ce_jnode, ce_jscope */
+};
+
+/* NULL: there is none of this name. */
+const ce_jentry *ce_jfilters_find(const char *name);
+const ce_jentry *ce_jtests_find(const char *name);
+const ce_jentry *ce_jglobals_find(const char *name);
+const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name);
+const ce_jentry *ce_jentry_find(const ce_jentry *entries, size_t count, const char *name);
+
+ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments);
+/* As ce_jentry_call, with the arguments from `from` on. */
+ce_jvalue ce_jentry_call_rest(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments,
+                              size_t from);
+ce_jvalue ce_jentry_bind(ce_jrun *run, const ce_jentry *entry, ce_jvalue self); /* as a value */
+
+/* ---- arguments ---- */
+
+ce_jvalue ce_jgiven_text(ce_jrun *run, ce_jvalue given, const char *otherwise);
+int64_t ce_jgiven_int(ce_jrun *run, ce_jvalue given, int64_t otherwise);
+bool ce_jgiven_true(ce_jvalue given, bool otherwise);
+const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given); /* a text, ended with NUL */
+
+/* ---- what several of them use ---- */
+
+/* The attribute or member of a value by Jinja's rules (attributes.c). */
+ce_jvalue ce_jget_attribute(ce_jrun *run, ce_jvalue of, const char *name);
+ce_jvalue ce_jget_item(ce_jrun *run, ce_jvalue of, ce_jvalue index);
+/* Python's of[from:to:step]; CS_V_ABSENT for a part that is left out. */
+ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3]);
+/* The attribute "a.b.0" of filters. */
+ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path);
+ce_jvalue ce_jcase(ce_jrun *run, ce_jvalue text, ce_unicode_case which);
+ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text);
+ce_jvalue ce_jstrip(ce_jrun *run, ce_jvalue text, ce_jvalue characters, bool left, bool right);
+ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new, int64_t most);
+ce_jvalue ce_jescape(ce_jrun *run, ce_jvalue value);
+/* a OPERATOR b for the operators + - * / // % ** ~ (operators.c). */
+ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, ce_jvalue b);
+/* "%s" % values, and "{}".format(values) (format.c). */
+ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values);
+ce_jvalue ce_jformat_braces(ce_jrun *run, ce_jvalue format, const ce_jarguments *arguments);
+/* Sorts items stably by keys[i]; both are reordered. */
+void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse);
+
+#endif

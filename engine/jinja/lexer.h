@@ -1,0 +1,30 @@
+/* lexer.h - the tokens of a template's source. */
+#ifndef CS_JINJA_LEXER_H
+#define CS_JINJA_LEXER_H
+
+#include "value.h"
+
+typedef enum {
+    CS_T_END,
+    CS_T_DATA,  /* text between tags; also of {% raw %} */
+    CS_T_PRINT, /* {{ */
+    CS_T_PRINT_END,
+    CS_T_BLOCK, /* {% */
+    CS_T_BLOCK_END,
+    CS_T_NAME,
+    CS_T_TEXT, /* a literal */
+    CS_T_NUMBER,
+    CS_T_OPERATOR
+} ce_jtoken_kind;
+
+typedef struct {
+    ce_jtoken_kind kind;
+    int line;
+    ce_jvalue value; /* text: data, the name, the literal's value, the operator; or the number */
+} ce_jtoken;
+
+/* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed as trim_blocks,
+ * lstrip_blocks and the signs in the tags say. */
+ce_jtoken *ce_jlexer_split(ce_jrun *run, const char *source, size_t size);
+
+#endif

@@ -1,0 +1,150 @@
+/* value.h - values of a template, which behave as Python's, and the memory they are in.
+ *
+ * All memory of a compilation or a rendering comes from one arena and is freed with it, so values have no owners and
+ * failures jump out (ce_jrun_fail). Values are immutable, but for namespaces. */
+#ifndef CS_JINJA_VALUE_H
+#define CS_JINJA_VALUE_H
+
+#include "base/status.h"
+#include "text/unicode.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+typedef enum {
+    CS_V_ABSENT, /* an argument that was not given */
+    CS_V_UNDEFINED,
+    CS_V_NONE,
+    CS_V_BOOL,
+    CS_V_INT, /* 64 bits; an operation that overflows fails */
+    CS_V_FLOAT,
+    CS_V_TEXT,
+    CS_V_LIST,
+    CS_V_DICT,
+    CS_V_NAMESPACE,
+    CS_V_CALLABLE,
+    CS_V_LOOP
+} ce_jkind;
+
+/* Variants of a kind. CS_F_MARKUP: a text that is escaped already; the others: lists that print or compare differently. */
+typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
+
+typedef struct ce_jlist ce_jlist;
+typedef struct ce_jdict ce_jdict;
+typedef struct ce_jcallable ce_jcallable;
+typedef struct ce_jloop ce_jloop;
+
+typedef struct {
+    ce_jkind kind;
+    ce_jform form;
+    union {
+        bool truth;
+        int64_t whole;
+        double real;
+        struct {
+            const char *bytes; /* valid UTF-8; of an undefined value, why it is undefined */
+            size_t size;
+        };
+        ce_jlist *list;
+        ce_jdict *dict; /* of a namespace, too */
+        const ce_jcallable *callable;
+        ce_jloop *loop;
+    };
+} ce_jvalue;
+
+struct ce_jlist {
+    ce_jvalue *items;
+    size_t count, room;
+};
+
+/* In the order in which keys were added first. */
+struct ce_jdict {
+    ce_jvalue *keys, *values;
+    size_t count, room;
+};
+
+typedef struct ce_jchunk ce_jchunk;
+
+enum { CS_JINJA_DEPTH = 400 }; /* of nested expressions and blocks, and of calls of macros */
+
+typedef struct {
+    jmp_buf trap;
+    cs_status status; /* of the failure */
+    ce_jchunk *chunks;
+    size_t bytes;  /* allocated */
+    int64_t steps; /* taken */
+    int line, depth;
+    time_t now;
+    ce_text out[CS_JINJA_DEPTH + 1]; /* what is printed: the template's, and those that are captured inside */
+    int captures;
+    void *output;
+} ce_jrun;
+
+/* Ends the compilation or rendering with "line N: " and the message. */
+_Noreturn void ce_jrun_fail(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void ce_jrun_unsupported(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Memory that is zero. Fails beyond the limit. */
+void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
+/* Counts a step, or the bytes or items that one step walks over. Fails beyond the limit. */
+void ce_jrun_step(ce_jrun *run, size_t count);
+/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH. Each needs a ce_jrun_leave. */
+void ce_jrun_enter(ce_jrun *run);
+void ce_jrun_leave(ce_jrun *run);
+/* Begins a buffer inside those that are open; it is freed if the rendering fails. The end makes its text a value. */
+ce_text *ce_jrun_capture(ce_jrun *run);
+ce_jvalue ce_jrun_captured(ce_jrun *run);
+void ce_jrun_free(ce_jrun *run);
+
+/* ---- making values ---- */
+
+ce_jvalue ce_jvalue_undefined(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+ce_jvalue ce_jvalue_bool(bool truth);
+ce_jvalue ce_jvalue_int(int64_t whole);
+ce_jvalue ce_jvalue_float(double real);
+ce_jvalue ce_jvalue_text(const char *bytes, size_t size); /* borrows the bytes */
+ce_jvalue ce_jvalue_copy(ce_jrun *run, const char *bytes, size_t size);
+ce_jvalue ce_jvalue_literal(const char *bytes); /* borrows a NUL-terminated text */
+ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t room);
+ce_jvalue ce_jvalue_dict(ce_jrun *run);
+void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item);
+extern const ce_jvalue ce_jvalue_none;
+
+/* ---- reading values ---- */
+
+bool ce_jvalue_true(ce_jvalue value);
+bool ce_jvalue_is_number(ce_jvalue value); /* int, float or bool */
+double ce_jvalue_number(ce_jvalue value);  /* of a number */
+/* True of an int or a bool, whose value is then in *whole. */
+bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole);
+bool ce_jvalue_is(ce_jvalue value, const char *text);
+const char *ce_jvalue_type(ce_jvalue value); /* Python's name of the type */
+bool ce_jvalue_equal(ce_jrun *run, ce_jvalue a, ce_jvalue b);
+/* Less than 0, 0 or more, as memcmp; `operator` is for the message of values that have no order. */
+int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operator);
+ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key); /* NULL: none */
+void ce_jvalue_put(ce_jrun *run, ce_jdict *dict, ce_jvalue key, ce_jvalue value);
+ce_jvalue *ce_jvalue_member(const ce_jdict *dict, const char *name);
+/* The items that a loop over the value visits. */
+ce_jlist ce_jvalue_items(ce_jrun *run, ce_jvalue value);
+size_t ce_jvalue_length(ce_jrun *run, ce_jvalue value);
+bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item);
+
+/* ---- as text (print.c) ---- */
+
+/* Appends Python's str(value) or repr(value). */
+void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value);
+void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value);
+/* str(value) as a text value; a text stays itself. */
+ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value);
+
+typedef struct {
+    bool ascii, sorts;
+    int indent; /* -1: one line */
+    const char *comma, *colon;
+} ce_jprint_json_form;
+void ce_jprint_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint_json_form *form);
+
+#endif
