@@ -182,6 +182,9 @@ START_TEST(modules_are_found)
         must("cp $T/share/cspeed/examples/own_model.c . && "
              "cc own_model.c $(pkg-config --cflags --libs cspeed) -o own_model");
         ck_assert_int_eq(shell_run("./own_model gpu.json"), 69);
+        must("sed \"s/" CS_RELEASE "/$(echo " CS_RELEASE " | tr 0-9 x)/\" " MODULE " > $T/lib/libcspeed_cuda.so");
+        ck_assert_int_eq(shell_run("./own_model gpu.json"), 69);
+        check_says("belongs to another build");
         must("cp " MODULE " $T/lib/libcspeed_cuda.so && ./own_model gpu.json");
         check_says(trained);
         must("cspeed --num_gpus 1 train --config tiny.json --device cuda");
