@@ -29,10 +29,10 @@ bool cs_options_name(const char **place, char name[CS_OPTION_BYTES])
 
 const cs_option *cs_options_find(const cs_option *options, int count, const char *name)
 {
-    char own[CS_OPTION_BYTES];
+    char spelling[CS_OPTION_BYTES];
     for (int i = 0; i < count; i++)
-        for (const char *place = options[i].names; cs_options_name(&place, own);)
-            if (strcmp(own, name) == 0)
+        for (const char *place = options[i].names; cs_options_name(&place, spelling);)
+            if (strcmp(spelling, name) == 0)
                 return &options[i];
     return NULL;
 }
@@ -41,10 +41,10 @@ const cs_option *cs_options_find(const cs_option *options, int count, const char
 static const cs_option *find_beginning(const cs_options_form *form, const char *begin)
 {
     const cs_option *found = NULL;
-    char own[CS_OPTION_BYTES];
+    char spelling[CS_OPTION_BYTES];
     for (int i = 0; i < form->count; i++)
-        for (const char *place = form->options[i].names; cs_options_name(&place, own);)
-            if (own[1] && strncmp(own, begin, strlen(begin)) == 0) {
+        for (const char *place = form->options[i].names; cs_options_name(&place, spelling);)
+            if (spelling[1] && strncmp(spelling, begin, strlen(begin)) == 0) {
                 if (found && found != &form->options[i])
                     return NULL;
                 found = &form->options[i];

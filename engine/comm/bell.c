@@ -58,7 +58,7 @@ static _Noreturn void lose(ce_shm *shm, int peer, const char *what)
 
 int ce_bell_missing(cs_comm *comm, bool *closed)
 {
-    const ce_shm *shm = comm->own;
+    const ce_shm *shm = comm->private_data;
     int missing = -1, left = -1;
     for (int i = 0; i < shm->size; i++) {
         ce_shm_header *header = ce_shm_header_of(shm, i);
@@ -118,9 +118,9 @@ const ce_shm_call *ce_bell_call(const ce_shm *shm, int rank)
 void ce_bell_meet(ce_shm *shm, const ce_shm_call *call)
 {
     uint32_t point = ++shm->point;
-    ce_bell *own = &ce_shm_header_of(shm, shm->rank)->arrival[point % 2];
-    own->call = *call;
-    ce_bell_ring(own, point);
+    ce_bell *arrival = &ce_shm_header_of(shm, shm->rank)->arrival[point % 2];
+    arrival->call = *call;
+    ce_bell_ring(arrival, point);
     for (int i = 0; i < shm->size; i++) {
         ce_bell *bell = &ce_shm_header_of(shm, i)->arrival[point % 2];
         if (i == shm->rank)

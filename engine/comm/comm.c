@@ -80,11 +80,11 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
     const ce_transport *transport = NULL;
-    cs_comm_settings own = *settings;
+    cs_comm_settings resolved = *settings;
     *comm = NULL;
-    if (own.device && !ce_device_has_own_memory(own.device))
-        own.device = NULL;
-    if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
+    if (resolved.device && !ce_device_has_own_memory(resolved.device))
+        resolved.device = NULL;
+    if (!resolved.device && resolved.kind && strcmp(resolved.kind, "nccl") == 0)
         return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
                                       "device: use \"auto\"");
     CS_TRY(choose(&transport, world, settings->kind));
@@ -94,7 +94,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     made->transport = transport;
     made->world = *world;
     atomic_flag_clear(&made->busy);
-    cs_status status = open_sides(made, &own, settings->device);
+    cs_status status = open_sides(made, &resolved, settings->device);
     if (status != CS_OK) {
         cs_comm_close(made);
         return status;

@@ -97,20 +97,20 @@ cs_status ce_dial_listen(int *made, ce_address *address, bool keyed)
     int on = 1;
     *made = -1;
     CS_TRY(ce_join_allow(plain(address), keyed));
-    int own = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (own < 0)
+    int listener = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_dial_text(address, text));
-    setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(own, plain(address), address->bytes) < 0 || listen(own, BACKLOG) < 0 ||
-        getsockname(own, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, plain(address), address->bytes) < 0 || listen(listener, BACKLOG) < 0 ||
+        getsockname(listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
         int error = errno;
-        close(own);
+        close(listener);
         ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_dial_text(address, text),
                       error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
         errno = error;
         return CS_IO_ERROR;
     }
-    *made = own;
+    *made = listener;
     return CS_OK;
 }
 
@@ -188,27 +188,27 @@ static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list,
     return loopback;
 }
 
-cs_status ce_dial_own(ce_address *own, int socket)
+cs_status ce_dial_own(ce_address *address, int socket)
 {
     const char *list = getenv("CSPEED_SOCKET_IFNAME");
     struct ifaddrs *all = NULL;
-    *own = (ce_address){ .bytes = sizeof own->name };
-    if (getsockname(socket, (struct sockaddr *)(void *)&own->name, &own->bytes) < 0)
+    *address = (ce_address){ .bytes = sizeof address->name };
+    if (getsockname(socket, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
-    ce_dial_set_port(own, 0);
+    ce_dial_set_port(address, 0);
     if (!list || !list[0])
         return CS_OK;
     if (getifaddrs(&all) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
-    int family = own->name.ss_family;
+    int family = address->name.ss_family;
     const struct ifaddrs *chosen = choose(all, list, family);
     if (!chosen)
         chosen = choose(all, list, family == AF_INET ? AF_INET6 : AF_INET);
     if (chosen) {
         bool six = chosen->ifa_addr->sa_family == AF_INET6;
-        own->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-        memcpy(&own->name, chosen->ifa_addr, own->bytes);
-        ce_dial_set_port(own, 0);
+        address->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        memcpy(&address->name, chosen->ifa_addr, address->bytes);
+        ce_dial_set_port(address, 0);
     }
     freeifaddrs(all);
     return chosen ? CS_OK

@@ -35,6 +35,6 @@ void ce_dial_tune(int socket);
  * CSPEED_SOCKET_IFNAME allows. The variable has the syntax of NCCL_SOCKET_IFNAME: a list of prefixes; "=" before it
  * means whole names, "^" means all other interfaces. Without it, it is the local address of `socket`, which is
  * connected to another host. */
-cs_status ce_dial_own(ce_address *own, int socket);
+cs_status ce_dial_own(ce_address *address, int socket);
 
 #endif

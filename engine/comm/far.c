@@ -42,17 +42,17 @@ static size_t bytes_of(const errand *e, int64_t count)
 }
 
 /* Copies the elements [at, at + count) of every part from the device into a piece; put copies them back. */
-static void fetch(const pair *own, const errand *e, char *piece, int64_t at, int64_t count)
+static void fetch(const pair *buffers, const errand *e, char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < e->in.parts; i++)
-        ce_stream_copy(own->stream, piece + bytes_of(e, (e->in.seat + i) * count),
+        ce_stream_copy(buffers->stream, piece + bytes_of(e, (e->in.seat + i) * count),
                        e->in.data + bytes_of(e, i * e->count + at), bytes_of(e, count));
 }
 
-static void put(const pair *own, const errand *e, const char *piece, int64_t at, int64_t count)
+static void put(const pair *buffers, const errand *e, const char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < e->out.parts; i++)
-        ce_stream_copy(own->stream, e->out.data + bytes_of(e, i * e->count + at),
+        ce_stream_copy(buffers->stream, e->out.data + bytes_of(e, i * e->count + at),
                        piece + bytes_of(e, (e->out.seat + i) * count), bytes_of(e, count));
 }
 
@@ -60,16 +60,16 @@ static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
 {
     cs_comm *host = comm->host;
     const ce_transport *by = host->transport;
-    char *own = piece + bytes_of(e, comm->world.rank * count);
+    char *own_part = piece + bytes_of(e, comm->world.rank * count);
     switch (e->what) {
     case CS_BEAT_ALL_REDUCE:
         by->all_reduce(host, piece, count, e->dtype, e->op);
         break;
     case CS_BEAT_REDUCE_SCATTER:
-        by->reduce_scatter(host, own, piece, count, e->dtype, e->op);
+        by->reduce_scatter(host, own_part, piece, count, e->dtype, e->op);
         break;
     case CS_BEAT_ALL_GATHER:
-        by->all_gather(host, piece, own, count, e->dtype);
+        by->all_gather(host, piece, own_part, count, e->dtype);
         break;
     case CS_BEAT_BROADCAST:
         by->broadcast(host, piece, count, e->dtype, e->peer);
@@ -86,17 +86,17 @@ static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
  * queued, and the host may access a piece after it has waited for the stream. */
 static void run(cs_comm *comm, const errand *e)
 {
-    const pair *own = comm->own;
+    const pair *buffers = comm->private_data;
     int parts = e->in.parts > e->out.parts ? e->in.parts : e->out.parts;
     int64_t room = (int64_t)(PIECE / cs_dtype_bytes(e->dtype)) / parts, count = e->count < room ? e->count : room;
-    fetch(own, e, own->pieces[0], 0, count);
+    fetch(buffers, e, buffers->pieces[0], 0, count);
     for (int64_t at = 0, turn = 0; at < e->count; turn ^= 1) {
         int64_t next = at + count, more = e->count - next < room ? e->count - next : room;
-        ce_stream_sync(own->stream);
+        ce_stream_sync(buffers->stream);
         if (more > 0)
-            fetch(own, e, own->pieces[turn ^ 1], next, more);
-        talk(comm, e, own->pieces[turn], count);
-        put(own, e, own->pieces[turn], at, count);
+            fetch(buffers, e, buffers->pieces[turn ^ 1], next, more);
+        talk(comm, e, buffers->pieces[turn], count);
+        put(buffers, e, buffers->pieces[turn], at, count);
         at = next;
         count = more;
     }
@@ -120,20 +120,20 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    vector whole = { (char *)(size_t)in, comm->world.size, 0 }, own = { out, 1, comm->world.rank };
+    vector whole = { (char *)(size_t)in, comm->world.size, 0 }, part = { out, 1, comm->world.rank };
     if (alone(comm))
         copy(comm, out, in, count, dtype);
     else
-        run(comm, &(errand){ CS_BEAT_REDUCE_SCATTER, count, dtype, op, 0, whole, own });
+        run(comm, &(errand){ CS_BEAT_REDUCE_SCATTER, count, dtype, op, 0, whole, part });
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    vector own = { (char *)(size_t)in, 1, comm->world.rank }, whole = { out, comm->world.size, 0 };
+    vector part = { (char *)(size_t)in, 1, comm->world.rank }, whole = { out, comm->world.size, 0 };
     if (alone(comm))
         copy(comm, out, in, count, dtype);
     else
-        run(comm, &(errand){ CS_BEAT_ALL_GATHER, count, dtype, CS_SUM, 0, own, whole });
+        run(comm, &(errand){ CS_BEAT_ALL_GATHER, count, dtype, CS_SUM, 0, part, whole });
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
@@ -160,23 +160,23 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
     (void)settings;
     if (alone(comm))
         return CS_OK;
-    pair *own = calloc(1, sizeof *own);
-    comm->own = own;
-    if (!own)
+    pair *buffers = calloc(1, sizeof *buffers);
+    comm->private_data = buffers;
+    if (!buffers)
         return ce_fail(CS_NO_MEMORY, "no memory for staging the collectives of a device");
-    own->stream = ce_device_stream(comm->device, CS_COMM);
+    buffers->stream = ce_device_stream(comm->device, CS_COMM);
     for (int i = 0; i < 2; i++)
-        own->pieces[i] = ce_device_alloc_pinned(comm->device, PIECE);
+        buffers->pieces[i] = ce_device_alloc_pinned(comm->device, PIECE);
     return CS_OK;
 }
 
 static void close_pair(cs_comm *comm)
 {
-    pair *own = comm->own;
+    pair *buffers = comm->private_data;
     ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies read the pieces */
-    for (int i = 0; own && i < 2; i++)
-        ce_device_free(comm->device, own->pieces[i]);
-    free(own);
+    for (int i = 0; buffers && i < 2; i++)
+        ce_device_free(comm->device, buffers->pieces[i]);
+    free(buffers);
 }
 
 const ce_transport ce_comm_far = {

@@ -271,7 +271,7 @@ static int last_words(int socket, int *about)
 
 int ce_flow_missing(cs_comm *comm, bool *closed)
 {
-    const ce_tcp *tcp = comm->own;
+    const ce_tcp *tcp = comm->private_data;
     int left = -1, lost = -1;
     for (int i = 0; i < tcp->size && lost < 0; i++) {
         struct pollfd line = { tcp->links[i].socket, POLLRDHUP, 0 };

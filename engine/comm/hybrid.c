@@ -31,7 +31,7 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
     inside.rank = inside.local_rank;
     inside.size = each;
     tcp->across.count = tcp->size / each;
-    tcp->across.own = tcp->rank / each;
+    tcp->across.own_index = tcp->rank / each;
     tcp->across.ranks = calloc((size_t)tcp->across.count, sizeof *tcp->across.ranks);
     tcp->slots = malloc(CS_TCP_STAGING);
     if (!tcp->across.ranks || !tcp->slots)
@@ -39,10 +39,10 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
     for (int i = 0; i < tcp->across.count; i++)
         tcp->across.ranks[i] = i * each + inside.local_rank;
     /* tests simulate several hosts on one machine */
-    snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own);
+    snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own_index);
     CS_TRY(cs_comm_open(&tcp->inside, &inside, &within));
-    ce_shm *shm = tcp->inside->own;
-    shm->first = tcp->across.own * each;
+    ce_shm *shm = tcp->inside->private_data;
+    shm->first = tcp->across.own_index * each;
     tcp->comm->heap = tcp->inside->heap;
     tcp->comm->heap_bytes = tcp->inside->heap_bytes;
     return CS_OK;
@@ -89,15 +89,15 @@ void ce_hybrid_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype
     size_t element = cs_dtype_bytes(dtype);
     int each = tcp->inside->world.size;
     int64_t part = (size_t)count * element > CS_TCP_SMALL ? count / each : 0;
-    char *own = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
+    char *own_part = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
     if (rounds(dtype, op)) {
         ce_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
         return;
     }
     if (part > 0) {
-        shm_of(tcp)->reduce_scatter(tcp->inside, own, data, part, dtype, op);
-        ce_tcp_all_reduce(tcp, &tcp->across, own, part, dtype, op);
-        shm_of(tcp)->all_gather(tcp->inside, data, own, part, dtype);
+        shm_of(tcp)->reduce_scatter(tcp->inside, own_part, data, part, dtype, op);
+        ce_tcp_all_reduce(tcp, &tcp->across, own_part, part, dtype, op);
+        shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
     if (count > part * each) /* a short vector, or the rest of a long one */
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
@@ -127,11 +127,11 @@ void ce_hybrid_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t co
 void ce_hybrid_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype), host = (size_t)tcp->inside->world.size * bytes;
-    size_t own = (size_t)tcp->inside->world.rank * bytes;
-    ce_tcp_gather(tcp, &tcp->across, (char *)out + own, in, bytes, host);
+    size_t own_offset = (size_t)tcp->inside->world.rank * bytes;
+    ce_tcp_gather(tcp, &tcp->across, (char *)out + own_offset, in, bytes, host);
     for (int i = 0; i < tcp->across.count; i++)
-        shm_of(tcp)->all_gather(tcp->inside, (char *)out + (size_t)i * host, (char *)out + (size_t)i * host + own,
-                                count, dtype);
+        shm_of(tcp)->all_gather(tcp->inside, (char *)out + (size_t)i * host,
+                                (char *)out + (size_t)i * host + own_offset, count, dtype);
 }
 
 void ce_hybrid_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)

@@ -123,7 +123,7 @@ static void close_door(ce_keeper *keeper, int error)
 static void open_door(ce_keeper *keeper)
 {
     ce_address address = { .bytes = sizeof address.name };
-    ce_keeper_name own = { 0, keeper->world.size };
+    ce_keeper_name identity = { 0, keeper->world.size };
     int came = accept4(keeper->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
                        SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (came < 0) {
@@ -143,7 +143,7 @@ static void open_door(ce_keeper *keeper)
     ce_dial_text(&address, made->from);
     ce_dial_tune(came);
     ce_join_begin(&made->join, false, keeper->keyed ? keeper->key : NULL, keeper->world.job, keeper->world.attempt,
-                  &own, sizeof own);
+                  &identity, sizeof identity);
     keeper->guests = made;
     keeper->strangers++;
 }

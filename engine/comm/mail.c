@@ -19,7 +19,7 @@ static size_t chunk_bytes(size_t bytes, size_t index)
 
 void ce_mail_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     ce_shm_channel *channel = ce_shm_channel_of(shm, shm->rank, to);
     for (size_t i = 0; i < chunk_count(bytes); i++) {
         uint32_t number = shm->sent[to]++, side = number % 2;
@@ -34,7 +34,7 @@ void ce_mail_send(cs_comm *comm, const void *data, size_t bytes, int to)
 
 void ce_mail_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     ce_shm_channel *channel = ce_shm_channel_of(shm, from, shm->rank);
     for (size_t i = 0; i < chunk_count(bytes); i++) {
         uint32_t number = shm->received[from]++, side = number % 2;

@@ -51,7 +51,7 @@ typedef struct {
 /* ---- cards ------------------------------------------------------------------------------------ */
 
 /* All other ranks know the address of rank 0 already, so it need not publish one. */
-static cs_status make_own_card(meeting *all, card *own)
+static cs_status make_own_card(meeting *all, card *own_card)
 {
     const cs_world *world = &all->tcp->comm->world;
     ce_address address;
@@ -60,10 +60,10 @@ static cs_status make_own_card(meeting *all, card *own)
     if (by_master && all->keyed) /* it connected to itself, perhaps over the loopback, which other hosts cannot use */
         CS_TRY(ce_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
     CS_TRY(ce_dial_listen(&all->listener, &address, all->keyed));
-    *own = (card){ .place = { world->local_rank, world->local_size },
-                   .port = ce_dial_port(&address),
-                   .bytes = by_master ? 0 : (int32_t)address.bytes };
-    memcpy(own->name, &address.name, (size_t)own->bytes);
+    *own_card = (card){ .place = { world->local_rank, world->local_size },
+                        .port = ce_dial_port(&address),
+                        .bytes = by_master ? 0 : (int32_t)address.bytes };
+    memcpy(own_card->name, &address.name, (size_t)own_card->bytes);
     return CS_OK;
 }
 
@@ -112,11 +112,12 @@ static cs_status exchange_cards(meeting *all)
 static void begin_joining(meeting *all, visitor *with, int socket, int rank)
 {
     const cs_world *world = &all->tcp->comm->world;
-    identity own = { "mesh", world->rank };
+    identity own_identity = { "mesh", world->rank };
     with->socket = socket;
     with->rank = rank;
     ce_dial_tune(socket);
-    ce_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own, sizeof own);
+    ce_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own_identity,
+                  sizeof own_identity);
     with->join.deadline = rank >= 0 ? all->end : with->join.deadline;
 }
 

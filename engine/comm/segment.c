@@ -119,7 +119,7 @@ static cs_status make_lists(ce_shm *shm)
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 {
     ce_shm *shm = calloc(1, sizeof *shm);
-    comm->own = shm;
+    comm->private_data = shm;
     if (!shm)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     shm->comm = comm;
@@ -143,7 +143,7 @@ cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 
 void ce_segment_close(cs_comm *comm)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     if (!shm)
         return;
     if (comm->heap)

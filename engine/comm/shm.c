@@ -17,8 +17,8 @@ enum { PART_STEP = 64 }; /* in elements, so that parts begin at cache lines */
 
 static uint64_t place_of(const ce_shm *shm, const void *data)
 {
-    uintptr_t own = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
-    return at >= own && at < own + shm->segment_bytes ? at - own : CS_SHM_NOWHERE;
+    uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
+    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CS_SHM_NOWHERE;
 }
 
 static bool all_have_first(const ce_shm *shm)
@@ -44,7 +44,7 @@ static char *first_of(const ce_shm *shm, int rank)
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
     bool small = (size_t)count * element <= shm->small_bytes;
@@ -55,19 +55,20 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
         return;
     }
     int64_t step = ce_round_up((count + shm->size - 1) / shm->size, PART_STEP);
-    ce_range own = ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
+    ce_range own_range =
+        ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {
-        shm->outputs[i] = first_of(shm, i) + (size_t)own.from * element;
+        shm->outputs[i] = first_of(shm, i) + (size_t)own_range.from * element;
         shm->inputs[i] = shm->outputs[i];
     }
-    ce_fold(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own), dtype, op);
+    ce_fold(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own_range), dtype, op);
     ce_bell_meet(shm, &call);
 }
 
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
     bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
@@ -113,7 +114,7 @@ static void pull(const ce_shm *shm, void *out, const void *in, size_t bytes)
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
     bool small = (size_t)shm->size * bytes <= shm->small_bytes;
@@ -132,7 +133,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
     bool small = bytes <= shm->small_bytes;
@@ -149,7 +150,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 
 static void barrier(cs_comm *comm)
 {
-    ce_bell_meet(comm->own, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
+    ce_bell_meet(comm->private_data, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
 }
 
 static bool fits(const cs_world *world)

@@ -36,13 +36,13 @@ static void reduce_piece_alone(ce_shm *shm, const ce_shm_call *call, char *data,
 static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
-    ce_range own = ce_range_part(count, shm->rank, shm->size);
-    size_t from = (size_t)own.from * element;
+    ce_range own_range = ce_range_part(count, shm->rank, shm->size);
+    size_t from = (size_t)own_range.from * element;
     copy(slot_of(shm, shm->rank), data, (size_t)count * element);
     ce_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = slot_of(shm, i) + from;
-    ce_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, ce_range_length(own),
+    ce_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, ce_range_length(own_range),
             call->is.dtype, call->is.op);
     ce_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++) {

@@ -83,11 +83,11 @@ typedef enum { JOINED, AGAIN, FAILED } outcome;
 
 static outcome join(ce_store *store, double end)
 {
-    ce_keeper_name own = { store->world.rank, store->world.size };
+    ce_keeper_name identity = { store->world.rank, store->world.size };
     ce_join join;
     ce_join_state state;
-    if (ce_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &own,
-                      sizeof own) != CS_OK)
+    if (ce_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &identity,
+                      sizeof identity) != CS_OK)
         return FAILED;
     join.deadline = end;
     while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)

@@ -39,11 +39,11 @@ static char *slot_of(const ce_tcp *tcp, const ce_tcp_group *group, int member)
 /* ---- collectives of a group ------------------------------------------------------------------- */
 
 /* Sums the operands in the slots and this rank's own operand in tree order. */
-static void fold_slots(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *own, int64_t count,
+static void fold_slots(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *own_data, int64_t count,
                        cs_dtype dtype, cs_reduce_op op)
 {
     for (int i = 0; i < group->count; i++)
-        tcp->inputs[i] = i == group->own ? own : slot_of(tcp, group, i);
+        tcp->inputs[i] = i == group->own_index ? own_data : slot_of(tcp, group, i);
     ce_fold((void *[]){ out }, 1, tcp->inputs, group->count, count, dtype, op);
 }
 
@@ -52,7 +52,7 @@ static void all_reduce_short(ce_tcp *tcp, const ce_tcp_group *group, void *data,
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
         ce_flow_send(tcp, group->ranks[i], data, bytes);
         ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
@@ -80,16 +80,17 @@ void ce_tcp_all_reduce(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64
         return;
     }
     for (int64_t step = 0; step <= steps; step++) {
-        ce_range own = piece_of(count, part, piece, group->own, step);
-        ce_range sum = piece_of(count, part, piece, group->own, step - 1); /* complete since the previous step */
+        ce_range own_piece = piece_of(count, part, piece, group->own_index, step);
+        ce_range sum = piece_of(count, part, piece, group->own_index, step - 1); /* complete since the previous step */
         for (int i = 0; i < group->count; i++) {
             ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
-            if (i == group->own)
+            if (i == group->own_index)
                 continue;
             if (step < steps) {
                 ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)its.from * element,
                              (size_t)ce_range_length(its) * element);
-                ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), (size_t)ce_range_length(own) * element);
+                ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i),
+                                (size_t)ce_range_length(own_piece) * element);
             }
             if (step > 0) {
                 ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)sum.from * element,
@@ -100,8 +101,8 @@ void ce_tcp_all_reduce(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64
         }
         ce_flow_run(tcp);
         if (step < steps)
-            fold_slots(tcp, group, (char *)data + (size_t)own.from * element, (char *)data + (size_t)own.from * element,
-                       ce_range_length(own), dtype, op);
+            fold_slots(tcp, group, (char *)data + (size_t)own_piece.from * element,
+                       (char *)data + (size_t)own_piece.from * element, ce_range_length(own_piece), dtype, op);
     }
 }
 
@@ -110,27 +111,27 @@ void ce_tcp_reduce_part(ce_tcp *tcp, const ce_tcp_group *group, void *out, const
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
         ce_flow_send(tcp, group->ranks[i], (const char *)in + (size_t)i * apart, bytes);
         ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
     }
     ce_flow_run(tcp);
-    fold_slots(tcp, group, out, (const char *)in + (size_t)group->own * apart, count, dtype, op);
+    fold_slots(tcp, group, out, (const char *)in + (size_t)group->own_index * apart, count, dtype, op);
 }
 
 void ce_tcp_gather(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *in, size_t bytes, size_t apart)
 {
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
         ce_flow_send(tcp, group->ranks[i], in, bytes);
         ce_flow_receive(tcp, group->ranks[i], (char *)out + (size_t)i * apart, bytes);
     }
     ce_flow_run(tcp);
-    char *own = (char *)out + (size_t)group->own * apart;
-    if (bytes && own != in)
-        memcpy(own, in, bytes);
+    char *own_part = (char *)out + (size_t)group->own_index * apart;
+    if (bytes && own_part != in)
+        memcpy(own_part, in, bytes);
 }
 
 void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group)
@@ -140,10 +141,10 @@ void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group)
 
 void ce_tcp_broadcast(ce_tcp *tcp, const ce_tcp_group *group, void *data, size_t bytes, int root)
 {
-    for (int i = 0; i < group->count && group->own == root; i++)
+    for (int i = 0; i < group->count && group->own_index == root; i++)
         if (i != root)
             ce_flow_send(tcp, group->ranks[i], data, bytes);
-    if (group->own != root)
+    if (group->own_index != root)
         ce_flow_receive(tcp, group->ranks[root], data, bytes);
     ce_flow_run(tcp);
 }
@@ -152,7 +153,7 @@ void ce_tcp_broadcast(ce_tcp *tcp, const ce_tcp_group *group, void *data, size_t
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
         ce_hybrid_all_reduce(tcp, data, count, dtype, op);
@@ -174,7 +175,7 @@ void ce_tcp_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
         ce_hybrid_reduce_scatter(tcp, out, in, count, dtype, op);
@@ -184,7 +185,7 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     tcp->call = (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
     if (tcp->inside)
@@ -195,7 +196,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
     if (tcp->inside)
         ce_hybrid_broadcast(tcp, data, count, dtype, root);
@@ -205,7 +206,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 
 static void barrier(cs_comm *comm)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_BARRIER };
     if (tcp->inside)
         ce_hybrid_barrier(tcp);
@@ -216,7 +217,7 @@ static void barrier(cs_comm *comm)
 /* Both sides describe a message by the call of the sender. */
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
     ce_flow_send(tcp, to, data, bytes);
     ce_flow_run(tcp);
@@ -224,7 +225,7 @@ static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
     ce_flow_receive(tcp, from, data, bytes);
     ce_flow_run(tcp);
@@ -263,7 +264,7 @@ static cs_status make_lists(ce_tcp *tcp)
     if (!tcp->links || !tcp->polls || !tcp->inputs || !tcp->all.ranks || !tcp->staging)
         return ce_fail(CS_NO_MEMORY, "no memory for the connections of %d ranks", tcp->size);
     tcp->all.count = tcp->size;
-    tcp->all.own = tcp->rank;
+    tcp->all.own_index = tcp->rank;
     for (int i = 0; i < tcp->size; i++)
         tcp->all.ranks[i] = i;
     return CS_OK;
@@ -281,7 +282,7 @@ static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_s
 static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 {
     ce_tcp *tcp = calloc(1, sizeof *tcp);
-    comm->own = tcp;
+    comm->private_data = tcp;
     if (!tcp)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     tcp->comm = comm;
@@ -299,7 +300,7 @@ static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 
 static void close_tcp(cs_comm *comm)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     if (!tcp)
         return;
     if (tcp->links)

@@ -44,9 +44,9 @@ typedef struct {
     ce_tcp_lane out, in;
 } ce_tcp_link;
 
-/* The ranks that take part in an exchange, in the order of the tree; ranks[own] is this rank. */
+/* The ranks that take part in an exchange, in the order of the tree; ranks[own_index] is this rank. */
 typedef struct {
-    int count, own;
+    int count, own_index;
     int *ranks;
 } ce_tcp_group;
 

@@ -41,8 +41,8 @@ typedef struct ce_transport {
 struct cs_comm {
     const ce_transport *transport;
     cs_world world;
-    void *own;  /* private to the transport */
-    char *heap; /* memory for cs_comm_alloc; the transport allocates and frees it */
+    void *private_data; /* private to the transport */
+    char *heap;         /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
     int doing; /* the collective that runs, an index into ce_beat_names, for error messages */

@@ -12,14 +12,14 @@
 /* Lists the propagated variables first, then those of the host's own hostfile line, which take precedence. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
-    int own = 0;
-    while (host->env && host->env[own])
-        own++;
-    char **list = calloc((size_t)(plan->env.count + own) + 1, sizeof *list);
+    int host_count = 0;
+    while (host->env && host->env[host_count])
+        host_count++;
+    char **list = calloc((size_t)(plan->env.count + host_count) + 1, sizeof *list);
     for (int i = 0; list && i < plan->env.count; i++)
         if (asprintf(&list[i], "%s=%s", plan->env.list[i].name, plan->env.list[i].value) < 0)
             return NULL;
-    for (int i = 0; list && i < own; i++)
+    for (int i = 0; list && i < host_count; i++)
         list[plan->env.count + i] = strdup(host->env[i]);
     return list;
 }

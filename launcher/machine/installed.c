@@ -63,13 +63,13 @@ static void add_onednn(cl_facts *facts)
 static void add_beside(cl_facts *facts)
 {
     static const char *const names[] = { "train", "pack", "generate", "eval", "libcspeed_cuda.so" };
-    char own[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length < 0 ? 0 : length] = '\0';
-    char *name = strrchr(own, '/');
-    cl_facts_add(facts, "binary", "%s", own);
+    char self_path[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
+    ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
+    self_path[length < 0 ? 0 : length] = '\0';
+    char *name = strrchr(self_path, '/');
+    cl_facts_add(facts, "binary", "%s", self_path);
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%.*s/%s", (int)(name - own), own, names[i]);
+        snprintf(path, sizeof path, "%.*s/%s", (int)(name - self_path), self_path, names[i]);
         size_t used = strlen(found);
         if (access(path, R_OK) == 0)
             snprintf(found + used, sizeof found - used, "%s%s", used ? " " : "", names[i]);

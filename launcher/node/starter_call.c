@@ -28,12 +28,12 @@ static int find_index(void)
 /* Returns this process's entry of "NODE=HOST,NODE=HOST,", without its comma, or NULL. */
 static char *find_entry(char *nodes, int index)
 {
-    const char *own = getenv("SLURMD_NODENAME");
+    const char *node_name = getenv("SLURMD_NODENAME");
     char *next, *nth = NULL;
     int i = 0;
     for (char *entry = strtok_r(nodes, ",", &next); entry; entry = strtok_r(NULL, ",", &next)) {
         const char *host = strchr(entry, '=');
-        if (own && host && strcmp(host + 1, own) == 0)
+        if (node_name && host && strcmp(host + 1, node_name) == 0)
             return entry;
         if (i++ == index)
             nth = entry;

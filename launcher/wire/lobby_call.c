@@ -214,9 +214,9 @@ static bool is_lent(const cl_plan *plan)
 
 int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest)
 {
-    char own[256] = "?";
-    const char *host = own;
-    gethostname(own, sizeof own - 1);
+    char host_name[256] = "?";
+    const char *host = host_name;
+    gethostname(host_name, sizeof host_name - 1);
     if (plan->node_rank >= 0 && plan->node_rank < plan->node_count)
         host = plan->nodes[plan->node_rank].host->name;
     if (plan->options->insecure_join)

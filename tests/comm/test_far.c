@@ -34,12 +34,12 @@ typedef struct {
 
 static void *distant_alloc(cs_device *device, size_t bytes)
 {
-    distant *own = device->own;
+    distant *fake = device->private_data;
     int fd = memfd_create("distant", MFD_CLOEXEC);
-    distant_block *block = own->blocks;
+    distant_block *block = fake->blocks;
     while (block->seen)
         block++;
-    CS_ASSERT(block < own->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    CS_ASSERT(block < fake->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
     block->real = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     block->seen = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     block->bytes = bytes;
@@ -50,9 +50,9 @@ static void *distant_alloc(cs_device *device, size_t bytes)
 
 static void distant_free(cs_device *device, void *memory, size_t bytes)
 {
-    distant *own = device->own;
-    CS_ASSERT(own->copy_count == 0);
-    for (distant_block *block = own->blocks; block < own->blocks + BLOCKS; block++) {
+    distant *fake = device->private_data;
+    CS_ASSERT(fake->copy_count == 0);
+    for (distant_block *block = fake->blocks; block < fake->blocks + BLOCKS; block++) {
         if (block->seen != memory)
             continue;
         munmap(block->real, bytes);
@@ -75,11 +75,11 @@ static void distant_free_pinned(cs_device *device, void *memory, size_t bytes)
 
 static void distant_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
-    distant *own = stream->device->own;
-    CS_ASSERT(own->copy_count < COPIES);
-    own->copies[own->copy_count].to = to;
-    own->copies[own->copy_count].from = from;
-    own->copies[own->copy_count++].bytes = bytes;
+    distant *fake = stream->device->private_data;
+    CS_ASSERT(fake->copy_count < COPIES);
+    fake->copies[fake->copy_count].to = to;
+    fake->copies[fake->copy_count].from = from;
+    fake->copies[fake->copy_count++].bytes = bytes;
 }
 
 static void distant_call(cs_stream *stream, void (*call)(void *argument), void *argument)
@@ -94,10 +94,10 @@ static uint64_t distant_record(cs_stream *stream)
     return 1;
 }
 
-static char *reach(const distant *own, const void *address, size_t bytes)
+static char *reach(const distant *fake, const void *address, size_t bytes)
 {
     uintptr_t at = (uintptr_t)address;
-    for (const distant_block *block = own->blocks; block < own->blocks + BLOCKS; block++) {
+    for (const distant_block *block = fake->blocks; block < fake->blocks + BLOCKS; block++) {
         uintptr_t from = (uintptr_t)block->seen;
         if (at < from || at >= from + block->bytes)
             continue;
@@ -109,11 +109,11 @@ static char *reach(const distant *own, const void *address, size_t bytes)
 
 static void distant_wait(cs_stream *stream, ce_event event)
 {
-    distant *own = event.stream->device->own;
-    for (int i = 0; !stream && i < own->copy_count; i++)
-        memmove(reach(own, own->copies[i].to, own->copies[i].bytes),
-                reach(own, own->copies[i].from, own->copies[i].bytes), own->copies[i].bytes);
-    own->copy_count = stream ? own->copy_count : 0;
+    distant *fake = event.stream->device->private_data;
+    for (int i = 0; !stream && i < fake->copy_count; i++)
+        memmove(reach(fake, fake->copies[i].to, fake->copies[i].bytes),
+                reach(fake, fake->copies[i].from, fake->copies[i].bytes), fake->copies[i].bytes);
+    fake->copy_count = stream ? fake->copy_count : 0;
 }
 
 static cs_device *distant_open(void)
@@ -130,8 +130,8 @@ static cs_device *distant_open(void)
     cs_device *device = calloc(1, sizeof *device);
     CS_ASSERT(device);
     device->table = &table;
-    device->own = calloc(1, sizeof(distant));
-    CS_ASSERT(device->own);
+    device->private_data = calloc(1, sizeof(distant));
+    CS_ASSERT(device->private_data);
     pthread_mutex_init(&device->lock, NULL);
     for (int role = 0; role < 2; role++)
         device->streams[role] = (cs_stream){ .device = device, .role = (ce_stream_role)role };
@@ -140,9 +140,9 @@ static cs_device *distant_open(void)
 
 static void distant_close(cs_device *device)
 {
-    void *own = device->own;
+    void *fake = device->private_data;
     ce_device_close(device);
-    free(own);
+    free(fake);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------ */
