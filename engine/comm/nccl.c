@@ -289,7 +289,7 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 
 /* Writes a name of the GPU that no other GPU of any machine has. It contains the kernel's random id of this boot,
  * because GPUs of two machines may have the same address on the bus. */
-static void seat(char text[CS_TRANSPORT_SEAT])
+static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
 {
     char machine[40] = "", bus[32] = "";
     int number = 0;
@@ -300,7 +300,7 @@ static void seat(char text[CS_TRANSPORT_SEAT])
         fclose(file);
     CS_CUDA(cudaGetDevice(&number));
     CS_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, number));
-    snprintf(text, CS_TRANSPORT_SEAT, "%s of machine %s", bus, machine);
+    snprintf(text, CS_TRANSPORT_GPU_NAME, "%s of machine %s", bus, machine);
 }
 
 static cs_status share_id(const connection *conn, ncclUniqueId *id)
@@ -389,5 +389,5 @@ const ce_transport ce_comm_nccl = {
     .broadcast = broadcast,
     .send = send_message,
     .receive = receive_message,
-    .seat = seat,
+    .gpu_name = gpu_name,
 };

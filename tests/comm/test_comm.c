@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/range.h"
 #include "cspeed/comm.h"
-#include "comm/fold.h"
+#include "comm/reduce.h"
 #include "sums.h"
 
 #include <check.h>
@@ -111,7 +111,7 @@ START_TEST(not_a_number_is_kept)
     const void *inputs[] = { a, b, c };
     for (int op = CS_SUM; op <= CS_MAX; op++)
         for (int ranks = 2; ranks <= 3; ranks++) {
-            ce_fold((void *[]){ out }, 1, inputs, ranks, 3, CS_F32, (cs_reduce_op)op);
+            ce_reduce((void *[]){ out }, 1, inputs, ranks, 3, CS_F32, (cs_reduce_op)op);
             for (int i = 0; i < ranks; i++)
                 ck_assert_msg(isnan(out[i]), "op %d, %d ranks, element %d: %g", op, ranks, i, (double)out[i]);
         }
@@ -129,7 +129,7 @@ START_TEST(halves_round_as_everywhere)
                 a[i] = (uint16_t)(low + i);
                 b[i] = (uint16_t)((unsigned)(low + i) * 40503u >> 3);
             }
-            ce_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
+            ce_reduce((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
             for (int i = 0; i < 8; i++) {
                 float sum = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
                 uint16_t should = dtypes[d] == CS_BF16 ? ce_float_to_bf16(sum) : ce_float_to_f16(sum);

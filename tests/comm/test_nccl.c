@@ -3,7 +3,7 @@
 #include "near.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/tally.h"
+#include "comm/comms_logger.h"
 #include "cspeed/ops.h"
 #include "suite.h"
 #include "sums.h"
@@ -505,7 +505,7 @@ static int come_late(void *kind)
     rank_state state;
     SHOULD(open_here(&state, kind));
     float *data = cs_comm_alloc(state.comm, 4000);
-    ce_comm_record(state.comm, &(ce_tally_settings){ .enabled = true, .operations = UINT32_MAX });
+    ce_comm_record(state.comm, &(ce_comms_logger_settings){ .enabled = true, .operations = UINT32_MAX });
     cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM); /* connects them */
     double before = cs_comm_counters(state.comm).seconds;
     if (cs_comm_rank(state.comm) == 1)

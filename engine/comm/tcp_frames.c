@@ -1,7 +1,7 @@
-/* flow.c - sends and receives frames over all TCP connections at once with poll, and detects lost ranks.
+/* tcp_frames.c - sends and receives frames over all TCP connections at once with poll, and detects lost ranks.
  *
  * When a rank's process dies, its connections are closed, which every waiting rank sees at once. When a rank's host
- * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (dial.c). Connections
+ * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (socket.c). Connections
  * with unacknowledged data are checked here, by the time since the peer's host last acknowledged anything.
  * TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is busy and whose buffers
  * are full. A rank that ends because another was lost tells its peers which one that was, so that all messages name the
@@ -28,13 +28,13 @@ static struct iovec signed_part(const ce_tcp_head *head)
     return (struct iovec){ (void *)(size_t)head, offsetof(ce_tcp_head, tag) };
 }
 
-void ce_flow_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
+void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
 {
     ce_tcp_link *link = &tcp->links[to];
-    ce_tcp_lane *lane = &link->out;
-    int at = lane->count++;
+    ce_tcp_queue *queue = &link->out;
+    int at = queue->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
-    ce_tcp_head *head = &lane->heads[at];
+    ce_tcp_head *head = &queue->heads[at];
     memset(head, 0, sizeof *head); /* the padding between members is authenticated too */
     head->call.what = tcp->call.what;
     head->call.dtype = tcp->call.dtype;
@@ -42,29 +42,29 @@ void ce_flow_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
     head->call.root = tcp->call.root;
     head->call.count = tcp->call.count;
     head->bytes = bytes;
-    lane->data[at] = (char *)(size_t)data;
-    lane->bytes[at] = bytes;
+    queue->data[at] = (char *)(size_t)data;
+    queue->bytes[at] = bytes;
     struct iovec part = signed_part(head);
     ce_seal_sign(&link->seal, head->tag, &part, 1);
 }
 
-void ce_flow_receive(ce_tcp *tcp, int from, void *data, size_t bytes)
+void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes)
 {
-    ce_tcp_lane *lane = &tcp->links[from].in;
-    int at = lane->count++;
+    ce_tcp_queue *queue = &tcp->links[from].in;
+    int at = queue->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
-    lane->data[at] = data;
-    lane->bytes[at] = bytes;
+    queue->data[at] = data;
+    queue->bytes[at] = bytes;
 }
 
-/* ---- losing ----------------------------------------------------------------------------------- */
+/* ---- lost ranks ------------------------------------------------------------------------------- */
 
-/* Adds a frame if no frame is half sent and there is space. */
-static void say(ce_tcp *tcp, int to, int what, int about)
+/* Sends a frame without data, unless another frame is half sent or there is no space. */
+static void send_notice(ce_tcp *tcp, int to, int what, int about)
 {
     ce_tcp_link *link = &tcp->links[to];
     ce_tcp_head head;
-    if (link->socket < 0 || link->deaf || link->out.at < link->out.count)
+    if (link->socket < 0 || link->send_closed || link->out.at < link->out.count)
         return;
     memset(&head, 0, sizeof head);
     head.call.what = (uint8_t)what;
@@ -74,13 +74,13 @@ static void say(ce_tcp *tcp, int to, int what, int about)
     send(link->socket, &head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void ce_flow_leave(ce_tcp *tcp)
+void ce_tcp_frames_leave(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++)
-        say(tcp, i, CS_TCP_BYE, tcp->rank);
+        send_notice(tcp, i, CS_TCP_CLOSED, tcp->rank);
 }
 
-static bool push(ce_tcp *tcp, int to);
+static bool send_some(ce_tcp *tcp, int to);
 
 /* Tells the ranks that still receive the reason, after the frame that they are receiving. */
 static void finish_frames(ce_tcp *tcp)
@@ -91,8 +91,8 @@ static void finish_frames(ce_tcp *tcp)
         waits = false;
         for (int i = 0; i < tcp->size; i++) {
             const ce_tcp_link *link = &tcp->links[i];
-            push(tcp, i);
-            bool more = !link->deaf && link->out.at < link->out.count;
+            send_some(tcp, i);
+            bool more = !link->send_closed && link->out.at < link->out.count;
             tcp->polls[i] = (struct pollfd){ more ? link->socket : -1, POLLOUT, 0 };
             waits = waits || more;
         }
@@ -101,16 +101,16 @@ static void finish_frames(ce_tcp *tcp)
     }
 }
 
-static _Noreturn void lose(ce_tcp *tcp, int peer, const char *what)
+static _Noreturn void end_because_of(ce_tcp *tcp, int peer, const char *what)
 {
     finish_frames(tcp);
     for (int i = 0; i < tcp->size; i++)
-        say(tcp, i, CS_TCP_LOST, peer);
+        send_notice(tcp, i, CS_TCP_LOST, peer);
     ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, ce_beat_names[tcp->comm->doing]);
 }
 
 /* A rank closed its connection: checks whether it, or another, said before that it ends because of a third rank. */
-static _Noreturn void lose_whoever_was_first(ce_tcp *tcp, int peer)
+static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
     for (int i = 0; i < tcp->size; i++) {
@@ -120,7 +120,7 @@ static _Noreturn void lose_whoever_was_first(ce_tcp *tcp, int peer)
             last.call.what == CS_TCP_LOST && last.call.root >= 0 && last.call.root < tcp->size)
             peer = last.call.root;
     }
-    lose(tcp, peer, "was lost");
+    end_because_of(tcp, peer, "was lost");
 }
 
 /* Checks whether the head that arrived is that of the expected frame. */
@@ -131,10 +131,10 @@ static void check_head(ce_tcp *tcp, int from)
     struct iovec part = signed_part(head);
     if (!ce_seal_check(&link->seal, head->tag, &part, 1))
         ce_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn", from);
-    if (head->call.what == CS_TCP_BYE)
-        lose(tcp, from, "has left");
+    if (head->call.what == CS_TCP_CLOSED)
+        end_because_of(tcp, from, "has left");
     if (head->call.what == CS_TCP_LOST)
-        lose(tcp, head->call.root, "was lost");
+        end_because_of(tcp, head->call.root, "was lost");
     bool message = head->call.what == CS_BEAT_SEND;
     if (message && tcp->call.what == CS_BEAT_SEND && head->bytes != link->in.bytes[link->in.at])
         ce_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length", from,
@@ -144,71 +144,71 @@ static void check_head(ce_tcp *tcp, int from)
     CS_ASSERT(head->bytes == link->in.bytes[link->in.at]);
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------ */
+/* ---- queues ------------------------------------------------------------------------------------ */
 
-/* The remaining bytes of the lane's frames as an iovec, two entries for each frame. */
-static int gather(ce_tcp_lane *lane, struct iovec *pieces)
+/* The remaining bytes of the queue's frames as an iovec, two entries for each frame. */
+static int remaining(ce_tcp_queue *queue, struct iovec *pieces)
 {
     int count = 0;
-    size_t skip = lane->done;
-    for (int i = lane->at; i < lane->count; i++, skip = 0) {
-        size_t head = skip < sizeof lane->heads[i] ? skip : sizeof lane->heads[i];
-        if (head < sizeof lane->heads[i])
-            pieces[count++] = (struct iovec){ (char *)&lane->heads[i] + head, sizeof lane->heads[i] - head };
-        if (lane->bytes[i] > skip - head)
-            pieces[count++] = (struct iovec){ lane->data[i] + (skip - head), lane->bytes[i] - (skip - head) };
+    size_t skip = queue->done;
+    for (int i = queue->at; i < queue->count; i++, skip = 0) {
+        size_t head = skip < sizeof queue->heads[i] ? skip : sizeof queue->heads[i];
+        if (head < sizeof queue->heads[i])
+            pieces[count++] = (struct iovec){ (char *)&queue->heads[i] + head, sizeof queue->heads[i] - head };
+        if (queue->bytes[i] > skip - head)
+            pieces[count++] = (struct iovec){ queue->data[i] + (skip - head), queue->bytes[i] - (skip - head) };
     }
     return count;
 }
 
-static void advance(ce_tcp *tcp, int peer, ce_tcp_lane *lane, size_t moved)
+static void advance(ce_tcp *tcp, int peer, ce_tcp_queue *queue, size_t moved)
 {
     while (moved > 0) {
-        size_t head = sizeof lane->heads[0], whole = head + lane->bytes[lane->at];
-        size_t part = whole - lane->done < moved ? whole - lane->done : moved;
-        bool came = lane->done < head && lane->done + part >= head;
-        lane->done += part;
+        size_t head = sizeof queue->heads[0], whole = head + queue->bytes[queue->at];
+        size_t part = whole - queue->done < moved ? whole - queue->done : moved;
+        bool head_arrived = queue->done < head && queue->done + part >= head;
+        queue->done += part;
         moved -= part;
-        if (came && lane == &tcp->links[peer].in)
+        if (head_arrived && queue == &tcp->links[peer].in)
             check_head(tcp, peer);
-        if (lane->done == whole) {
-            lane->at++;
-            lane->done = 0;
+        if (queue->done == whole) {
+            queue->at++;
+            queue->done = 0;
         }
     }
 }
 
-static bool is_through(const ce_tcp_lane *lane)
+static bool is_complete(const ce_tcp_queue *queue)
 {
-    return lane->at == lane->count;
+    return queue->at == queue->count;
 }
 
 /* True if bytes were moved. A peer that receives nothing more may have sent the reason. */
-static bool push(ce_tcp *tcp, int to)
+static bool send_some(ce_tcp *tcp, int to)
 {
     ce_tcp_link *link = &tcp->links[to];
     struct iovec pieces[2 * CS_TCP_FRAMES];
-    if (link->deaf || is_through(&link->out))
+    if (link->send_closed || is_complete(&link->out))
         return false;
-    struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)gather(&link->out, pieces) };
+    struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)remaining(&link->out, pieces) };
     ssize_t sent = sendmsg(link->socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
-        link->deaf = true;
+        link->send_closed = true;
     if (sent > 0)
         advance(tcp, to, &link->out, (size_t)sent);
     return sent > 0;
 }
 
-static bool pull(ce_tcp *tcp, int from)
+static bool receive_some(ce_tcp *tcp, int from)
 {
     ce_tcp_link *link = &tcp->links[from];
     struct iovec pieces[2 * CS_TCP_FRAMES];
-    if (is_through(&link->in))
+    if (is_complete(&link->in))
         return false;
-    struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)gather(&link->in, pieces) };
+    struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)remaining(&link->in, pieces) };
     ssize_t got = recvmsg(link->socket, &packet, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-        lose_whoever_was_first(tcp, from);
+        report_first_lost(tcp, from);
     if (got > 0)
         advance(tcp, from, &link->in, (size_t)got);
     return got > 0;
@@ -217,17 +217,17 @@ static bool pull(ce_tcp *tcp, int from)
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
 /* For a rank from which no frame is expected: true if it has announced that it closes. */
-static void hear_last_words(ce_tcp *tcp, int peer)
+static void read_notice(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
     ssize_t got = recv(tcp->links[peer].socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT);
-    if (got == sizeof last && last.call.what == CS_TCP_BYE)
-        lose(tcp, peer, "has left");
-    lose_whoever_was_first(tcp, peer);
+    if (got == sizeof last && last.call.what == CS_TCP_CLOSED)
+        end_because_of(tcp, peer, "has left");
+    report_first_lost(tcp, peer);
 }
 
-/* Its host acknowledges neither bytes nor probes. */
-static bool is_silent(int socket)
+/* Returns true if the peer's host acknowledges neither bytes nor keepalive probes. */
+static bool is_unresponsive(int socket)
 {
     struct tcp_info info;
     socklen_t length = sizeof info;
@@ -235,23 +235,23 @@ static bool is_silent(int socket)
            (info.tcpi_unacked > 0 || info.tcpi_probes > 1) && info.tcpi_last_ack_recv > SILENCE_MILLISECONDS;
 }
 
-static void look_for_the_silent(ce_tcp *tcp)
+static void check_responses(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++)
-        if (tcp->links[i].socket >= 0 && is_silent(tcp->links[i].socket))
-            lose(tcp, i, "has not answered for a minute");
+        if (tcp->links[i].socket >= 0 && is_unresponsive(tcp->links[i].socket))
+            end_because_of(tcp, i, "has not answered for a minute");
 }
 
-/* A rank from which nothing is expected closed its connection. It is lost, unless unread data may contain its
- * closing message. */
-static bool left_words(int socket)
+/* For a rank that closed its connection while nothing is expected from it. It is lost, unless there is unread data,
+ * which may contain its closing message. */
+static bool has_unread(int socket)
 {
     int waiting = 0;
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
 /* The last message of a rank that closed its connection; it may follow frames that were not read yet. 0: none. */
-static int last_words(int socket, int *about)
+static int last_notice(int socket, int *about)
 {
     ce_tcp_head last;
     int waiting = 0;
@@ -264,12 +264,12 @@ static int last_words(int socket, int *about)
     if (got >= (ssize_t)sizeof last)
         memcpy(&last, unread + got - sizeof last, sizeof last);
     free(unread);
-    bool word = (last.call.what == CS_TCP_BYE || last.call.what == CS_TCP_LOST) && last.bytes == 0;
+    bool notice = (last.call.what == CS_TCP_CLOSED || last.call.what == CS_TCP_LOST) && last.bytes == 0;
     *about = last.call.root;
-    return word ? last.call.what : 0;
+    return notice ? last.call.what : 0;
 }
 
-int ce_flow_missing(cs_comm *comm, bool *closed)
+int ce_tcp_frames_missing(cs_comm *comm, bool *closed)
 {
     const ce_tcp *tcp = comm->private_data;
     int left = -1, lost = -1;
@@ -278,11 +278,11 @@ int ce_flow_missing(cs_comm *comm, bool *closed)
         int about;
         if (poll(&line, 1, 0) <= 0)
             continue;
-        int word = last_words(line.fd, &about);
-        if (word == CS_TCP_BYE)
+        int notice = last_notice(line.fd, &about);
+        if (notice == CS_TCP_CLOSED)
             left = i;
         else
-            lost = word == CS_TCP_LOST && about >= 0 && about < tcp->size && about != tcp->rank ? about : i;
+            lost = notice == CS_TCP_LOST && about >= 0 && about < tcp->size && about != tcp->rank ? about : i;
     }
     *closed = lost < 0;
     return lost < 0 ? left : lost;
@@ -291,9 +291,9 @@ int ce_flow_missing(cs_comm *comm, bool *closed)
 static short events_of(const ce_tcp_link *link)
 {
     int events = 0;
-    if (!is_through(&link->in))
+    if (!is_complete(&link->in))
         events |= POLLIN;
-    if (!link->deaf && !is_through(&link->out))
+    if (!link->send_closed && !is_complete(&link->out))
         events |= POLLOUT;
     return (short)(events ? events : POLLRDHUP);
 }
@@ -302,43 +302,43 @@ static void sleep_until_ready(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
         ce_tcp_link *link = &tcp->links[i];
-        bool idle = is_through(&link->in) && (link->deaf || is_through(&link->out));
-        tcp->polls[i] = (struct pollfd){ idle && link->deaf ? -1 : link->socket, events_of(link), 0 };
+        bool idle = is_complete(&link->in) && (link->send_closed || is_complete(&link->out));
+        tcp->polls[i] = (struct pollfd){ idle && link->send_closed ? -1 : link->socket, events_of(link), 0 };
     }
     int ready = poll(tcp->polls, (nfds_t)tcp->size, LOOK_MILLISECONDS);
     if (ready == 0)
-        look_for_the_silent(tcp);
+        check_responses(tcp);
     for (int i = 0; ready > 0 && i < tcp->size; i++) {
         ce_tcp_link *link = &tcp->links[i];
-        if (!tcp->polls[i].revents || !is_through(&link->in) || !is_through(&link->out))
+        if (!tcp->polls[i].revents || !is_complete(&link->in) || !is_complete(&link->out))
             continue;
-        if (!left_words(link->socket))
-            lose_whoever_was_first(tcp, i);
-        link->deaf = true; /* data from it is read when it is its turn */
+        if (!has_unread(link->socket))
+            report_first_lost(tcp, i);
+        link->send_closed = true; /* data from it is read when a frame from it is expected */
     }
 }
 
-/* False when all lanes are complete. */
+/* Moves what can be moved without blocking. Returns false when all queues are complete. */
 static bool move_all(ce_tcp *tcp, bool *moved)
 {
     bool waits = false;
     *moved = false;
     for (int i = 0; i < tcp->size; i++) {
         ce_tcp_link *link = &tcp->links[i];
-        if (is_through(&link->in) && is_through(&link->out))
+        if (is_complete(&link->in) && is_complete(&link->out))
             continue;
-        if (push(tcp, i))
+        if (send_some(tcp, i))
             *moved = true;
-        if (pull(tcp, i))
+        if (receive_some(tcp, i))
             *moved = true;
-        if (link->deaf && !is_through(&link->out) && is_through(&link->in))
-            hear_last_words(tcp, i);
-        waits = waits || !is_through(&link->in) || !is_through(&link->out);
+        if (link->send_closed && !is_complete(&link->out) && is_complete(&link->in))
+            read_notice(tcp, i);
+        waits = waits || !is_complete(&link->in) || !is_complete(&link->out);
     }
     return waits;
 }
 
-void ce_flow_run(ce_tcp *tcp)
+void ce_tcp_frames_run(ce_tcp *tcp)
 {
     bool moved;
     int idle = 0;

@@ -1,9 +1,9 @@
-/* fold.c - the reduction kernels: sum, minimum and maximum over the ranks' vectors in tree order, eight floats at a
+/* reduce.c - the reduction kernels: sum, minimum and maximum over the ranks' vectors in tree order, eight floats at a
  * time.
  *
  * A kernel consists of four macros: a vector type, and how it is loaded, stored and combined. On x86-64 each kernel is
  * compiled twice, for any CPU and for AVX2. The last, shorter vector is padded and uses the same instructions. */
-#include "comm/fold.h"
+#include "comm/reduce.h"
 
 #include <string.h>
 
@@ -196,8 +196,8 @@ typedef void (*kernel)(void *const *out, int outs, const void *const *in, int ra
 
 static const kernel plain[][3] = ROWS(plain), avx2[][3] = ROWS(avx2);
 
-void ce_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
-             cs_dtype dtype, cs_reduce_op op)
+void ce_reduce(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,
+               cs_dtype dtype, cs_reduce_op op)
 {
     const kernel(*table)[3] = HAS_AVX2 ? avx2 : plain;
     table[dtype][op](outputs, output_count, inputs, ranks, (size_t)count * cs_dtype_bytes(dtype));

@@ -1,17 +1,17 @@
-/* hybrid.c - hierarchical collectives: sums inside each host through shared memory, then between hosts over TCP.
+/* hierarchical.c - hierarchical collectives: sums inside each host through shared memory, then between hosts over TCP.
  *
  * They are used if the ranks of each host are consecutive and every host has the same number of them, a power of two.
- * The ranks of a host are then a complete subtree of the summation tree (fold.h), and the tree over hosts of the trees
- * within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that have its local rank on
- * the other hosts, so a host sends as much as one rank would, whatever the number of its ranks. Sums of 16-bit floats
- * are rounded once, at the root of the tree; they are therefore exchanged directly between all ranks. */
+ * The ranks of a host are then a complete subtree of the summation tree (reduce.h), and the tree over hosts of the
+ * trees within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that have its local
+ * rank on the other hosts, so a host sends as much as one rank would, whatever the number of its ranks. Sums of 16-bit
+ * floats are rounded once, at the root of the tree; they are therefore exchanged directly between all ranks. */
 #include "comm/shm.h"
 #include "comm/tcp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-bool ce_hybrid_fits(const ce_tcp *tcp, const ce_mesh_place *places)
+bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places)
 {
     int each = places[0].local_size;
     if (each < 2 || each == tcp->size || (each & (each - 1)) != 0 || tcp->size % each != 0)
@@ -48,15 +48,15 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
     return CS_OK;
 }
 
-cs_status ce_hybrid_open(ce_tcp *tcp, const cs_comm_settings *settings)
+cs_status ce_hierarchical_open(ce_tcp *tcp, const cs_comm_settings *settings)
 {
     cs_status status = build(tcp, settings);
     if (status != CS_OK)
-        ce_hybrid_close(tcp);
+        ce_hierarchical_close(tcp);
     return status;
 }
 
-void ce_hybrid_close(ce_tcp *tcp)
+void ce_hierarchical_close(ce_tcp *tcp)
 {
     cs_comm_close(tcp->inside);
     free(tcp->across.ranks);
@@ -84,7 +84,7 @@ static void all_reduce_whole(ce_tcp *tcp, void *data, int64_t count, cs_dtype dt
     ce_tcp_all_reduce(tcp, &tcp->across, data, count, dtype, op);
 }
 
-void ce_hybrid_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype);
     int each = tcp->inside->world.size;
@@ -105,7 +105,8 @@ void ce_hybrid_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype
 
 /* For one piece of all parts: sums this host's operands for each rank with this local rank into a slot, and sends
  * it. */
-void ce_hybrid_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                    cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype), slot = ce_tcp_slot_bytes(&tcp->across);
     int64_t piece = (int64_t)(slot / element), host = tcp->inside->world.size * count, at = 0;
@@ -124,7 +125,7 @@ void ce_hybrid_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t co
     } while (at < count);
 }
 
-void ce_hybrid_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
+void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype), host = (size_t)tcp->inside->world.size * bytes;
     size_t own_offset = (size_t)tcp->inside->world.rank * bytes;
@@ -134,7 +135,7 @@ void ce_hybrid_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count,
                                 (char *)out + (size_t)i * host + own_offset, count, dtype);
 }
 
-void ce_hybrid_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
+void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
 {
     int each = tcp->inside->world.size;
     if (tcp->inside->world.rank == root % each)
@@ -143,7 +144,7 @@ void ce_hybrid_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype,
 }
 
 /* A rank that arrives from another host has waited there for all ranks of that host. */
-void ce_hybrid_barrier(ce_tcp *tcp)
+void ce_hierarchical_barrier(ce_tcp *tcp)
 {
     shm_of(tcp)->barrier(tcp->inside);
     ce_tcp_barrier(tcp, &tcp->across);

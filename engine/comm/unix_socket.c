@@ -1,5 +1,5 @@
-/* wire.c - messages with file descriptors over a Unix socket (SCM_RIGHTS). */
-#include "comm/wire.h"
+/* unix_socket.c - messages with file descriptors over a Unix socket (SCM_RIGHTS). */
+#include "comm/unix_socket.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static int give_up(int socket)
     return -1;
 }
 
-int ce_wire_listen(const cs_world *world)
+int ce_unix_socket_listen(const cs_world *world)
 {
     struct sockaddr_un name;
     socklen_t length = name_of(&name, world);
@@ -45,7 +45,7 @@ int ce_wire_listen(const cs_world *world)
     return made;
 }
 
-int ce_wire_connect(const cs_world *world)
+int ce_unix_socket_connect(const cs_world *world)
 {
     struct sockaddr_un name;
     socklen_t length = name_of(&name, world);
@@ -57,22 +57,22 @@ int ce_wire_connect(const cs_world *world)
     return made;
 }
 
-bool ce_wire_same_user(int socket)
+bool ce_unix_socket_same_user(int socket)
 {
     struct ucred other;
     socklen_t length = sizeof other;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == getuid();
 }
 
-bool ce_wire_send(int socket, const ce_wire_message *message, const ce_guest *guest)
+bool ce_unix_socket_send(int socket, const ce_unix_message *message, const ce_shm_handles *handles)
 {
-    ce_wire_message sent = *message;
+    ce_unix_message sent = *message;
     control extra = { 0 };
-    struct iovec text = { &sent, offsetof(ce_wire_message, text) + strlen(message->text) + 1 };
+    struct iovec text = { &sent, offsetof(ce_unix_message, text) + strlen(message->text) + 1 };
     struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1 };
     sent.magic = MAGIC;
-    if (guest) {
-        int both[DESCRIPTORS] = { guest->memory, guest->life };
+    if (handles) {
+        int both[DESCRIPTORS] = { handles->memory, handles->life };
         packet.msg_control = &extra;
         packet.msg_controllen = sizeof extra;
         extra.header.cmsg_level = SOL_SOCKET;
@@ -87,35 +87,35 @@ bool ce_wire_send(int socket, const ce_wire_message *message, const ce_guest *gu
     return done >= 0;
 }
 
-bool ce_wire_receive(int socket, ce_wire_message *message, ce_guest *guest)
+bool ce_unix_socket_receive(int socket, ce_unix_message *message, ce_shm_handles *handles)
 {
     control extra = { 0 };
     struct iovec text = { message, sizeof *message };
     struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra };
     ssize_t done;
-    *guest = (ce_guest){ -1, -1 };
+    *handles = (ce_shm_handles){ -1, -1 };
     memset(message, 0, sizeof *message);
     do {
         done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
     } while (done < 0 && errno == EINTR);
-    struct cmsghdr *brought = done > 0 ? CMSG_FIRSTHDR(&packet) : NULL;
-    if (brought && brought->cmsg_type == SCM_RIGHTS && brought->cmsg_len == CMSG_LEN(DESCRIPTORS * sizeof(int))) {
+    struct cmsghdr *received = done > 0 ? CMSG_FIRSTHDR(&packet) : NULL;
+    if (received && received->cmsg_type == SCM_RIGHTS && received->cmsg_len == CMSG_LEN(DESCRIPTORS * sizeof(int))) {
         int both[DESCRIPTORS];
-        memcpy(both, CMSG_DATA(brought), sizeof both);
-        *guest = (ce_guest){ both[0], both[1] };
+        memcpy(both, CMSG_DATA(received), sizeof both);
+        *handles = (ce_shm_handles){ both[0], both[1] };
     }
     message->text[sizeof message->text - 1] = 0;
-    if (done >= (ssize_t)offsetof(ce_wire_message, text) && message->magic == MAGIC)
+    if (done >= (ssize_t)offsetof(ce_unix_message, text) && message->magic == MAGIC)
         return true;
-    ce_wire_drop(guest);
+    ce_unix_socket_drop(handles);
     return false;
 }
 
-void ce_wire_drop(ce_guest *guest)
+void ce_unix_socket_drop(ce_shm_handles *handles)
 {
-    if (guest->memory >= 0)
-        close(guest->memory);
-    if (guest->life >= 0)
-        close(guest->life);
-    *guest = (ce_guest){ -1, -1 };
+    if (handles->memory >= 0)
+        close(handles->memory);
+    if (handles->life >= 0)
+        close(handles->life);
+    *handles = (ce_shm_handles){ -1, -1 };
 }

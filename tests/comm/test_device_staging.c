@@ -1,4 +1,4 @@
-/* test_far.c - collectives on device memory through the host's transports. The device is simulated by this file: its
+/* test_device_staging.c - collectives on device memory through the host's transports. The device is simulated by this file: its
  * memory cannot be read by the host, and a copy is only carried out when the program waits for it. */
 #include "base/log.h"
 #include "base/must.h"
@@ -206,7 +206,7 @@ static int large_collectives(void *argument)
     char *lone = malloc(BYTES);
     EXPECT(lone, "no memory");
     sums_far(device);
-    sums_place where = { "far", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
+    sums_place where = { "device_staging", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
     int failed = sums_try(comm, where, count, 11, CS_F32, CS_SUM) || sums_try_copies(comm, where, count, 17, CS_I32);
     memset(lone, 1, BYTES);
     ce_stream_copy(stream, where.big, lone, BYTES);
@@ -362,5 +362,5 @@ START_TEST(a_lost_rank_ends_the_others)
 }
 END_TEST
 
-SUITE_MAIN("far", collectives_are_the_tree, large_vectors_are_the_tree, messages_arrive, heap_is_the_devices,
+SUITE_MAIN("device_staging", collectives_are_the_tree, large_vectors_are_the_tree, messages_arrive, heap_is_the_devices,
            nccl_needs_a_module_that_has_it, ranks_on_cpus_and_gpus_do_not_mix, a_lost_rank_ends_the_others)

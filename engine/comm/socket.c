@@ -1,6 +1,6 @@
-/* dial.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
+/* socket.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
  * one. */
-#include "comm/dial.h"
+#include "comm/socket.h"
 #include "base/join.h"
 
 #include <arpa/inet.h>
@@ -39,7 +39,7 @@ static const struct sockaddr *plain(const ce_address *address)
     return (const struct sockaddr *)(const void *)&address->name;
 }
 
-cs_status ce_dial_resolve(ce_address *address, const char *host, int port)
+cs_status ce_socket_resolve(ce_address *address, const char *host, int port)
 {
     struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     int code = getaddrinfo(host, NULL, &wish, &found);
@@ -48,11 +48,11 @@ cs_status ce_dial_resolve(ce_address *address, const char *host, int port)
     *address = (ce_address){ .bytes = found->ai_addrlen };
     memcpy(&address->name, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    ce_dial_set_port(address, port);
+    ce_socket_set_port(address, port);
     return CS_OK;
 }
 
-const char *ce_dial_text(const ce_address *address, char *text)
+const char *ce_socket_text(const ce_address *address, char *text)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     bool six = address->name.ss_family == AF_INET6;
@@ -60,11 +60,11 @@ const char *ce_dial_text(const ce_address *address, char *text)
         inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &four_of(address)->sin_addr, host, sizeof host);
-    snprintf(text, CS_DIAL_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_dial_port(address));
+    snprintf(text, CS_SOCKET_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_socket_port(address));
     return text;
 }
 
-void ce_dial_set_port(ce_address *address, int port)
+void ce_socket_set_port(ce_address *address, int port)
 {
     if (address->name.ss_family == AF_INET6)
         six_of(address)->sin6_port = htons((uint16_t)port);
@@ -72,12 +72,12 @@ void ce_dial_set_port(ce_address *address, int port)
         four_of(address)->sin_port = htons((uint16_t)port);
 }
 
-int ce_dial_port(const ce_address *address)
+int ce_socket_port(const ce_address *address)
 {
     return ntohs(address->name.ss_family == AF_INET6 ? six_of(address)->sin6_port : four_of(address)->sin_port);
 }
 
-bool ce_dial_is_any(const ce_address *address)
+bool ce_socket_is_any(const ce_address *address)
 {
     return address->name.ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&six_of(address)->sin6_addr)
                                                : four_of(address)->sin_addr.s_addr == htonl(INADDR_ANY);
@@ -91,21 +91,21 @@ static int give_up(int socket)
     return -1;
 }
 
-cs_status ce_dial_listen(int *made, ce_address *address, bool keyed)
+cs_status ce_socket_listen(int *made, ce_address *address, bool keyed)
 {
-    char text[CS_DIAL_TEXT];
+    char text[CS_SOCKET_TEXT];
     int on = 1;
     *made = -1;
     CS_TRY(ce_join_allow(plain(address), keyed));
     int listener = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_dial_text(address, text));
+        return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_socket_text(address, text));
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, plain(address), address->bytes) < 0 || listen(listener, BACKLOG) < 0 ||
         getsockname(listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
         int error = errno;
         close(listener);
-        ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_dial_text(address, text),
+        ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_socket_text(address, text),
                       error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
         errno = error;
         return CS_IO_ERROR;
@@ -114,7 +114,7 @@ cs_status ce_dial_listen(int *made, ce_address *address, bool keyed)
     return CS_OK;
 }
 
-int ce_dial_call(const ce_address *address, double seconds)
+int ce_socket_connect(const ce_address *address, double seconds)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -137,7 +137,7 @@ int ce_dial_call(const ce_address *address, double seconds)
     return -1;
 }
 
-void ce_dial_tune(int socket)
+void ce_socket_tune(int socket)
 {
     int on = 1, idle = PROBE_IDLE_SECONDS, between = PROBE_SECONDS, probes = PROBES;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -188,14 +188,14 @@ static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list,
     return loopback;
 }
 
-cs_status ce_dial_own(ce_address *address, int socket)
+cs_status ce_socket_local(ce_address *address, int socket)
 {
     const char *list = getenv("CSPEED_SOCKET_IFNAME");
     struct ifaddrs *all = NULL;
     *address = (ce_address){ .bytes = sizeof address->name };
     if (getsockname(socket, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
-    ce_dial_set_port(address, 0);
+    ce_socket_set_port(address, 0);
     if (!list || !list[0])
         return CS_OK;
     if (getifaddrs(&all) < 0)
@@ -208,7 +208,7 @@ cs_status ce_dial_own(ce_address *address, int socket)
         bool six = chosen->ifa_addr->sa_family == AF_INET6;
         address->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
         memcpy(&address->name, chosen->ifa_addr, address->bytes);
-        ce_dial_set_port(address, 0);
+        ce_socket_set_port(address, 0);
     }
     freeifaddrs(all);
     return chosen ? CS_OK

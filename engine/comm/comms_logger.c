@@ -1,5 +1,6 @@
-/* tally.c - statistics of collectives by operation and size, printed as the tables of DeepSpeed's comms_logger. */
-#include "comm/tally.h"
+/* comms_logger.c - statistics of collectives by operation and size, printed as the tables of DeepSpeed's
+ * comms_logger. */
+#include "comm/comms_logger.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -25,14 +26,14 @@ typedef struct {
     float recent[KEPT];     /* ms; call i is at index i % KEPT */
 } entry;
 
-struct ce_tally {
-    ce_tally_settings settings;
+struct ce_comms_logger {
+    ce_comms_logger_settings settings;
     int ranks, entry_count;
-    int64_t lost; /* calls with sizes for which there was no space */
+    int64_t omitted; /* calls with sizes for which there was no space */
     entry entries[SIZES];
 };
 
-int ce_tally_find(const char *name)
+int ce_comms_logger_find(const char *name)
 {
     for (int i = 1; i < OPERATIONS; i++)
         if (strcmp(name, names[i]) == 0 || strcmp(name, ce_beat_names[i]) == 0)
@@ -40,19 +41,19 @@ int ce_tally_find(const char *name)
     return 0;
 }
 
-ce_tally *ce_tally_new(const ce_tally_settings *settings, int ranks)
+ce_comms_logger *ce_comms_logger_new(const ce_comms_logger_settings *settings, int ranks)
 {
-    ce_tally *tally = calloc(1, sizeof *tally);
-    if (!tally)
+    ce_comms_logger *logger = calloc(1, sizeof *logger);
+    if (!logger)
         ce_fatal(CS_NO_MEMORY, "out of memory for the record of collectives");
-    tally->settings = *settings;
-    tally->ranks = ranks;
-    return tally;
+    logger->settings = *settings;
+    logger->ranks = ranks;
+    return logger;
 }
 
-void ce_tally_free(ce_tally *tally)
+void ce_comms_logger_free(ce_comms_logger *logger)
 {
-    free(tally);
+    free(logger);
 }
 
 /* ---- bandwidth, as DeepSpeed counts it ---- */
@@ -61,9 +62,9 @@ typedef struct {
     double algorithm, bus; /* Gbit/s */
 } bandwidth;
 
-static bandwidth bandwidth_of(const ce_tally *tally, const entry *e, double ms)
+static bandwidth bandwidth_of(const ce_comms_logger *logger, const entry *e, double ms)
 {
-    double n = tally->ranks, bits = 8e-6 * (double)e->bytes / (ms > 0 ? ms : 1e-6), share = (n - 1) / n;
+    double n = logger->ranks, bits = 8e-6 * (double)e->bytes / (ms > 0 ? ms : 1e-6), share = (n - 1) / n;
     switch (e->operation) {
     case CS_BEAT_ALL_REDUCE:
         return (bandwidth){ 2 * bits, 2 * bits * share };
@@ -96,36 +97,36 @@ static size_text show_size(uint64_t bytes)
 
 /* ---- recording ---- */
 
-static entry *entry_of(ce_tally *tally, int operation, uint64_t bytes)
+static entry *entry_of(ce_comms_logger *logger, int operation, uint64_t bytes)
 {
-    int at = tally->entry_count;
-    for (int i = 0; i < tally->entry_count; i++)
-        if (tally->entries[i].operation == operation && tally->entries[i].bytes == bytes)
-            return &tally->entries[i];
+    int at = logger->entry_count;
+    for (int i = 0; i < logger->entry_count; i++)
+        if (logger->entries[i].operation == operation && logger->entries[i].bytes == bytes)
+            return &logger->entries[i];
     if (at == SIZES)
         return NULL;
-    tally->entries[at] = (entry){ .operation = operation, .bytes = bytes, .min = (double)INFINITY };
-    tally->entry_count++;
-    return &tally->entries[at];
+    logger->entries[at] = (entry){ .operation = operation, .bytes = bytes, .min = (double)INFINITY };
+    logger->entry_count++;
+    return &logger->entries[at];
 }
 
-void ce_tally_note(ce_tally *tally, int operation, uint64_t bytes, double seconds)
+void ce_comms_logger_record(ce_comms_logger *logger, int operation, uint64_t bytes, double seconds)
 {
-    if (!tally || !(tally->settings.operations >> operation & 1))
+    if (!logger || !(logger->settings.operations >> operation & 1))
         return;
     double ms = 1e3 * seconds;
-    entry *e = entry_of(tally, operation, bytes);
+    entry *e = entry_of(logger, operation, bytes);
     if (!e) {
-        tally->lost++;
+        logger->omitted++;
         return;
     }
     e->recent[e->count++ % KEPT] = (float)ms;
     e->total += ms;
     e->min = fmin(e->min, ms);
     e->max = fmax(e->max, ms);
-    if (!tally->settings.verbose)
+    if (!logger->settings.verbose)
         return;
-    bandwidth speed = bandwidth_of(tally, e, ms);
+    bandwidth speed = bandwidth_of(logger, e, ms);
     CS_SAY_LOGGED("comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f ",
                   names[operation], ms, show_size(bytes).text, speed.algorithm, speed.bus);
 }
@@ -154,12 +155,12 @@ static double trimmed_mean(double *values, int count)
     return sum / (count - 2 * cut);
 }
 
-static void print_entry(const ce_tally *tally, const entry *e)
+static void print_entry(const ce_comms_logger *logger, const entry *e)
 {
     double latency[KEPT], algorithm[KEPT], bus[KEPT];
     int count = recent_count(e);
     for (int i = 0; i < count; i++) {
-        bandwidth speed = bandwidth_of(tally, e, (double)e->recent[i]);
+        bandwidth speed = bandwidth_of(logger, e, (double)e->recent[i]);
         latency[i] = (double)e->recent[i];
         algorithm[i] = speed.algorithm;
         bus[i] = speed.bus;
@@ -177,28 +178,28 @@ static int by_size(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static void print_name(const ce_tally *tally, int i)
+static void print_name(const ce_comms_logger *logger, int i)
 {
-    if (i == 0 || tally->entries[i - 1].operation != tally->entries[i].operation)
-        ce_say("%s", names[tally->entries[i].operation]);
+    if (i == 0 || logger->entries[i - 1].operation != logger->entries[i].operation)
+        ce_say("%s", names[logger->entries[i].operation]);
 }
 
 /* The collectives of all ranks come first; sends and receives, which concern two ranks only, come after them. */
-static int collective_count(const ce_tally *tally)
+static int collective_count(const ce_comms_logger *logger)
 {
     int count = 0;
-    while (count < tally->entry_count && tally->entries[count].operation < CS_BEAT_SEND)
+    while (count < logger->entry_count && logger->entries[count].operation < CS_BEAT_SEND)
         count++;
     return count;
 }
 
 /* Calls are compared one by one, so each rank must have recorded the same ones. */
-static bool is_same_everywhere(const ce_tally *tally, cs_comm *comm)
+static bool ranks_agree(const ce_comms_logger *logger, cs_comm *comm)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < collective_count(tally); i++)
-        sum = cs_rng_mix(sum, (uint64_t)tally->entries[i].operation ^ tally->entries[i].bytes << 4) +
-              (uint64_t)tally->entries[i].count;
+    for (int i = 0; i < collective_count(logger); i++)
+        sum = cs_rng_mix(sum, (uint64_t)logger->entries[i].operation ^ logger->entries[i].bytes << 4) +
+              (uint64_t)logger->entries[i].count;
     int64_t same[2] = { (int64_t)(sum >> 1), -(int64_t)(sum >> 1) };
     cs_comm_all_reduce(comm, same, 2, CS_I64, CS_MIN);
     return same[0] == -same[1];
@@ -219,41 +220,41 @@ static void print_waits(const entry *e, const float *min)
 }
 
 /* The time of the fastest rank is taken as that of the collective; what another rank took longer, it waited. */
-static void print_straggler(ce_tally *tally, cs_comm *comm)
+static void print_straggler(ce_comms_logger *logger, cs_comm *comm)
 {
-    if (!is_same_everywhere(tally, comm))
+    if (!ranks_agree(logger, comm))
         return;
     float(*min)[KEPT] = calloc(SIZES, sizeof *min);
     if (!min)
         ce_fatal(CS_NO_MEMORY, "out of memory for the table of stragglers");
-    int count = collective_count(tally);
+    int count = collective_count(logger);
     for (int i = 0; i < count; i++)
-        memcpy(min[i], tally->entries[i].recent, sizeof *min);
+        memcpy(min[i], logger->entries[i].recent, sizeof *min);
     cs_comm_all_reduce(comm, min, (int64_t)count * KEPT, CS_F32, CS_MIN);
     ce_say("_______________________________\nBreakdown with straggler effect\n-------------------------------");
     ce_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
            "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
     for (int i = 0; i < count; i++) {
-        print_name(tally, i);
-        print_waits(&tally->entries[i], min[i]);
+        print_name(logger, i);
+        print_waits(&logger->entries[i], min[i]);
     }
     free(min);
 }
 
-void ce_tally_print(ce_tally *tally, cs_comm *comm)
+void ce_comms_logger_print(ce_comms_logger *logger, cs_comm *comm)
 {
-    uint32_t operations = tally->settings.operations;
-    qsort(tally->entries, (size_t)tally->entry_count, sizeof *tally->entries, by_size);
+    uint32_t operations = logger->settings.operations;
+    qsort(logger->entries, (size_t)logger->entry_count, sizeof *logger->entries, by_size);
     ce_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
            "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)", "Min Latency(ms)", "Max Latency(ms)");
-    for (int i = 0; i < tally->entry_count; i++) {
-        print_name(tally, i);
-        print_entry(tally, &tally->entries[i]);
+    for (int i = 0; i < logger->entry_count; i++) {
+        print_name(logger, i);
+        print_entry(logger, &logger->entries[i]);
     }
-    if (tally->lost)
-        ce_say("%lld more calls, of sizes beyond the first %d", (long long)tally->lost, SIZES);
-    tally->settings.operations = 0; /* the table's own exchange is not recorded */
-    if (tally->ranks > 1)
-        print_straggler(tally, comm);
-    tally->settings.operations = operations;
+    if (logger->omitted)
+        ce_say("%lld more calls, of sizes beyond the first %d", (long long)logger->omitted, SIZES);
+    logger->settings.operations = 0; /* the table's own exchange is not recorded */
+    if (logger->ranks > 1)
+        print_straggler(logger, comm);
+    logger->settings.operations = operations;
 }
