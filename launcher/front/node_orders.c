@@ -34,8 +34,8 @@ static void free_environment(char **list)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    /* A link through the lobby is signed but not encrypted, so the key is not sent over it. */
-    for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++)
+    /* A link through the rendezvous port is signed but not encrypted, so the key is not sent over it. */
+    for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
 
@@ -117,8 +117,8 @@ int cl_node_orders_send(cl_front *front)
     int *places = list_places(front);
     if (!places)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
-    if (front->lobby && cl_hostplan_ranks_port(front->plan))
-        cl_lobby_lend(front->lobby);
+    if (front->rendezvous && cl_hostplan_ranks_port(front->plan))
+        cl_rendezvous_share_port(front->rendezvous);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cl_order order;
         size_t length;

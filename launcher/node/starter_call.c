@@ -3,7 +3,7 @@
 
 #include "node/agent.h"
 #include "codes.h"
-#include "wire/lobby.h"
+#include "wire/rendezvous.h"
 
 #include "base/status.h"
 
@@ -56,7 +56,7 @@ static bool split(char *text, char *fields[FIELDS + 1])
     return true;
 }
 
-static int call(cl_guest_node *guest)
+static int call(cl_joined_node *node)
 {
     const char *join = getenv("CSPEED_JOIN");
     char *text = strdup(join ? join : ""), *fields[FIELDS + 1], *entry = NULL;
@@ -74,14 +74,14 @@ static int call(cl_guest_node *guest)
                                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
     if (code == 0) {
         char *host = strchr(entry, '=');
-        code = cl_lobby_join(&(cl_lobby_guest){ .address = fields[0],
-                                                .port = atoi(fields[1]),
-                                                .digest = strtoull(fields[2], NULL, 16),
-                                                .patience = atof(fields[3]),
-                                                .job = fields[4],
-                                                .node_rank = atoi(entry),
-                                                .host = host ? host + 1 : entry },
-                             guest);
+        code = cl_rendezvous_join(&(cl_join_parameters){ .address = fields[0],
+                                                         .port = atoi(fields[1]),
+                                                         .digest = strtoull(fields[2], NULL, 16),
+                                                         .timeout_seconds = atof(fields[3]),
+                                                         .job = fields[4],
+                                                         .node_rank = atoi(entry),
+                                                         .host = host ? host + 1 : entry },
+                                  node);
     }
     free(text);
     return code;
@@ -90,11 +90,11 @@ static int call(cl_guest_node *guest)
 /* Connects in the watcher, not in the guard, so that no other process keeps the connection open. */
 static int serve(void *argument, const cl_guard *guard)
 {
-    cl_guest_node guest;
-    int code = call(&guest);
+    cl_joined_node node;
+    int code = call(&node);
     (void)argument;
     if (code == 0)
-        return cl_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
+        return cl_agent_serve(node.fd, node.fd, node.sealed ? node.key : NULL, guard);
     fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard is another process, and has another cs_error() */
     return code;
 }
