@@ -155,7 +155,7 @@ static void say_here(cl_front *front)
                   plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
     cl_output_say(&front->output, "  %s%s",
-                  plan->has_devices ? "" : "off CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].seats);
+                  plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].seats);
 }
 
 static void say_table(cl_front *front)
