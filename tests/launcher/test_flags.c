@@ -252,7 +252,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-START_TEST(what_is_harmless)
+START_TEST(flags_without_effect_are_accepted)
 {
     static const char *const rows[] = { "--autotuning=",
                                         "--rdzv_backend c10d",
@@ -277,7 +277,7 @@ static void note_given(const char *name, const char *value, const char *origin, 
     sprintf(text + strlen(text), "%s=%s(%s) ", name, value ? value : "", origin);
 }
 
-START_TEST(what_was_given)
+START_TEST(given_flags_have_their_origin)
 {
     cl_options o;
     char text[512] = "";
@@ -457,6 +457,6 @@ START_TEST(programs_name_the_flag_that_was_meant)
 }
 END_TEST
 
-SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, what_is_harmless, what_was_given,
-           nearest, the_manual_is_whole, completions_are_scripts, completions_exist, help_fits_a_screen,
-           programs_name_the_flag_that_was_meant)
+SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, flags_without_effect_are_accepted,
+           given_flags_have_their_origin, nearest, the_manual_is_whole, completions_are_scripts, completions_exist,
+           help_fits_a_screen, programs_name_the_flag_that_was_meant)
