@@ -65,9 +65,9 @@ typedef struct {
     char own_address[64], front_address[64]; /* addresses that the connection of this node has proved; "": not known */
     /* set for the first node only: the address of the interface --master_if; "": not given */
     char interface[64];
-    char seats[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
-    int left_count;  /* number of processes that could not be ended */
-    char left[256];  /* their process ids */
+    char binding_text[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
+    int left_count;         /* number of processes that could not be ended */
+    char left[256];         /* their process ids */
     /* bytes of output that were shown here and not yet credited to the agent */
     uint64_t shown;
 } cl_node;

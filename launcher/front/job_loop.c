@@ -205,7 +205,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_join_agents_admit(front, now); /* accepts a bounded number of callers; they may be strangers */
+        cl_join_agents_admit(front, now); /* accepts a bounded number, because callers may be no nodes */
         cl_front_take_time(front, now);
         cl_stall_check(&timer, front, now);
         cl_output_serve(&front->output, now);
