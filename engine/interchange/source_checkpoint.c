@@ -137,7 +137,8 @@ static cs_status open_file(checkpoint_source *checkpoint, int64_t file, const ch
     return CS_OK;
 }
 
-/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer holds this block already. */
+/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer holds this block
+ * already. */
 static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_t index)
 {
     const ce_chunk *from = &checkpoint->chunks.chunks[chunk];
