@@ -431,8 +431,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "train --config c.json more", "unknown argument more" },
         { "pack --seq-len 0 x", "pack: --seq-len takes a whole number from 1 to 1000000000, not \"0\"" },
         { "pack --vocab words x", "not supported: --vocab words, because" },
-        { "pack --s 3 x", "unknown flag --s" }, /* --separator, --seq_len and others begin so */
-        { "pack --thr 0 x", "--thr takes a whole number from 1 to 256" },
+        { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" }, /* the beginning of a name is not enough */
+        { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
         { "train --config c.json --plan=xml", "--plan=xml: it is --plan or --plan=json" },
         { "train --config c.json --world_size 2", "--world_size is for --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
