@@ -336,10 +336,11 @@ static void report(const series *s, const series *first, int rounds)
     figures ours = middle_of(s->ours, rounds);
     printf(
         "%-10s %-5s %d x %d x %-4d %d x %d  stage %d  %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  %3.0f%% of roof  "
-        "fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f + %4.0f MB",
+        "fwd %6.0f  bwd %6.0f (reduce %4.0f)  step %5.0f ms  %5.0f + %4.0f MB",
         work->model->name, work->precision, work->accumulation, work->batch, work->length, work->ranks, work->threads,
         work->stage, ours.rate, ours.cpu, ours.peak_mb, 100 * s->outcome.peak_share, 1e3 * p->forward,
-        1e3 * p->backward, 1e3 * p->step, 1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
+        1e3 * p->backward, 1e3 * p->reduce, 1e3 * p->step,
+        1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
         1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (work->graphs)
         printf("  graphs");
