@@ -19,7 +19,8 @@
  *
  * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, alternately, and
  * ratios are printed with their spread: on a GPU tests/peers/step_cuda.py, on the CPU at stage 0 step_torch.py with the
- * better of two allocators (`compiled`: with torch.compile too), or with `deepspeed` at any stage deepspeed_cpu.py. */
+ * better of two allocators (`compiled`: with torch.compile too), or with `deepspeed` at any stage deepspeed_cpu.py with the tuned
+ * allocator. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -269,12 +270,12 @@ static figures better(figures a, figures b)
 
 static figures train_peer(const workload *work)
 {
-    char stage[32];
+    char tuned[64];
     if (strcmp(work->device, "cuda") == 0)
         return train_peer_with(work, "step_cuda.py", work->pure ? "--pure" : "");
-    snprintf(stage, sizeof stage, "--stage %d", work->stage);
+    snprintf(tuned, sizeof tuned, "--allocator tuned --stage %d", work->stage);
     if (strcmp(peer_program, "deepspeed") == 0)
-        return train_peer_cpu(work, "deepspeed_cpu.py", stage);
+        return train_peer_cpu(work, "deepspeed_cpu.py", tuned);
     if (work->stage > 0)
         return (figures){ 0 };
     figures eager = better(train_peer_cpu(work, "step_torch.py", "--allocator default"),

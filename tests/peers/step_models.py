@@ -18,6 +18,8 @@ MODELS = {
     "byte": ("gpt2", 6, 6, 6, 384, 1536, 256, True),
     "llama-125m": ("llama", 12, 12, 4, 768, 2048, 32000, False),
 }
+TUNED = ("glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000000:"
+         "glibc.malloc.mmap_threshold=100000000000:glibc.malloc.top_pad=268435456")
 POSITIONS = 1024  # of GPT-2
 THETA = 500000.0
 
@@ -108,6 +110,13 @@ def groups_of(model):
     """AdamW's parameter groups: weight decay on matrices only."""
     return [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
             {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+
+
+def tune_allocator(how):
+    """Starts the interpreter again, if `how` is "tuned", with huge pages and no trimming in glibc's malloc."""
+    if how == "tuned" and os.environ.get("GLIBC_TUNABLES") != TUNED:
+        os.environ["GLIBC_TUNABLES"] = TUNED  # glibc reads it when a process begins
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def start_ranks(count, threads):

@@ -21,10 +21,7 @@ import statistics
 import sys
 import time
 
-from step_models import MODELS, groups_of, model_of, start_ranks, vocabulary_of
-
-TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000000:"
-                           "glibc.malloc.mmap_threshold=100000000000:glibc.malloc.top_pad=268435456"}
+from step_models import MODELS, groups_of, model_of, start_ranks, tune_allocator, vocabulary_of
 
 
 def options():
@@ -108,9 +105,7 @@ def measure(chosen, rank, ranks):
 
 def main():
     chosen = options()
-    if chosen.allocator == "tuned" and os.environ.get("GLIBC_TUNABLES") != TUNED["GLIBC_TUNABLES"]:
-        os.environ.update(TUNED)  # glibc reads it when a process begins
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+    tune_allocator(chosen.allocator)
     if chosen.ranks > 1 and "RANK" not in os.environ:
         sys.exit(start_ranks(chosen.ranks, chosen.threads))
     rank = int(os.environ["RANK"]) if chosen.ranks > 1 else 0
