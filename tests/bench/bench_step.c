@@ -6,20 +6,20 @@
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
  *
- * On the CPU the models are GPT-2 124M (tied head) and a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and 4
- * of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run: bf16
- * and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The stages
- * of --stage run in turn in each round, in opposite order in every second one, and the speed of each is divided by that
- * of the first in the same round. On a GPU the models of the table below run in bf16 on one rank. There the times of the
- * phases are measured in a second run, in which each phase waits for the device. --batch replaces the micro-batch of the
- * table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without graphs. It needs enough steps,
- * because a graph is captured in the second step. The roof is the rate that this machine's matrix library reaches in the
- * same run. CPU time is that of all ranks in the steps after the first; peak memory is the greatest resident set of a
- * rank, in which pages that ranks share count for each of them.
+ * On the CPU the models are GPT-2 124M (tied head) and a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and
+ * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
+ * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
+ * stages of --stage run in turn in each round, in opposite order in every second one, and the speed of each is divided
+ * by that of the first in the same round. On a GPU the models of the table below run in bf16 on one rank. There the
+ * times of the phases are measured in a second run, in which each phase waits for the device. --batch replaces the
+ * micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without graphs. It
+ * needs enough steps, because a graph is captured in the second step. The roof is the rate that this machine's matrix
+ * library reaches in the same run. CPU time is that of all ranks in the steps after the first; peak memory is the
+ * greatest resident set of a rank, in which pages that ranks share count for each of them.
  *
- * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, alternately, and
- * ratios are printed with their spread: on a GPU tests/peers/step_cuda.py, on the CPU at stage 0 step_torch.py with the
- * better of two allocators (`compiled`: with torch.compile too), or with `deepspeed` at any stage deepspeed_cpu.py with the tuned
+ * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
+ * printed with their spread. On a GPU it is tests/peers/step_cuda.py; on the CPU step_torch.py, at stage 0, with the
+ * better of two allocators (`compiled`: with torch.compile too), or deepspeed_cpu.py, at any stage, with the tuned
  * allocator. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
@@ -237,9 +237,8 @@ static figures train_peer_with(const workload *work, const char *script, const c
     if (!python)
         return result;
     snprintf(command, sizeof command,
-             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d "
-             "%s",
-             python, CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps,
+             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d %s", python, CS_TESTS,
+             script, work->model->name, work->precision, work->batch, work->length, work->steps,
              work->model->vocabulary, more);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe))
