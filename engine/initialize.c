@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
+#include "comm/common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,7 @@ static void say_padding(const cs_memory *memory)
 static cs_status measure(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    bool gpu = engine->device ? ce_device_has_own_memory(engine->device) : settings->device == CS_CHOOSE_CUDA;
     engine->zero = (ce_zero){
         .stage = ce_stages[settings->stage],
         .precision = settings->precision,
@@ -104,6 +106,7 @@ static cs_status measure(cs_engine *engine)
         .device = engine->device,
         .rank = engine->world.rank,
         .world = engine->world.size,
+        .common = !gpu && ce_comm_has_common(&engine->world, settings->comm),
     };
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)

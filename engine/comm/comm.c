@@ -1,4 +1,5 @@
 /* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
+#include "comm/common.h"
 #include "comm/device_side.h"
 #include "base/clock.h"
 #include "base/beat.h"
@@ -158,6 +159,18 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
     return memory;
 }
 
+bool ce_comm_has_common(const cs_world *world, const char *kind)
+{
+    const ce_transport *transport = NULL;
+    return choose(&transport, world, kind) == CS_OK && transport->first;
+}
+
+void *ce_comm_alloc_common(cs_comm *comm, size_t bytes)
+{
+    CS_ASSERT(!comm->device_side && comm->transport->first);
+    return comm->transport->first(comm, cs_comm_alloc(comm, bytes));
+}
+
 /* Waits for a collective on GPU memory if times are recorded. Without the wait the time would be that of queueing. */
 static void settle(cs_comm *comm)
 {
@@ -226,6 +239,16 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->reduce_scatter(side, out, in, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
+}
+
+bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
+{
+    if (comm->far || !comm->transport->reduce_scatter_add)
+        return false;
+    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    comm->transport->reduce_scatter_add(comm, sum, in, count);
+    end(comm, begun, bytes_of(count, CS_F32), to_others(comm, count, CS_F32));
+    return true;
 }
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)

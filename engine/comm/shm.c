@@ -8,12 +8,16 @@
 #include "comm/copy.h"
 #include "comm/reduce.h"
 #include "base/beat.h"
+#include "base/must.h"
 #include "base/range.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_STEP = 64 }; /* in elements, so that parts begin at cache lines */
+enum {
+    PART_STEP = 64,   /* in elements, so that parts begin at cache lines */
+    ADD_BLOCK = 2048, /* elements that stay in the first-level cache between the sum over ranks and its addition */
+};
 
 static uint64_t place_of(const ce_shm *shm, const void *data)
 {
@@ -89,6 +93,23 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
     ce_shm_reduce_parts(comm, out, in, count, count, dtype, op);
 }
 
+static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { { CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count }, place_of(shm, in), 0 };
+    float block[ADD_BLOCK];
+    ce_shm_barrier(shm, &call);
+    CS_ASSERT(all_have_first(shm));
+    for (int64_t at = 0; at < count; at += ADD_BLOCK) {
+        int64_t length = count - at < ADD_BLOCK ? count - at : ADD_BLOCK;
+        for (int i = 0; i < shm->size; i++)
+            shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * count + at) * sizeof *in;
+        ce_reduce((void *[]){ block }, 1, shm->inputs, shm->size, length, CS_F32, CS_SUM);
+        ce_reduce((void *[]){ sum + at }, 1, (const void *[]){ sum + at, block }, 2, length, CS_F32, CS_SUM);
+    }
+    ce_shm_barrier(shm, &call);
+}
+
 /* Each rank writes its part to all others, beginning with the next rank, so that no two write to one rank at a time. */
 static void push(const ce_shm *shm, const void *in, size_t bytes)
 {
@@ -153,6 +174,12 @@ static void barrier(cs_comm *comm)
     ce_shm_barrier(comm->private_data, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
 }
 
+static void *first(cs_comm *comm, void *memory)
+{
+    const ce_shm *shm = comm->private_data;
+    return shm->base + place_of(shm, memory);
+}
+
 static bool fits(const cs_world *world)
 {
     return world->local_size == world->size;
@@ -171,4 +198,6 @@ const ce_transport ce_comm_shm = {
     .send = ce_shm_messages_send,
     .receive = ce_shm_messages_receive,
     .missing = ce_shm_missing,
+    .first = first,
+    .reduce_scatter_add = reduce_scatter_add,
 };

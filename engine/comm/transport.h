@@ -35,6 +35,10 @@ typedef struct ce_transport {
      * prefers one that did not close, and of those one that did not end because of another's failure. Any thread may
      * call it at any time. NULL: there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
+    /* Returns the address in this process of rank 0's memory at the place that `own`, from cs_comm_alloc, has in this
+     * rank's memory. NULL: ranks do not see each other's memory. */
+    void *(*first)(cs_comm *comm, void *own);
+    void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count); /* or NULL: common.h */
     /* Only in a transport of GPU memory, or NULL. Writes a name of this rank's GPU; two ranks may not share one. */
     void (*gpu_name)(char gpu_name[CS_TRANSPORT_GPU_NAME]);
 } ce_transport;

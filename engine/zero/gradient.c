@@ -1,5 +1,6 @@
 /* gradient.c - accumulation of a unit's gradient over micro-batches and its reduction over ranks. */
 #include "zero/part.h"
+#include "comm/common.h"
 
 /* True if backward adds to `sum` directly. Else it adds to a row of the pool, which is then reduced or added to
  * `sum`. */
@@ -98,6 +99,9 @@ static void reduce_part(void *argument)
     bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
     void *sent = pack(shard, shard->reducing, types.wire);
     void *own_part = ce_part_at(sent, types.wire, shard->part.from);
+    if (!straight && types.wire == CS_F32 && types.sums == CS_F32 &&
+        ce_comm_reduce_scatter_add(shard->zero->comm, shard->sum, sent, count))
+        return;
     cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own_part, sent, count, types.wire, CS_SUM);
     if (!straight)
         put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own_part, types.wire, count));

@@ -109,13 +109,18 @@ START_TEST(limits)
 }
 END_TEST
 
-/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. */
+/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Over TCP parameters are gathered. */
 START_TEST(a_training)
 {
     static const char *const head =
         "^Comm. Op            Message Size        Count               Total Latency\\(ms\\)   "
         "Avg Latency\\(ms\\)     tput_avg \\(Gbps\\)     busbw_avg \\(Gbps\\)";
-    run_spec spec = { .world = 2, .stage = 3, .steps = 4, .precision = "fp32", .more = "\"comms_logger\": {}," };
+    run_spec spec = { .world = 2,
+                      .stage = 3,
+                      .steps = 4,
+                      .precision = "fp32",
+                      .more = "\"comms_logger\": {},",
+                      .set = { "cspeed.comm=\"tcp\"" } };
     shell_enter();
     char *lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines, head), 1);
