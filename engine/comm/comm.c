@@ -243,7 +243,7 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
 
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
-    if (comm->far || !comm->transport->reduce_scatter_add)
+    if (comm->device_side || !comm->transport->reduce_scatter_add)
         return false;
     double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
     comm->transport->reduce_scatter_add(comm, sum, in, count);
