@@ -60,7 +60,7 @@ static const char *print_heading(const cl_markdown *out, const char *text)
     cl_markdown_inline_flow(out, title, 0);
     fputs(out->styled ? "\033[0m" : "", out->file);
     int width = level > 2 || out->styled ? 0 : cl_markdown_inline_width(title, NULL);
-    for (int i = 0; i < width; i++)
+    for (int i = 0; i < width && i < out->columns; i++)
         fputc(level == 1 ? '=' : '-', out->file);
     fputs(width ? "\n" : "", out->file);
     free(title);
