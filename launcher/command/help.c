@@ -16,8 +16,8 @@ static const char head[] =
     "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
     "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
     "\n"
-    "PROGRAM is a path if it has a '/', else a program beside cspeed (train). `cspeed run PROGRAM` starts\n"
-    "one in PATH too.\n";
+    "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in libexec/cspeed if cspeed is\n"
+    "installed, else beside it); after `run` it may also be one in PATH, which is searched last.\n";
 
 static const char examples[] =
     "\n"
@@ -107,10 +107,8 @@ static int print_topic(const cl_options *options, const char *name)
     name = strcmp(name, "oom") == 0 ? "memory" : name; /* the word that people search for */
     for (const cl_command *const *each = cl_commands; *each && count < NAMES; each++) {
         names[count++] = (*each)->name;
-        if (strcmp((*each)->name, name) == 0) {
-            cl_command_help(*each);
-            return 0;
-        }
+        if (strcmp((*each)->name, name) == 0)
+            return cl_command_help(*each);
     }
     for (const cl_page *page = cl_pages; page->name && count < NAMES; page++) {
         names[count++] = page->name;
