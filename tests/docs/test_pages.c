@@ -44,6 +44,7 @@ static void print_counts(const page *it, int commands)
         if (it->step[i].kind == PAGE_NOT_RUN)
             printf("; line %d not run: %s", it->step[i].line, it->step[i].text);
     printf("\n");
+    fflush(stdout); /* the next page's shell is forked from this process */
 }
 
 /* Returns the number of faults. */

@@ -24,7 +24,7 @@ static const struct {
     { "\\b(pid|process) [0-9]+", " <pid>", 1, 0 },
     { "\\b(job) [0-9a-f]{8}\\b", " <job>", 1, 0 },
     { NUMBER " ?(ns|us|µs|ms|s|min|h)\\b", "<time>", 0, 0 },
-    { NUMBER " ?[kMGT]?(tokens|samples|steps|[Bb]|bit|FLOP|FLOPS)/s\\b", "<rate>", 0, 0 },
+    { NUMBER " ?[kMGT]?(tok|tokens|samples|steps|[Bb]|bit|FLOP|FLOPS)/s\\b", "<rate>", 0, 0 },
     { NUMBER " ?[kMGT]FLOPS\\b", "<rate>", 0, 0 },
     { NUMBER " ?([kKMGT]?B|[KMGT]iB)\\b", "<bytes>", 0, 0 },
     { NUMBER " ?%", "<percent>", 0, 0 },
