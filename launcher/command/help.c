@@ -31,7 +31,7 @@ static const char examples[] =
     "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
     "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
     "\n"
-    "cspeed help COMMAND, or PAGE: one of those below; cspeed help flags lists all launch flags; man cspeed\n";
+    "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags: launch flags; man cspeed\n";
 
 /* Prints one more name of a group, whose first line begins with its heading. */
 static void print_name(const char *group, const char *name, int *column)

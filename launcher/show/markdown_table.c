@@ -90,11 +90,13 @@ static void print_row(const cl_markdown *out, const table *made, const row *line
     for (int i = 0; i < made->column_count; i++)
         left[i] = cell_of(line, i);
     for (bool more = true; more;) {
+        int last = made->column_count - 1; /* of the cells that have a word in this line */
+        while (last > 0 && !*left[last])
+            last--;
         more = false;
-        for (int i = 0; i < made->column_count; i++) {
-            bool last = i + 1 == made->column_count;
+        for (int i = 0; i <= last; i++) {
             const char *end = cl_markdown_inline_fit(left[i], made->widths[i]);
-            left[i] = cl_markdown_inline_put(out, left[i], end, last ? 0 : made->widths[i] + GAP);
+            left[i] = cl_markdown_inline_put(out, left[i], end, i == last ? 0 : made->widths[i] + GAP);
             more |= *left[i] != 0;
         }
         fputc('\n', out->file);

@@ -45,7 +45,7 @@ END_TEST
 START_TEST(tables_fit_or_become_records)
 {
     must_become("| key | meaning |\n|---|--:|\n| `a\\|b` | one two three four |\n| c | |\n", 20, false,
-                "key    meaning\n-----  -------------\n`a|b`  one two three\n       four\n\nc      \n");
+                "key    meaning\n-----  -------------\n`a|b`  one two three\n       four\n\nc\n");
     must_become("| | x |\n|---|---|\n| a | b |\n", 20, false, "   x\n-  -\na  b\n");
     must_become("| | |\n|---|---|\n| a | b |\n", 20, false, "a  b\n");
     must_become("| key | was | is |\n|---|---|---|\n| `a_name_that_is_long` | a | b c |\n| d | e | f |\n", 24, false,
