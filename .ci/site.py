@@ -13,6 +13,15 @@ PAGES = ["README.md", "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
+def on_config(config):
+    """A page that mkdocs.yml does not name stands at the end of the menu's last part."""
+    named = {name for part in config["nav"] for pages in part.values() for page in pages for name in page.values()}
+    found = {os.path.basename(path) for path in glob.glob(os.path.join(config["docs_dir"], "*.md"))}
+    [last] = config["nav"][-1].values()
+    last.extend(sorted(found - named))
+    return config
+
+
 def on_files(files, config):
     for name in PAGES:
         files.append(File(name, ROOT, config["site_dir"], config["use_directory_urls"]))
