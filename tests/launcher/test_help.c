@@ -89,6 +89,8 @@ START_TEST(every_page_fits_into_80_columns)
     }
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed --color always help memory | grep -q \"$(printf '\\033')\""), 0);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed help troubleshoting 2>&1 | grep -q 'nearest is troubleshooting'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy 2>&1 | grep -q 'metrics, models-and-data,'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy"), 64);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed help memory gpu"), 64);
     shell_leave();
 }
