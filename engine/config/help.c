@@ -10,9 +10,9 @@ void cs_config_help(void)
     printf(
         "# Every key of the configuration\n"
         "\n"
-        "This page is the output of `train --config_help`. Each item is a key with its type, its default, and what it\n"
-        "does, or why it is refused. \"accepted\": the key has no effect here, and the text says why. \"section\": an\n"
-        "object, whose keys follow under a heading of their own.\n"
+        "This page is the output of `cspeed --quiet --num_gpus 1 train --config_help`. Each item is a key with its\n"
+        "type, its default, and what it does, or why it is refused. \"accepted\": the key has no effect here, and the\n"
+        "text says why. \"section\": an object, whose keys follow under a heading of their own.\n"
         "\n"
         "Any key can be set from the command line: `--set KEY.PATH=VALUE` overrides the file, which overrides the\n"
         "default. No environment variable sets a key. `cspeed config --explain KEY.PATH` prints one of these items;\n"
