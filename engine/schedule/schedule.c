@@ -206,5 +206,5 @@ void ce_schedule_help(void)
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
         ce_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
     }
-    printf("\nschedules that are not supported\n  PyTorch's %s\n", refused_types);
+    printf("\n## Schedules that are not supported\n\nPyTorch's %s.\n", refused_types);
 }
