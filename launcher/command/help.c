@@ -98,6 +98,21 @@ static void print_page(const cl_options *options, const char *text)
                       text);
 }
 
+/* Names what exists, for a word that is the name of nothing. Returns the exit code. */
+static int fail_unknown(const char *name, const char *const *names)
+{
+    char pages[1024] = "";
+    size_t used = 0;
+    const char *nearest = cs_nearest(name, names);
+    if (nearest)
+        return cl_codes_fail(CL_CODE_USAGE, "there is no command or page %s; the nearest is %s", name, nearest);
+    for (const cl_page *page = cl_pages; page->name && used < sizeof pages; page++)
+        used += (size_t)snprintf(pages + used, sizeof pages - used, "%s%s", used ? ", " : "", page->name);
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "there is no command or page %s; the pages are %s; `cspeed help` lists the commands too", name,
+                         pages);
+}
+
 /* Prints the command's help or the page of this name. Returns the exit code. */
 static int print_topic(const cl_options *options, const char *name)
 {
@@ -118,9 +133,7 @@ static int print_topic(const cl_options *options, const char *name)
         }
     }
     names[count] = NULL;
-    const char *nearest = cs_nearest(name, names);
-    return cl_codes_fail(CL_CODE_USAGE, "there is no command or page %s; %s%s", name, nearest ? "the nearest is " : "",
-                         nearest ? nearest : "`cspeed help` lists both");
+    return fail_unknown(name, names);
 }
 
 static int help(const cl_options *options, char **arguments)

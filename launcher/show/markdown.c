@@ -51,14 +51,14 @@ static void print_text(const cl_markdown *out, const char *text, const char *end
 
 static const char *print_heading(const cl_markdown *out, const char *text)
 {
-    const char *end = line_end(text);
-    int level = (int)strspn(text, "#");
-    char *title = cl_markdown_inline_convert(text + level, (size_t)(end - text - level));
+    int level = (int)strspn(text, "#"), length = (int)(line_end(text) - text) - level;
+    char *strong = NULL, *title = NULL;
+    if (asprintf(&strong, "**%.*s**", length, text + level) >= 0)
+        title = cl_markdown_inline_convert(strong, strlen(strong));
+    free(strong);
     if (!title)
-        return end;
-    fputs(out->styled ? "\033[1m" : "", out->file);
+        return next_line(text);
     cl_markdown_inline_flow(out, title, 0);
-    fputs(out->styled ? "\033[0m" : "", out->file);
     int width = level > 2 || out->styled ? 0 : cl_markdown_inline_width(title, NULL);
     for (int i = 0; i < width && i < out->columns; i++)
         fputc(level == 1 ? '=' : '-', out->file);

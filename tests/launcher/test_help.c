@@ -31,7 +31,7 @@ START_TEST(blocks_are_laid_out)
     must_become("Text\n\n```console\n$ a command that is longer than the line\nout  put\n```\nText\n", 20, false,
                 "Text\n\n    $ a command that is longer than the line\n    out  put\nText\n");
     must_become("# Head\n\nA **b c**.\n\n```console\n$ ls\nx\n```\n", 20, true,
-                "\033[1mHead\n\033[0m\nA \033[1mb\033[0m \033[1mc\033[0m.\n\n    \033[1m$ ls\033[0m\n    x\n");
+                "\033[1mHead\033[0m\n\nA \033[1mb\033[0m \033[1mc\033[0m.\n\n    \033[1m$ ls\033[0m\n    x\n");
 }
 END_TEST
 
@@ -89,6 +89,8 @@ START_TEST(every_page_fits_into_80_columns)
     }
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed --color always help memory | grep -q \"$(printf '\\033')\""), 0);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed help troubleshoting 2>&1 | grep -q 'nearest is troubleshooting'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy 2>&1 | grep -q 'metrics, models-and-data,'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy"), 64);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed help memory gpu"), 64);
     shell_leave();
 }
