@@ -141,6 +141,21 @@ START_TEST(each_fault_is_found)
 }
 END_TEST
 
+START_TEST(commands_of_the_documents_are_run)
+{
+    static page it;
+    shell_enter();
+    mkdir("docs", 0755);
+    shell_write("docs/page.md", "```bash\ntrue\n```\n\n    cspeed help\n");
+    shell_write("page.md", "```bash\ntrue\n```\n\n    cspeed help\n");
+    page_read(&it, "docs/page.md");
+    ck_assert_int_eq(it.faults, 2);
+    page_read(&it, "page.md"); /* as README.md, which shows commands without running them */
+    ck_assert_int_eq(it.faults, 0);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(what_differs_between_machines_is_compared_by_form)
 {
     static const char *const same[][2] = {
@@ -193,6 +208,7 @@ int main(int count, char **argument)
         pages_show_what_their_commands_print,
         a_page_that_is_right_has_no_faults,
         each_fault_is_found,
+        commands_of_the_documents_are_run,
         what_differs_between_machines_is_compared_by_form,
         pages_in_two_languages_have_the_same_commands,
     };

@@ -64,6 +64,12 @@ static char *take_block_line(reader *at, size_t indentation, int opened)
     return strncmp(line, "```", 3) == 0 ? NULL : line;
 }
 
+/* Returns true if every command of the page must stand in a console block. */
+static bool is_run(const page *it)
+{
+    return *it->label || strstr(it->path, "docs/");
+}
+
 static void read_commands(reader *at, size_t indentation)
 {
     int opened = at->line;
@@ -93,7 +99,7 @@ static void read_block(reader *at, const char *fence, size_t indentation)
     int opened = at->line;
     if (console && !*at->it->label && !*at->reason)
         page_fault(at->it, opened, "the page has no <!-- commands: short --> or slow above its first console block");
-    if (*at->it->label && (strcmp(language, "sh") == 0 || strcmp(language, "bash") == 0))
+    if (is_run(at->it) && (strcmp(language, "sh") == 0 || strcmp(language, "bash") == 0))
         page_fault(at->it, opened, "commands of a page stand in blocks whose language is console");
     if (console && !*at->reason && !*at->file) {
         read_commands(at, indentation);
@@ -138,7 +144,7 @@ static void read_line(reader *at, char *line)
             page_fault(it, at->line, "commands: %s: it is short, slow or \"as PAGE\"", it->label);
     } else if (!comment(word, "not run", at->reason, sizeof at->reason))
         comment(word, "file", at->file, sizeof at->file);
-    if (*it->label && spaces >= 4 && (strncmp(word, "cspeed ", 7) == 0 || strncmp(word, "build/bin/", 10) == 0))
+    if (is_run(it) && spaces >= 4 && (strncmp(word, "cspeed ", 7) == 0 || strncmp(word, "build/bin/", 10) == 0))
         page_fault(it, at->line, "commands of a page stand in console blocks");
 }
 

@@ -19,12 +19,14 @@ static void write_step(const char *what, int index, const char *content)
     shell_write(path, content);
 }
 
-/* One shell runs all commands, so that `cd`, variables and jobs in the background last as they do for the reader. */
+/* One shell runs all commands, so that `cd`, variables and jobs in the background last as they do for the reader. What
+ * pages show is from CPUs, and without variables that the caller may have set for cspeed. */
 static void write_script(const page *it)
 {
     FILE *script = fopen("script", "w");
     ck_assert_ptr_nonnull(script);
-    fprintf(script, "above=$PWD\nexport HOME=$PWD/home LC_ALL=C.UTF-8 PATH=%s:$PATH\nunset COLUMNS\n", CS_BIN);
+    fputs("unset COLUMNS ${!CSPEED_*} ${!PET_*} ${!CUDA_*} ${!NCCL*} ${!PYTHON*} ${!SLURM_*}\n", script);
+    fprintf(script, "above=$PWD\nexport HOME=$PWD/home LC_ALL=C.UTF-8 CUDA_VISIBLE_DEVICES= PATH=%s:$PATH\n", CS_BIN);
     fprintf(script, "mkdir home page\ncd page\nln -s %s/configs %s/examples .\n", CS_SOURCE, CS_SOURCE);
     for (int i = 0; i < it->count; i++) {
         const page_step *step = &it->step[i];
