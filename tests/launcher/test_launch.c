@@ -325,9 +325,7 @@ START_TEST(programs_are_found)
         { "./bin/cs-test-tool", 0, "from path", NULL },
         { "HF_TOKEN=hush", 127, "HF_TOKEN=(secret): there is no such program; `cspeed --env ", NULL },
         { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
-        { "trian", 127,
-          "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
-          "you mean train?",
+        { "trian", 127, "trian: cspeed has no such command or program, and there is none in PATH; did you mean train?",
           NULL },
         { "inspct", 127, "did you mean inspect?", NULL },
         { "./nosuch", 127, "./nosuch", NULL },
