@@ -4,6 +4,11 @@
 set(usr ${CPACK_TEMPORARY_DIRECTORY}/usr)
 set(documents ${usr}/share/doc/cspeed)
 
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/debian/changelog newest LIMIT_COUNT 1)
+if(NOT newest MATCHES "^cspeed \\(${CPACK_PACKAGE_VERSION}\\) ")
+  message(FATAL_ERROR "packaging/debian/changelog has no entry for version ${CPACK_PACKAGE_VERSION} at its top")
+endif()
+
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
