@@ -12,10 +12,7 @@ target_include_directories(cspeed_shared INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(cspeed_shared PRIVATE ${cspeed_libraries} INTERFACE m)
 configure_file(${PROJECT_SOURCE_DIR}/install/libcspeed.map.in ${PROJECT_BINARY_DIR}/libcspeed.map @ONLY)
-if(NOT CSPEED_SANITIZE) # sanitizers leave symbols undefined in a library
-  target_link_options(cspeed_shared PRIVATE -Wl,-z,defs)
-endif()
-target_link_options(cspeed_shared PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/libcspeed.map)
+target_link_options(cspeed_shared PRIVATE -Wl,-z,defs,--version-script=${PROJECT_BINARY_DIR}/libcspeed.map)
 set_target_properties(cspeed_shared PROPERTIES OUTPUT_NAME cspeed EXPORT_NAME cspeed
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   LINK_DEPENDS ${PROJECT_BINARY_DIR}/libcspeed.map LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
@@ -61,10 +58,15 @@ install(FILES ${PROJECT_BINARY_DIR}/cspeed-config-version.cmake DESTINATION ${pa
 add_executable(manual ${PROJECT_SOURCE_DIR}/launcher/manual/main.c)
 target_link_libraries(manual PRIVATE -Wl,--as-needed launcher)
 set(written ${PROJECT_BINARY_DIR}/written)
-file(MAKE_DIRECTORY ${written}/man1)
+file(MAKE_DIRECTORY ${written}/man1 ${written}/help)
+set(writing)
+foreach(program train generate eval pack)
+  list(APPEND writing COMMAND ${program} --help > ${written}/help/${program})
+endforeach()
 add_custom_command(OUTPUT ${written}/man1/cspeed.1 ${written}/cspeed ${written}/_cspeed ${written}/cspeed.fish VERBATIM
   DEPENDS manual cspeed_command train generate eval pack ${PROJECT_SOURCE_DIR}/launcher/cspeed.1
-  COMMAND manual ${written}/man1
+  ${writing}
+  COMMAND manual ${written}/man1 ${written}/help
   COMMAND cspeed_command completion bash > ${written}/cspeed
   COMMAND cspeed_command completion zsh > ${written}/_cspeed
   COMMAND cspeed_command completion fish > ${written}/cspeed.fish

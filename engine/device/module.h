@@ -27,7 +27,8 @@ typedef struct {
 bool ce_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
 /* Opens the module, once for each process. Returns CS_NO_DEVICE with a message that says where it was searched and
  * why it cannot be opened. The environment variable CSPEED_CUDA_MODULE gives its path; otherwise it is searched
- * beside the program, in ../lib, and by the system's loader. */
+ * beside the program, beside libcspeed.so, in the library folder of the installed tree that the program is in, and by
+ * the system's loader. */
 cs_status ce_module_open(const ce_module **module);
 
 #endif

@@ -1,14 +1,14 @@
 /* main.c - writes the manual pages of all commands, cspeed-COMMAND.1, from the table of commands. The build runs it:
  *
- *     manual FOLDER
+ *     manual FOLDER HELPS
  *
- * The page of a program also has the options that the program prints for --help. */
+ * HELPS is a folder with what each program prints for --help, in a file of its name; it becomes a part of its page. */
 #include "command.h"
-#include "programs.h"
 
 #include "cspeed/cspeed.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static size_t length_of(const char *line)
     return strcspn(line, "\n");
 }
 
-/* Writes the lines as they are. The second and later lines lose up to `indent` blanks, which align them with the first. */
+/* Writes the lines as they are, but the second and later ones lose up to `indent` blanks, which aligned them. */
 static void put_lines(FILE *page, const char *text, size_t indent)
 {
     fputs(".nf\n", page);
@@ -80,29 +80,29 @@ static void put_options(FILE *page, const char *text)
     }
 }
 
-/* Returns what a program prints for --help after its first line, which is its usage; malloc'ed. NULL: it cannot be
- * run. */
-static char *read_options(const char *name)
+/* Returns what a program printed for --help after its first line, which is its usage; malloc'ed. NULL: there is no such
+ * file. */
+static char *read_options(const char *folder, const char *name)
 {
-    char folder[PATH_MAX], command[PATH_MAX + 64], *text = NULL;
+    char path[PATH_MAX], *text = NULL;
     size_t size = 0;
-    if (!cl_programs_folder(folder))
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    bool read = file && getdelim(&text, &size, '\0', file) > 0;
+    if (file)
+        fclose(file);
+    if (!read) {
+        free(text);
         return NULL;
-    snprintf(command, sizeof command, "'%s/%s' --help", folder, name);
-    FILE *program = popen(command, "re");
-    bool read = program && getdelim(&text, &size, '\0', program) > 0;
-    if (program && pclose(program) == 0 && read) {
-        const char *rest = next_line(text);
-        memmove(text, rest, strlen(rest) + 1);
-        return text;
     }
-    free(text);
-    return NULL;
+    const char *rest = next_line(text);
+    memmove(text, rest, strlen(rest) + 1);
+    return text;
 }
 
-static bool put_page(FILE *page, const cl_command *command)
+static bool put_page(FILE *page, const cl_command *command, const char *helps)
 {
-    char *options = command->is_program ? read_options(command->name) : NULL;
+    char *options = command->is_program ? read_options(helps, command->name) : NULL;
     fputs(".\\\" Generated from cspeed's table of commands.\n.TH CSPEED\\-", page);
     for (const char *c = command->name; *c; c++)
         putc(toupper((unsigned char)*c), page);
@@ -124,12 +124,12 @@ static bool put_page(FILE *page, const cl_command *command)
     return !command->is_program || options;
 }
 
-static bool write_page(const char *folder, const cl_command *command)
+static bool write_page(const char *folder, const cl_command *command, const char *helps)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/cspeed-%s.1", folder, command->name);
     FILE *page = fopen(path, "w");
-    bool whole = page && put_page(page, command);
+    bool whole = page && put_page(page, command, helps);
     if (page && fclose(page) == 0 && whole)
         return true;
     fprintf(stderr, "manual: %s cannot be written\n", path);
@@ -138,12 +138,12 @@ static bool write_page(const char *folder, const cl_command *command)
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fputs("usage: manual FOLDER\n", stderr);
+    if (argument_count != 3) {
+        fputs("usage: manual FOLDER HELPS\n", stderr);
         return 64;
     }
     for (const cl_command *const *each = cl_commands; *each; each++)
-        if (!write_page(arguments[1], *each))
+        if (!write_page(arguments[1], *each, arguments[2]))
             return 1;
     return 0;
 }

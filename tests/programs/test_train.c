@@ -211,10 +211,10 @@ START_TEST(finished_fresh_and_alone)
     ck_assert(says("the run is in out, at step 4; the same command with --steps 8 continues it"));
     ck_assert(
         says("`" CS_BIN "/cspeed plot out` draws its curves; `" CS_BIN "/cspeed export out out_exported` writes"));
-    ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours"));
+    ck_assert(says("`" CS_BIN "/cspeed generate out --prompt TEXT` goes on with a text of yours"));
     ck_assert(!says("\n           1 "));
     expect(0, shell_run(CS_BIN "/cspeed plot out && " CS_BIN "/cspeed export out out_exported && " CS_BIN
-                               "/generate out --prompt TEXT"));
+                               "/cspeed generate out --prompt TEXT"));
     expect(0, shell_run("CSPEED_TERMINAL=1 COLUMNS=60 LC_ALL=C %s/train --config config.json --steps 4", CS_BIN));
     ck_assert(says("    * loss "));
     ck_assert(says("\n          +-------------------------------------------------\n           1"));
