@@ -4,7 +4,7 @@
 set -euo pipefail
 
 cspeed --version
-yes 'the quick brown fox jumps over the lazy dog, and the dog does not mind.' | head -n 2000 >text
+printf 'the quick brown fox jumps over the lazy dog, number %d, and the dog does not mind.\n' {1..2000} >text
 cspeed pack --output data/quickstart --seq_len 64 text
 cspeed --num_gpus 2 train --config "$1/tiny_cpu.json" --steps 20
 cspeed generate runs/tiny_cpu --prompt 'the quick' --max_tokens 20
