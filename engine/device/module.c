@@ -78,7 +78,7 @@ static cs_status check(void *library, const char *path, const ce_module **module
     const ce_module *found = dlsym(library, "ce_module_cuda");
     if (!found)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", path, dlerror());
-    if (found->edition != CS_MODULE_EDITION)
+    if (found->edition != CS_MODULE_EDITION || strcmp(found->release, CS_VERSION) != 0)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
                        path);
     *module = found;

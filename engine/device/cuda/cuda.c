@@ -155,6 +155,7 @@ extern const ce_module ce_module_cuda;
 
 const ce_module ce_module_cuda = {
     .edition = CS_MODULE_EDITION,
+    .release = CS_VERSION,
     .built = CS_CUDA_BUILT,
     .device = &ce_device_cuda,
     .nccl = &ce_comm_nccl,
