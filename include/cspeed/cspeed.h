@@ -115,7 +115,8 @@ int64_t cs_config_get_int(const cs_config *config, const char *path); /* a resol
 double cs_config_get_number(const cs_config *config, const char *path);
 const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: the key is not set */
 bool cs_config_get_bool(const cs_config *config, const char *path);
-/* Prints every key with its type, its default and what it does, or why cspeed does not accept it. */
+/* Prints every key with its type, its default and what it does, or why cspeed does not accept it, in Markdown: the page
+ * docs/keys.md. */
 void cs_config_help(void);
 
 /* Makes the configuration that evaluates or samples a trained model. `source` is a folder of checkpoints, one
