@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SECONDS = 800 }; /* the time limit of a page */
+enum { SECONDS = 1800 }; /* the time limit of a page */
 
 static void write_step(const char *what, int index, const char *content)
 {
