@@ -144,12 +144,12 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     size_t bytes = cs_dtype_bytes(dtype);
     for (int64_t j = rows.from; j < rows.to; j++) {
         const char *line = (const char *)k + (size_t)(j * deep) * bytes;
-        lanes part = { 0 };
-        float tail[LANES], sum;
+        ce_lanes part = { 0 };
+        float tail[CS_LANES], sum;
         int64_t d = 0;
         fetch_ahead(line, (size_t)deep * bytes, (size_t)width * bytes);
-        for (; d + LANES <= width; d += LANES)
-            part += *(const lanes *)(q + d) * ce_lanes_load(line, d, dtype);
+        for (; d + CS_LANES <= width; d += CS_LANES)
+            part += *(const ce_lanes *)(q + d) * ce_lanes_load(line, d, dtype);
         sum = ce_lanes_sum(part);
         if (d < width)
             ce_elements_widen(tail, line + (size_t)d * bytes, dtype, width - d);
@@ -159,29 +159,29 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     }
 }
 
-/* Adds to columns [at, at + sets LANES) of y the rows of v, each times its probability. */
+/* Adds to columns [at, at + sets CS_LANES) of y the rows of v, each times its probability. */
 static inline void add_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                               ce_range rows, int64_t at, int sets, cs_dtype dtype)
 {
-    lanes part[SETS] = { 0 };
+    ce_lanes part[SETS] = { 0 };
     for (int64_t j = rows.from; j < rows.to; j++) {
         const char *line = (const char *)v + (size_t)(j * deep + at) * cs_dtype_bytes(dtype);
-        fetch_ahead(line, (size_t)deep * cs_dtype_bytes(dtype), (size_t)(sets * LANES) * cs_dtype_bytes(dtype));
+        fetch_ahead(line, (size_t)deep * cs_dtype_bytes(dtype), (size_t)(sets * CS_LANES) * cs_dtype_bytes(dtype));
         for (int set = 0; set < sets; set++)
-            part[set] += score[j] * ce_lanes_load(line, set * LANES, dtype);
+            part[set] += score[j] * ce_lanes_load(line, set * CS_LANES, dtype);
     }
     for (int set = 0; set < sets; set++)
-        *(lanes *)(y + at + set * LANES) = part[set];
+        *(ce_lanes *)(y + at + set * CS_LANES) = part[set];
 }
 
 static inline void weigh_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                                 ce_range rows, int64_t width, cs_dtype dtype)
 {
     int64_t at = 0;
-    float tail[LANES];
-    for (; at + SETS * LANES <= width; at += SETS * LANES)
+    float tail[CS_LANES];
+    for (; at + SETS * CS_LANES <= width; at += SETS * CS_LANES)
         add_values(y, score, v, deep, rows, at, SETS, dtype);
-    for (; at + LANES <= width; at += LANES)
+    for (; at + CS_LANES <= width; at += CS_LANES)
         add_values(y, score, v, deep, rows, at, 1, dtype);
     memset(y + at, 0, (size_t)(width - at) * sizeof *y);
     for (int64_t j = rows.from; at < width && j < rows.to; j++) {

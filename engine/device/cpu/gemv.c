@@ -38,7 +38,7 @@ bool ce_gemv_fits(const ce_product *product)
 }
 
 /* Returns sum + x b: of fp32 lanes, or of pairs of bf16 elements. */
-static inline lanes multiply_add(lanes sum, lanes x, lanes b, word_form form)
+static inline ce_lanes multiply_add(ce_lanes sum, ce_lanes x, ce_lanes b, word_form form)
 {
 #ifdef __AVX512F__
     if (form == PAIRS) {
@@ -60,14 +60,14 @@ typedef struct {
     int64_t rows;
 } slab;
 
-/* Returns LANES columns of the line of word w, or of its two lines, from column `at` on. */
-static inline lanes load_across(const slab *all, int w, int64_t at, word_form form)
+/* Returns CS_LANES columns of the line of word w, or of its two lines, from column `at` on. */
+static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form form)
 {
     if (form != PAIRS)
         return ce_lanes_load(all->line[w], at, (cs_dtype)form);
-    words low = (words)ce_lanes_load(all->line[2 * w], at, CS_BF16);
-    words high = (words)ce_lanes_load(all->line[2 * w + 1], at, CS_BF16);
-    return (lanes)(low >> 16 | high);
+    ce_lane_words low = (ce_lane_words)ce_lanes_load(all->line[2 * w], at, CS_BF16);
+    ce_lane_words high = (ce_lane_words)ce_lanes_load(all->line[2 * w + 1], at, CS_BF16);
+    return (ce_lanes)(low >> 16 | high);
 }
 
 /* Adds to columns [from, to) of the rows of `sum`, whose leading dimension is `leading`. */
@@ -75,15 +75,15 @@ static inline void add_slab(float *restrict sum, int64_t leading, const slab *al
                             word_form form)
 {
     const int depth = STREAMS / (form == PAIRS ? 2 : 1);
-    for (int64_t j = from; j < to; j += LANES) {
-        lanes b[STREAMS];
+    for (int64_t j = from; j < to; j += CS_LANES) {
+        ce_lanes b[STREAMS];
         for (int w = 0; w < depth; w++)
             b[w] = load_across(all, w, j, form);
         for (int64_t i = 0; i < all->rows; i++) {
-            lanes s = *(lanes *)(sum + i * leading + j);
+            ce_lanes s = *(ce_lanes *)(sum + i * leading + j);
             for (int w = 0; w < depth; w++)
-                s = multiply_add(s, (lanes)((words){ 0 } + all->x[i][w]), b[w], form);
-            *(lanes *)(sum + i * leading + j) = s;
+                s = multiply_add(s, (ce_lanes)((ce_lane_words){ 0 } + all->x[i][w]), b[w], form);
+            *(ce_lanes *)(sum + i * leading + j) = s;
         }
     }
 }
@@ -100,11 +100,11 @@ static void add_slab_of(float *sum, int64_t leading, const slab *all, int64_t fr
         add_slab(sum, leading, all, from, to, PAIRS);
 }
 
-/* Adds the last columns, fewer than LANES, from padded copies. */
+/* Adds the last columns, fewer than CS_LANES, from padded copies. */
 static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from, int64_t count, const job *of)
 {
     slab edge = *all;
-    float copy[STREAMS][LANES] = { 0 }, part[MAX_ROWS][LANES] = { 0 };
+    float copy[STREAMS][CS_LANES] = { 0 }, part[MAX_ROWS][CS_LANES] = { 0 };
     size_t bytes = cs_dtype_bytes(of->product->b.dtype);
     for (int k = 0; k < STREAMS; k++) {
         memcpy(copy[k], (const char *)all->line[k] + (size_t)from * bytes, (size_t)count * bytes);
@@ -112,7 +112,7 @@ static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from,
     }
     for (int64_t i = 0; i < all->rows; i++)
         memcpy(part[i], sum + i * leading + from, (size_t)count * sizeof(float));
-    add_slab_of(part[0], LANES, &edge, 0, LANES, of->form);
+    add_slab_of(part[0], CS_LANES, &edge, 0, CS_LANES, of->form);
     for (int64_t i = 0; i < all->rows; i++)
         memcpy(sum + i * leading + from, part[i], (size_t)count * sizeof(float));
 }
@@ -134,7 +134,7 @@ static void select_line(const job *all, slab *next, int k, int64_t line, bool en
 static void across(void *argument, ce_range lines, int part)
 {
     const job *all = argument;
-    int64_t columns = cs_columns(all->product->b), whole = columns / LANES * LANES;
+    int64_t columns = cs_columns(all->product->b), whole = columns / CS_LANES * CS_LANES;
     int64_t length = (ce_range_length(lines) + STREAMS - 1) / STREAMS;
     float *sum = all->sums + part * all->rows * columns;
     memset(sum, 0, (size_t)(all->rows * columns) * sizeof *sum);
@@ -152,16 +152,16 @@ static void across(void *argument, ce_range lines, int part)
 
 /* ---- b (columns, inner): an element of c is the dot product of two lines ---- */
 
-static inline lanes load_along(const void *line, int64_t word, word_form form)
+static inline ce_lanes load_along(const void *line, int64_t word, word_form form)
 {
-    return form == PAIRS ? *(const lanes *)((const uint16_t *)line + 2 * word)
+    return form == PAIRS ? *(const ce_lanes *)((const uint16_t *)line + 2 * word)
                          : ce_lanes_load(line, word, (cs_dtype)form);
 }
 
 /* One line of each stream, and their last words as copies that are padded with zeros. */
 typedef struct {
     const void *line[LINES];
-    uint32_t tail[LINES][LANES];
+    uint32_t tail[LINES][CS_LANES];
     int64_t whole; /* words of a line before these */
 } bundle;
 
@@ -169,20 +169,20 @@ typedef struct {
 static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, int64_t first, int rows,
                             word_form form)
 {
-    lanes part[MAX_ROWS][LINES] = { 0 };
+    ce_lanes part[MAX_ROWS][LINES] = { 0 };
     const uint32_t *a = all->a + first * all->stride;
-    for (int64_t w = 0; w < b->whole; w += LANES) {
-        lanes right[LINES];
+    for (int64_t w = 0; w < b->whole; w += CS_LANES) {
+        ce_lanes right[LINES];
         for (int t = 0; t < LINES; t++)
             right[t] = load_along(b->line[t], w, form);
         for (int i = 0; i < rows; i++)
             for (int t = 0; t < LINES; t++)
-                part[i][t] = multiply_add(part[i][t], *(const lanes *)(a + i * all->stride + w), right[t], form);
+                part[i][t] = multiply_add(part[i][t], *(const ce_lanes *)(a + i * all->stride + w), right[t], form);
     }
     if (b->whole < all->stride)
         for (int i = 0; i < rows; i++)
             for (int t = 0; t < LINES; t++)
-                part[i][t] = multiply_add(part[i][t], *(const lanes *)(a + i * all->stride + b->whole),
+                part[i][t] = multiply_add(part[i][t], *(const ce_lanes *)(a + i * all->stride + b->whole),
                                           load_along(b->tail[t], 0, form), form);
     for (int i = 0; i < rows; i++)
         for (int t = 0; t < LINES; t++)
@@ -202,7 +202,7 @@ static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t
 {
     cs_tensor b = all->product->b;
     int64_t each = all->form == PAIRS ? 2 : 1; /* elements in a word */
-    bundle some = { .whole = all->inner / each / LANES * LANES };
+    bundle some = { .whole = all->inner / each / CS_LANES * CS_LANES };
     int64_t rest = all->inner - some.whole * each;
     for (int t = 0; t < LINES; t++) {
         some.line[t] = ce_elements_at(b, columns[t] * all->inner);
@@ -321,7 +321,7 @@ void ce_gemv_run(cs_device *device, const ce_product *product)
     int64_t columns = cs_columns(product->c);
     job all = { .product = product, .rows = cs_rows(product->c), .inner = cs_columns(product->a) };
     all.form = form_of(device, product->a.dtype);
-    all.stride = ce_round_up(all.form == PAIRS ? (all.inner + 1) / 2 : all.inner, LANES);
+    all.stride = ce_round_up(all.form == PAIRS ? (all.inner + 1) / 2 : all.inner, CS_LANES);
     copy_a(&all, ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)(all.rows * all.stride) * sizeof *all.a));
     if (product->transpose_b) {
         ce_cpu_walk(device, columns, MIN_LINES, along, &all);
