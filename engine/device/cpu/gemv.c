@@ -17,7 +17,7 @@ enum { LINES = 4 };
 #else
 enum { LINES = 2 };
 #endif
-enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64 };
+enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
 /* What a word of 32 bits of a and a lane of b hold: an fp32 element, to which b's type is converted, or two bf16
  * elements. */
@@ -330,5 +330,5 @@ void ce_gemv_run(cs_device *device, const ce_product *product)
     all.parts = ce_cpu_parts(device, all.inner, MIN_LINES);
     all.sums = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.parts * all.rows * columns) * sizeof(float));
     ce_cpu_walk(device, all.inner, MIN_LINES, across, &all);
-    ce_cpu_walk(device, columns, 2 * COLUMNS, add_parts, &all);
+    ce_cpu_walk(device, columns, MIN_SUMS / all.rows, add_parts, &all);
 }
