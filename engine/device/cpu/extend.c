@@ -3,14 +3,15 @@
  *
  * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then
  * it computes the query heads that read this key head. One new position, as in a step of generation, reads the cache
- * once, as it is. Of more, BLOCK rows at a time are matrix products, of fp32 copies if the tensors are 16-bit. */
+ * once, as it is. Of more, BLOCK rows at a time are matrix products, of fp32 copies if the tensors are 16-bit. The first
+ * positions of a text are the attention of training. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/lanes.h"
 
 #include <math.h>
 
-enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64 };
+enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
@@ -240,8 +241,40 @@ static void extend_head(void *argument, int index, int thread)
     }
 }
 
+/* ---- a text from its first position on ---- */
+
+static void store_rows(void *argument, ce_range rows, int part)
+{
+    (void)part;
+    const ce_extension *given = argument;
+    int64_t C = cs_columns(given->y), K = cs_columns(given->keys), whole = cs_columns(given->qkv);
+    size_t bytes = (size_t)K * cs_dtype_bytes(given->qkv.dtype);
+    for (int64_t t = rows.from; t < rows.to; t++) {
+        memcpy(ce_elements_at(given->keys, t * K), ce_elements_at(given->qkv, t * whole + C), bytes);
+        memcpy(ce_elements_at(given->values, t * K), ce_elements_at(given->qkv, t * whole + C + K), bytes);
+    }
+}
+
+/* Nothing is in the cache yet, so this is the attention of training. */
+static void begin_text(cs_device *device, const ce_extension *given)
+{
+    int64_t rows = cs_rows(given->y);
+    float *lse = ce_cpu_workspace(device, CS_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
+    ce_attention_args attention = { .y = given->y,
+                                    .lse = cs_matrix(lse, CS_F32, given->heads.queries, rows),
+                                    .qkv = given->qkv,
+                                    .heads = given->heads };
+    ce_extension here = *given;
+    ce_cpu_attention(device, &attention);
+    ce_cpu_walk(device, rows, LEAST_ROWS, store_rows, &here);
+}
+
 void ce_cpu_extend(cs_device *device, const ce_extension *given)
 {
+    if (given->start == 0 && cs_rows(given->y) > 1) {
+        begin_text(device, given);
+        return;
+    }
     cs_heads heads = given->heads;
     job all = { .given = given, .rows = cs_rows(given->y), .start = given->start };
     all.width = cs_columns(given->y) / heads.queries;
