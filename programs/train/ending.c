@@ -10,16 +10,19 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is the current
- * folder or not known. */
+/* Returns what stands before "cspeed" in a command: the folder of this program with a slash at its end, as a user would
+ * type it; empty if cspeed is not there, as in an installed tree, or if that is the current folder. */
 static const char *find_folder(char *program, size_t room)
 {
-    char here[ROOM];
+    char here[ROOM], cspeed[ROOM + 8];
     ssize_t length = readlink("/proc/self/exe", program, room - 1);
     program[length > 0 ? length : 0] = 0;
     char *slash = strrchr(program, '/');
     if (slash)
         slash[1] = 0;
+    snprintf(cspeed, sizeof cspeed, "%scspeed", program);
+    if (access(cspeed, X_OK) != 0)
+        return "";
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
     return program + strlen(here) + 1;
@@ -71,7 +74,7 @@ void ending_print(const session *run)
             bin, output, exported);
     else
         say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
-    say("`%sgenerate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
+    say("`%scspeed generate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
         tokenizer ? "" : " --tokenizer FOLDER");
     free(plotted);
     free(bin);
