@@ -81,6 +81,10 @@ struct cs_engine {
     cs_pass *pass;
     cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
     void *predictor_block; /* its memory; NULL if it is `pass` */
+    struct {
+        size_t text; /* bytes of a pass that continues one text by at most `length` positions */
+        size_t row;  /* bytes of a row of logits, of which each text of a step has one */
+    } continuation;
     cs_memory memory;
     size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
     struct {
@@ -207,6 +211,7 @@ void ce_finite_close(cs_engine *engine);
 /* ---- evaluate.c ---- */
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
+void ce_evaluate_close(cs_engine *engine); /* releases the memory of predictions */
 
 /* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ----
  * _forward and _backward begin a capture or a replay, _end ends it. */

@@ -99,18 +99,37 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     return CS_OK;
 }
 
-/* Sets engine->predictor. A loss needs only chunks of the last unit's output, and a prediction all of it: where that is
- * larger than the memory of a step, predictions have memory of their own. */
-static cs_status open_predictor(cs_engine *engine)
+/* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts one row for each
+ * text. The sum is an upper bound: the other tensors of fewer rows need less, and the logits may lie behind them. */
+static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
+{
+    int64_t texts = input->inputs.shape[0];
+    if (!input->sequences || texts > engine->length)
+        return engine->memory.prediction;
+    return engine->continuation.text + (size_t)texts * (size_t)ce_round_up((int64_t)engine->continuation.row, 64);
+}
+
+void ce_evaluate_close(cs_engine *engine)
+{
+    if (engine->predictor != engine->pass)
+        ce_pass_close(engine->predictor);
+    if (engine->predictor_block)
+        ce_device_free(engine->device, engine->predictor_block);
+    engine->predictor = NULL;
+    engine->predictor_block = NULL;
+}
+
+/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, and a
+ * prediction all rows of it that are wanted: where these are larger than the memory of a step, predictions have memory
+ * of their own. */
+static cs_status open_predictor(cs_engine *engine, size_t bytes)
 {
     const ce_settings *settings = engine->settings;
-    size_t bytes = engine->memory.prediction;
-    if (engine->predictor)
-        return CS_OK;
-    if (bytes == 0) {
+    if (!engine->predictor)
         engine->predictor = engine->pass;
+    if (ce_pass_room(engine->predictor) >= bytes)
         return CS_OK;
-    }
+    ce_evaluate_close(engine);
     engine->predictor_block = ce_device_alloc(engine->device, bytes);
     ce_pass_shape shape = {
         engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
@@ -143,7 +162,7 @@ cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forwa
         return ce_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
-    CS_TRY(open_predictor(engine));
+    CS_TRY(open_predictor(engine, prediction_bytes(engine, input)));
     engine->prediction = predict(engine, input);
     *output = engine->prediction;
     return ce_upload_fetch_output(engine, output);

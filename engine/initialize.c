@@ -242,12 +242,9 @@ void cs_destroy(cs_engine *engine)
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         ce_shard_close(engine->shards[i]);
     ce_update_close(engine->update);
-    if (engine->predictor != engine->pass)
-        ce_pass_close(engine->predictor);
+    ce_evaluate_close(engine);
     ce_pass_close(engine->pass);
     ce_step_judge_close(engine);
-    if (engine->predictor_block)
-        ce_device_free(engine->device, engine->predictor_block);
     if (engine->block)
         ce_device_free(engine->device, engine->block);
     ce_upload_close(engine->upload);

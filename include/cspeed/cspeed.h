@@ -163,8 +163,8 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
-    size_t prediction;            /* of cs_predict and of contexts, if their outputs do not fit into `activations`;
-                                   * allocated at their first call */
+    size_t prediction; /* of cs_predict, if its output does not fit into `activations`; allocated at its first
+                                   * call. Contexts need one row of it for each text, and fit if these do */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
