@@ -58,7 +58,7 @@ static const floor_rule rules[] = {
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
     { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
     { "programs", " public engine/base engine/data engine/text programs/train " }, /* pack and generate read texts */
-    { "programs/train", " public " },
+    { "programs/train", " public engine/base " },
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };

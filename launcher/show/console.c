@@ -1,6 +1,7 @@
 /* console.c - an output queue in front of a terminal, a pipe or a file. */
 #include "show/console.h"
 
+#include "base/terminal.h"
 #include "codes.h"
 
 #include <errno.h>
@@ -37,12 +38,11 @@ static bool wants_color(const cl_console *console, const char *color)
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
-    const char *kind = getenv("TERM");
     char path[32];
     *console = (cl_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
     if (!console->queue)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
-    console->terminal = isatty(fd) && kind && strcmp(kind, "dumb") != 0;
+    console->terminal = ce_terminal_is(fd);
     console->colored = wants_color(console, color);
     if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
         return 0;

@@ -17,7 +17,6 @@ static double validate(session *run)
     if (!run->valid)
         return loss;
     CS_MUST(cs_evaluate(run->engine, run->valid, cs_config_get_int(run->config, "cspeed.eval_batches"), &loss));
-    progress_end(&run->progress);
     say("step %" PRId64 "  valid loss %.4f", cs_last_step(run->engine).step, loss);
     run->best = loss < run->best || isnan(run->best) ? loss : run->best;
     return loss;
@@ -30,7 +29,6 @@ static void say_saved(session *run)
     if (m.saved_step == run->saved)
         return;
     run->saved = m.saved_step;
-    progress_end(&run->progress);
     if (cs_config_get_bool(run->config, "cspeed.async_save"))
         say("saved %s/global_step%" PRId64 ", for which training stood still for %.1f ms", run->output, m.saved_step,
             1e3 * m.save_stall);
@@ -51,7 +49,6 @@ static void save(session *run)
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
-    progress_end(&run->progress);
     if (status == CS_NOT_FINITE) /* training continues without this checkpoint; cspeed.nan_patience ends it */
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
@@ -92,7 +89,6 @@ static void fit_steps(session *run)
     steps = cs_agree(run->engine, steps);
     if (steps == before)
         return;
-    progress_end(&run->progress);
     say("%.2f s a step on this machine%s: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
         "--steps N decides otherwise)",
         run->budget.step, again ? " now" : "", steps, before, run->budget.seconds);
@@ -292,7 +288,6 @@ void session_close(session *run)
 {
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
-    progress_end(&run->progress);
     cs_log_summary(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);
