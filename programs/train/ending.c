@@ -10,8 +10,7 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is the current
- * folder or not known. */
+/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is not known. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM];
@@ -22,7 +21,17 @@ static const char *find_folder(char *program, size_t room)
         slash[1] = 0;
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
-    return program + strlen(here) + 1;
+    const char *below = program + strlen(here) + 1;
+    return *below ? below : "./";
+}
+
+/* Whether the launcher lies in the folder, which ends with a slash. */
+static bool has_cspeed(const char *folder)
+{
+    char *path = text("%scspeed", folder);
+    bool found = access(path, X_OK) == 0;
+    free(path);
+    return found;
 }
 
 /* Returns the name as one word of a shell's command line, malloc'ed. */
@@ -55,11 +64,13 @@ void ending_print(const session *run)
 {
     char program[ROOM];
     const char *folder = find_folder(program, sizeof program);
+    bool beside = has_cspeed(folder); /* false where cspeed is installed: it is in PATH and starts generate too */
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
     char *plotted = quoted(usual || !metrics ? source : run->metrics_path);
-    char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
+    char *launcher = beside ? quoted(folder) : text("%s", ""), *bin = beside ? quoted(folder) : text("cspeed ");
+    char *output = quoted(source), *export = text("%s_exported", source);
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
@@ -67,14 +78,15 @@ void ending_print(const session *run)
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
     if (metrics)
-        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", bin, plotted,
-            bin, output, exported);
+        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", launcher,
+            plotted, launcher, output, exported);
     else
-        say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
+        say("`%scspeed export %s %s` writes a Hugging Face folder", launcher, output, exported);
     say("`%sgenerate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
         tokenizer ? "" : " --tokenizer FOLDER");
     free(plotted);
     free(bin);
+    free(launcher);
     free(output);
     free(export);
     free(exported);
