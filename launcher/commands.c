@@ -1,7 +1,13 @@
 /* commands.c - The table of commands, in the order in which help lists them. */
 #include "command.h"
 
+#include "base/terminal.h"
+#include "show/wrap.h"
+
 #include <stdio.h>
+#include <unistd.h>
+
+enum { WIDEST = 100 }; /* longer lines are hard to read */
 
 extern const cl_command cl_command_run, cl_command_launch, cl_command_plan, cl_command_check, cl_command_env,
     cl_command_report, cl_command_ssh, cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop,
@@ -17,7 +23,18 @@ const cl_command *const cl_commands[] = {
     &cl_command_import,  &cl_command_manual,  &cl_command_completion, &cl_command_version, NULL,
 };
 
+static void print_text(const char *text)
+{
+    int columns = ce_terminal_columns(STDOUT_FILENO);
+    if (ce_terminal_is(STDOUT_FILENO))
+        cl_wrap_print(stdout, text, columns < WIDEST ? columns : WIDEST);
+    else
+        fputs(text, stdout);
+}
+
 void cl_command_help(const cl_command *command)
 {
-    printf("usage: %s\n\n%s\nexample:\n  %s\n", command->usage, command->text, command->example);
+    printf("usage: %s\n\n", command->usage);
+    print_text(command->text);
+    printf("\nexample:\n  %s\n", command->example);
 }

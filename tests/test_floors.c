@@ -56,7 +56,8 @@ static const floor_rule rules[] = {
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
-    { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
+    { "launcher",
+      " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
     { "programs",
       " public engine/base engine/data engine/text programs/train programs/generate " }, /* pack and generate
                                                                                                         read texts */
