@@ -89,9 +89,10 @@ void ce_schedule_change_say(cs_engine *engine)
     compare(changes, before, after);
     if (!*changes || engine->rate)
         return;
-    ce_log(CS_LOG_WARNING,
-           "the schedule of the learning rate is not the checkpoint's: %s. From here on every step takes the rate that "
-           "this run's schedule has for its number: step %lld takes %g, and by the checkpoint's it would take %g",
-           changes, (long long)engine->metrics.step + 1, ce_schedule_rate(after, engine->scheduled),
-           ce_schedule_rate(before, engine->scheduled));
+    ce_log(
+        CS_LOG_INFO,
+        "note: the schedule of the learning rate has changed since the checkpoint: %s. This run's schedule holds: step "
+        "%lld takes %g, and by the checkpoint's it would take %g",
+        changes, (long long)engine->metrics.step + 1, ce_schedule_rate(after, engine->scheduled),
+        ce_schedule_rate(before, engine->scheduled));
 }

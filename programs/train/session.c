@@ -89,8 +89,8 @@ static void fit_steps(session *run)
     steps = cs_agree(run->engine, steps);
     if (steps == before)
         return;
-    say("%.2f s a step on this machine%s: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
-        "--steps N decides otherwise)",
+    say("a step takes %.2f s on this machine%s: %" PRId64 " steps instead of %" PRId64 ", so that the training takes "
+        "about %.0f s (cspeed.fit_seconds; --steps N trains to step N instead)",
         run->budget.step, again ? " now" : "", steps, before, run->budget.seconds);
     take_fitted(run, steps);
 }
@@ -148,8 +148,12 @@ static void resume_budget(session *run, const char *client)
     /* a checkpoint of an earlier version does not say how much of the budget was used */
     double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
     run->budget.spent = number_after(client, "trained_seconds", likely);
-    if (fitted > 0 && !run->options.steps_given)
+    if (run->options.steps_given)
+        return;
+    if (fitted > 0)
         take_fitted(run, fitted);
+    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds) /* --steps N has used it up */
+        take_fitted(run, run->first);
 }
 
 /* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */

@@ -144,7 +144,7 @@ END_TEST
 static void must_change(const char *changes, int step)
 {
     char *out = shell_read("out.txt", NULL), *metrics = shell_read("out/metrics.jsonl", NULL), wanted[64];
-    char *said = strstr(out, "the schedule of the learning rate is not the checkpoint's: ");
+    char *said = strstr(out, "the schedule of the learning rate has changed since the checkpoint: ");
     ck_assert_msg(said && strstr(said, changes), "no \"%s\" in %s", changes, out);
     snprintf(wanted, sizeof wanted, ": step %d takes ", step);
     char *rate = strstr(said, wanted);
@@ -169,7 +169,7 @@ START_TEST(a_changed_schedule_is_said)
     train(0, "--config cosine.json --tag global_step2"); /* goes on as before */
     ck_assert(!says("the schedule of the learning rate"));
     train(0, "--config cosine.json --steps 8");
-    must_change("total_num_steps 4 became 8. From", 5);
+    must_change("total_num_steps 4 became 8. This run's schedule holds: ", 5);
     must_say(", and by the checkpoint's it would take ");
     train(0, "--config cosine.json --steps 9 --set scheduler.params.total_num_steps=8");
     ck_assert(!says("the schedule of the learning rate"));
@@ -203,6 +203,21 @@ START_TEST(a_schedule_over_epochs_is_the_same_again)
 }
 END_TEST
 
+/* A run that --steps N took beyond its time budget is finished for the command without --steps. */
+START_TEST(a_budget_that_is_used_up_trains_no_further)
+{
+    prepare();
+    write_config("config.json", "\"train\": \"data [1]/mine\", \"seq_len\": 16", "null");
+    train(0, "--config config.json --set cspeed.fit_seconds=0.001 --steps 3");
+    must_say("saved out/global_step3");
+    train(0, "--config config.json --set cspeed.fit_seconds=0.001");
+    must_say("out is finished: 3 of 3 steps are done; --steps N goes on");
+    train(0, "--config config.json");
+    must_say("saved out/global_step4");
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("habits", a_folder_of_pack_is_data, an_empty_list_is_no_validation,
            windows_are_cut_to_the_positions_of_a_folder, a_changed_schedule_is_said,
-           a_schedule_over_epochs_is_the_same_again)
+           a_schedule_over_epochs_is_the_same_again, a_budget_that_is_used_up_trains_no_further)
