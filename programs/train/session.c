@@ -52,8 +52,9 @@ static void save(session *run)
     if (status == CS_NOT_FINITE) /* training continues without this checkpoint; cspeed.nan_patience ends it */
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
-        complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
-                 "all the same; earlier checkpoints are kept: --tag goes back to one",
+        complain("the loss or the gradients of the last step, %" PRId64
+                 ", are not finite. Its checkpoint is saved, because "
+                 "its parameters are finite, and no earlier one is removed: --tag goes back to one",
                  m.step);
     say_saved(run);
     free(best);
@@ -194,11 +195,12 @@ static void introduce(const session *run)
     say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
         cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
         cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
-    say("a rank holds %.1f MB between steps, and %.1f MB more within one; batch %" PRId64 " = %" PRId64 " x %" PRId64
-        " accumulated x %d",
+    say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
+        " x %" PRId64 " accumulated x %d rank%s",
         1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
         cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
-        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
+        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine),
+        cs_world_size(run->engine) > 1 ? "s" : "");
 }
 
 /* Checked before training: its end would be too late to learn that the folder cannot be created. */
@@ -214,7 +216,7 @@ static void check_export(session *run)
         return;
     run->exported = NULL;
     if (run->first >= run->steps) {
-        say("%s is there already", folder);
+        say("%s exists already and is not written again", folder);
         return;
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
