@@ -449,6 +449,23 @@ START_TEST(progress_of_the_lowest_rank)
 }
 END_TEST
 
+/* The state is cut to the 40 columns of the terminal, whatever the prefix and the color, so that it stays one row. */
+START_TEST(progress_stays_in_one_row)
+{
+    static const char wide[] = "\rstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[K";
+    reset();
+    setenv("NO_COLOR", "1", 1);
+    ck_assert_int_eq(open_output(true), 0);
+    feed(2, 0, "\rstep 1\033[K");
+    ck_assert_str_eq(shown(), "\r2| step 1\033[K"); /* the rank's own end of the row is not repeated */
+    feed(2, 0, wide);
+    ck_assert_str_eq(shown(), "\r2| step 1  loss 2.0  lr 1.0e-03  ETA 0:\033[K");
+    feed(2, 0, "\r\033[31mstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[0m\033[K");
+    ck_assert_str_eq(shown(), "\r2| \033[31mstep 1  loss 2.0  lr 1.0e-03  ETA 0:\033[0m\033[K");
+    close_output();
+}
+END_TEST
+
 START_TEST(terminals_collapse_and_color)
 {
     static const struct {
@@ -606,5 +623,5 @@ END_TEST
 SUITE_MAIN("output", prefixes, faults_of_flags, timestamps, odd_lines, unfinished_text_is_shown_and_broken,
            unfinished_text_waits_for_a_pause, long_lines_are_broken, collapsing_keeps_order_and_all,
            collapsing_does_not_delay, many_lines_may_wait, collapsing_loses_nothing, progress_of_the_lowest_rank,
-           terminals_collapse_and_color, every_line_is_an_object, any_bytes_are_json, a_console_that_stands_still,
-           ranks_may_change)
+           progress_stays_in_one_row, terminals_collapse_and_color, every_line_is_an_object, any_bytes_are_json,
+           a_console_that_stands_still, ranks_may_change)
