@@ -96,6 +96,7 @@ static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t ind
     audit->bytes += bytes;
     if (status == CS_OK)
         status = ce_chunks_add(&chunks, manifest, index, header, header_bytes, directory);
+    ce_progress_add(progress, status == CS_OK ? (int64_t)header_bytes : file->bytes);
     if (good(audit, status))
         check_blocks(audit, manifest, &chunks, path, progress);
     ce_chunks_close(&chunks);
