@@ -14,6 +14,10 @@
  * most this many seconds. */
 static const double min_flops = 1e9, most_seconds = 0.045;
 
+/* A share of the roof that an undisturbed measurement of large products exceeds. Below it, the other ranks or other
+ * programs may have used the memory at the same time, which makes some methods slower than others. */
+static const double min_share = 0.65;
+
 static bool may(unsigned methods, ce_method method)
 {
     return methods & 1u << method;
@@ -60,18 +64,25 @@ static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_pro
     }
 }
 
+/* Measures again if the first result is poor, and keeps the better one; a poor result is not cached. */
 static void measure(cs_device *device, const ce_product_list *list, unsigned methods, ce_products_measured *measured)
 {
     char key[CS_PRODUCTS_KEY];
     ce_product_trial trial = { .list = list, .methods = methods, .seconds = most_seconds };
     print_key(key, device, list, methods);
-    if (ce_products_cache_get(key, measured))
+    if (ce_products_cache_get(key, measured) && measured->share >= min_share)
         return;
-    ce_device_try_products(device, &trial);
-    measured->choice.dtype = list->use[0].dtype;
-    measured->share = ce_products_pick(&measured->choice, &trial);
-    measured->roof = trial.roof;
-    ce_products_cache_put(key, measured);
+    measured->share = -1;
+    for (int attempt = 0; attempt < 2 && measured->share < min_share; attempt++) {
+        ce_product_choice choice = measured->choice;
+        ce_device_try_products(device, &trial);
+        choice.dtype = list->use[0].dtype;
+        double share = ce_products_pick(&choice, &trial);
+        if (share > measured->share)
+            *measured = (ce_products_measured){ .choice = choice, .share = share, .roof = trial.roof };
+    }
+    if (measured->share >= min_share)
+        ce_products_cache_put(key, measured);
 }
 
 static ce_product_choice choose(cs_engine *engine, ce_product_choice choice)
