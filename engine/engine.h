@@ -294,8 +294,8 @@ void ce_transfer_end(cs_engine *engine);       /* waits until everything sent is
 size_t ce_transfer_bytes(void);                /* pinned memory, allocated at the first ce_transfer_begin */
 void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
 
-/* schedule_change.c: a message if the schedule of the learning rate is another one than the checkpoint's. _read keeps that
- * of the open checkpoint, _say compares it before the first update. Both do nothing on ranks but 0. */
+/* schedule_change.c: a message if the schedule of the learning rate is another one than the checkpoint's. _read keeps
+ * that of the open checkpoint, _say compares it before the first update. Both do nothing on ranks but 0. */
 void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader);
 void ce_schedule_change_say(cs_engine *engine);
 

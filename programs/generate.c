@@ -240,8 +240,8 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
         show(m->given, a);
 }
 
-/* Reads the prompt and samples the first token. Only an answer of a chat ends where the model's positions do: without its
- * beginning a conversation is another one. */
+/* Reads the prompt and samples the first token. Only an answer of a chat ends where the model's positions do: without
+ * its beginning a conversation is another one. */
 static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);

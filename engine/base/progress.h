@@ -25,8 +25,8 @@ typedef struct {
     double started, drawn; /* seconds */
 } ce_progress;
 
-/* Begins work of `total` units. `what` is its name and `unit` that of many units ("batches"); NULL: the units are bytes,
- * which are shown as MB. The texts must stay valid until the end. */
+/* Begins work of `total` units. `what` is its name and `unit` that of many units ("batches"); NULL: the units are
+ * bytes, which are shown as MB. The texts must stay valid until the end. */
 void ce_progress_begin(ce_progress *progress, const char *what, const char *unit, int64_t total);
 /* `amount` more units are done. It may be called by several threads at the same time, and tells the launcher's watchdog
  * that this rank makes progress. */

@@ -7,8 +7,8 @@
 /* Returns true if the descriptor is a terminal that can redraw a line: TERM is set, and is not "dumb". */
 bool ce_terminal_is(int fd);
 
-/* As ce_terminal_is, for descriptor 1 or 2 of a program that the launcher may have started. A rank writes into pipes, and
- * the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or "12". */
+/* As ce_terminal_is, for descriptor 1 or 2 of a program that the launcher may have started. A rank writes into pipes,
+ * and the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or "12". */
 bool ce_terminal_shows(int fd);
 
 /* The size in characters, from the variables COLUMNS and LINES, or else from the terminal, or else 80 and 24. */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Returns the pattern of the folder's shards to train on, or the name of its shard to validate with, malloc'ed; NULL:
- * the folder does not exist or has none. Characters of the folder's name that mean something in a pattern are quoted. */
+ * the folder does not exist or has none. Characters of the folder's name that a pattern gives a meaning are quoted. */
 char *ce_folder_train(const char *folder);
 char *ce_folder_valid(const char *folder);
 

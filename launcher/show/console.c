@@ -174,7 +174,7 @@ void cl_console_forget(cl_console *console, const void *owner)
     console->state_changed = true;
 }
 
-/* Returns the bytes of the escape sequence that begins here, ESC [ and what follows up to a letter; 0: there is none. */
+/* Returns the bytes of the escape sequence that begins here: ESC [ and what follows up to a letter; 0: none does. */
 static size_t escape_bytes(const char *text, size_t length)
 {
     size_t bytes = 2;

@@ -1,5 +1,5 @@
-/* test_plot.c - `cspeed plot`: its text at two widths and in ASCII, its SVG and HTML, --follow on a terminal, and what it
- * refuses. */
+/* test_plot.c - `cspeed plot`: its text at two widths and in ASCII, its SVG and HTML, --follow on a terminal, and what
+ * it refuses. */
 #include "shell.h"
 #include "suite.h"
 
