@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     double started = now();
     CS_MUST(cs_score(engine, data, given.batches, &scores));
     if (scores.tokens == 0)
-        leave(WRONG_CONTENT, "there is nothing to evaluate: all targets of the data are masked");
+        leave(WRONG_CONTENT, "there is nothing to evaluate: all targets are masked");
     if (is_rank_zero() && given.json)
         print_json(&scores, cs_data_windows(data));
     else if (is_rank_zero())
