@@ -216,7 +216,7 @@ static void check_export(session *run)
         return;
     run->exported = NULL;
     if (run->first >= run->steps) {
-        say("%s exists already and is not written again", folder);
+        say("%s is there already, and is not written again", folder);
         return;
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
