@@ -62,10 +62,10 @@ static cs_status fit_windows(cs_engine *engine)
     return CS_OK;
 }
 
-static cs_status open_model(cs_engine *engine, cs_model *own)
+static cs_status open_model(cs_engine *engine, cs_model *model)
 {
-    engine->model = own;
-    if (!own)
+    engine->model = model;
+    if (!model)
         CS_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
@@ -201,7 +201,7 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static cs_status build(cs_engine *engine, cs_model *own)
+static cs_status build(cs_engine *engine, cs_model *model)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
@@ -210,7 +210,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
-    CS_TRY(open_model(engine, own));
+    CS_TRY(open_model(engine, model));
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
     CS_TRY(ce_cpu_isa_agree(engine));
@@ -226,18 +226,18 @@ static cs_status build(cs_engine *engine, cs_model *own)
     return CS_OK;
 }
 
-cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
 {
     *engine = calloc(1, sizeof **engine);
     cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
-        cs_model_free(own);
+        cs_model_free(model);
         return status;
     }
     (*engine)->config = config;
-    (*engine)->model = own;
-    status = build(*engine, own);
+    (*engine)->model = model;
+    status = build(*engine, model);
     if (status != CS_OK) {
         cs_destroy(*engine);
         *engine = NULL;

@@ -56,6 +56,7 @@ static const floor_rule rules[] = {
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
+    { "launcher/manual", " top public " },
     { "launcher",
       " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
     { "programs",
@@ -92,9 +93,10 @@ enum { DOORS = sizeof doors / sizeof *doors };
 
 /* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
 static const char *const retired[] = {
-    "accord",  "crew",   "crowd",  "distant", "everybody", "far device", "far side", "farewell",
-    "journey", "kin",    "lesson", "mirror",  "muster",    "nobody",     "outline",  "occupancy",
-    "remark",  "roster", "shelf",  "soften",  "stash",     "taste",      "travel",   "travels",
+    "accord",    "bell",    "crew",   "crowd",  "distant", "errand",  "everybody", "far device", "far side", "farewell",
+    "farside",   "journey", "keeper", "kin",    "lesson",  "lobby",   "mirror",    "muster",     "newcomer", "nobody",
+    "occupancy", "outline", "remark", "roster", "seat",    "seats",   "shelf",     "soften",     "stash",    "stranger",
+    "strangers", "tally",   "taste",  "travel", "travels", "visitor", "visitors",
 };
 
 static int faults;

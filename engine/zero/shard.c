@@ -269,9 +269,9 @@ static void spread_slot(ce_shard *shard, int slot)
             const ce_unit_entry *entry = shard->unit->entries[i];
             if (slot >= optimizer_of(shard, entry)->slots)
                 continue;
-            cs_tensor own = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
+            cs_tensor local = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
             cs_tensor placed = cs_vector(ce_part_at(row, dtype, entry->offset), dtype, entry->count);
-            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? own : placed, back ? placed : own);
+            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? local : placed, back ? placed : local);
         }
         if (!back)
             spread_row(shard, row, dtype);

@@ -11,8 +11,8 @@ static const char head[] =
     "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]     start PROGRAM on every rank\n"
     "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
     "\n"
-    "PROGRAM is a path if it has a '/', else a program beside cspeed (train). `cspeed run PROGRAM` starts\n"
-    "one in PATH too.\n";
+    "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in libexec/cspeed if cspeed is\n"
+    "installed, else beside it); after `run` it may also be one in PATH, which is searched last.\n";
 
 static const char examples[] =
     "\n"
@@ -108,8 +108,7 @@ static int help(const cl_options *options, char **arguments)
     for (const cl_command *const *each = cl_commands; *each && count < 127; each++) {
         names[count++] = (*each)->name;
         if (strcmp((*each)->name, arguments[0]) == 0) {
-            cl_command_help(*each);
-            return 0;
+            return cl_command_help(*each);
         }
     }
     names[count] = NULL;

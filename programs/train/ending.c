@@ -10,28 +10,23 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is not known. */
+/* Returns what stands before "cspeed" in a command: the folder of this program with a slash at its end, as a user would
+ * type it; empty if cspeed is not there, as in an installed tree. */
 static const char *find_folder(char *program, size_t room)
 {
-    char here[ROOM];
+    char here[ROOM], cspeed[ROOM + 8];
     ssize_t length = readlink("/proc/self/exe", program, room - 1);
     program[length > 0 ? length : 0] = 0;
     char *slash = strrchr(program, '/');
     if (slash)
         slash[1] = 0;
+    snprintf(cspeed, sizeof cspeed, "%scspeed", program);
+    if (access(cspeed, X_OK) != 0)
+        return "";
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
     const char *below = program + strlen(here) + 1;
     return *below ? below : "./";
-}
-
-/* Whether the launcher lies in the folder, which ends with a slash. */
-static bool has_cspeed(const char *folder)
-{
-    char *path = text("%scspeed", folder);
-    bool found = access(path, X_OK) == 0;
-    free(path);
-    return found;
 }
 
 /* Returns the name as one word of a shell's command line, malloc'ed. */
@@ -64,13 +59,11 @@ void ending_print(const session *run)
 {
     char program[ROOM];
     const char *folder = find_folder(program, sizeof program);
-    bool beside = has_cspeed(folder); /* false where cspeed is installed: it is in PATH and starts generate too */
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
     char *plotted = quoted(usual || !metrics ? source : run->metrics_path);
-    char *launcher = beside ? quoted(folder) : text("%s", ""), *bin = beside ? quoted(folder) : text("cspeed ");
-    char *output = quoted(source), *export = text("%s_exported", source);
+    char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
@@ -78,15 +71,14 @@ void ending_print(const session *run)
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
     if (metrics)
-        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", launcher,
-            plotted, launcher, output, exported);
+        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", bin, plotted,
+            bin, output, exported);
     else
-        say("`%scspeed export %s %s` writes a Hugging Face folder", launcher, output, exported);
-    say("`%sgenerate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
+        say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
+    say("`%scspeed generate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
         tokenizer ? "" : " --tokenizer FOLDER");
     free(plotted);
     free(bin);
-    free(launcher);
     free(output);
     free(export);
     free(exported);
