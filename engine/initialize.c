@@ -40,6 +40,29 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
+/* Windows longer than the model's positions are cut if the model comes from a folder, whose author chose its positions.
+ * A configuration that describes the model itself contradicts itself. */
+static cs_status fit_windows(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    long long asked = (long long)settings->seq_len, most = (long long)engine->facts.positions;
+    if (most == 0 || asked <= most)
+        return CS_OK;
+    if (!settings->model_path)
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
+                       "is the most",
+                       asked, most);
+    if (settings->curriculum.kind != CS_DIFFICULTY_NONE && settings->curriculum.max > most)
+        return ce_fail(CS_BAD_CONFIG,
+                       "the curriculum ends at samples of %lld tokens, and the model of %s has %lld positions",
+                       (long long)settings->curriculum.max, settings->model_path, most);
+    ce_log(CS_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, most,
+           settings->model_path);
+    ce_config_cut_windows(engine->config, most);
+    return CS_OK;
+}
+
 static cs_status open_model(cs_engine *engine, cs_model *model)
 {
     engine->model = model;
@@ -47,12 +70,9 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
         CS_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
+    if (!engine->model->inputs)
+        CS_TRY(fit_windows(engine));
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
-    if (engine->facts.positions && engine->length > engine->facts.positions)
-        return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
-                       "is the most",
-                       (long long)engine->length, (long long)engine->facts.positions);
     return CS_OK;
 }
 
@@ -329,7 +349,7 @@ int64_t cs_positions(const cs_engine *engine)
 void cs_set_total_steps(cs_engine *engine, int64_t steps)
 {
     if (engine->config->settings.schedule.total_is_auto)
-        engine->config->settings.schedule.total_num_steps = steps;
+        ce_config_set_total(engine->config, steps);
 }
 
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument)

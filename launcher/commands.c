@@ -2,7 +2,13 @@
 #include "command.h"
 #include "command/programs.h"
 
+#include "base/terminal.h"
+#include "show/wrap.h"
+
 #include <stdio.h>
+#include <unistd.h>
+
+enum { WIDEST = 100 }; /* longer lines are hard to read */
 
 extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_run,
     cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report, cl_command_ssh,
@@ -42,11 +48,22 @@ const cl_command *const cl_commands[] = {
     NULL,
 };
 
+static void print_text(const char *text)
+{
+    int columns = ce_terminal_columns(STDOUT_FILENO);
+    if (ce_terminal_is(STDOUT_FILENO))
+        cl_wrap_print(stdout, text, columns < WIDEST ? columns : WIDEST);
+    else
+        fputs(text, stdout);
+}
+
 int cl_command_help(const cl_command *command)
 {
     static char flag[] = "--help";
     if (command->is_program)
         return cl_programs_become(command->name, (char *[]){ flag, NULL });
-    printf("usage: %s\n\n%s\nexample:\n  %s\n", command->usage, command->text, command->example);
+    printf("usage: %s\n\n", command->usage);
+    print_text(command->text);
+    printf("\nexample:\n  %s\n", command->example);
     return 0;
 }

@@ -57,9 +57,13 @@ static const floor_rule rules[] = {
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
     { "launcher/manual", " top public " },
-    { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
-    { "programs", " public engine/base engine/data engine/text programs/train " }, /* pack and generate read texts */
-    { "programs/train", " public " },
+    { "launcher",
+      " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
+    { "programs",
+      " public engine/base engine/data engine/text programs/train programs/generate " }, /* pack and generate
+                                                                                                        read texts */
+    { "programs/generate", " public engine/base engine/text " },
+    { "programs/train", " public engine/base " },
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };

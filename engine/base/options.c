@@ -1,6 +1,7 @@
 /* options.c - reads the command line of a program by a table with one row for each option. */
 #include "cspeed/options.h"
 #include "base/status.h"
+#include "base/terminal.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_NAMES = 320, HELP_COLUMNS = 92 };
 
@@ -60,10 +62,11 @@ int cs_options_choice(const char *choices, const char *value)
 /* Prints a paragraph that is indented by 8 columns. */
 static void print_wrapped(const char *text)
 {
-    int column = 0;
+    int terminal = ce_terminal_is(STDOUT_FILENO) ? ce_terminal_columns(STDOUT_FILENO) : 0, column = 0;
+    int columns = terminal > 0 && terminal - 8 < HELP_COLUMNS ? terminal - 8 : HELP_COLUMNS;
     for (const char *word = text; *word; word += strspn(word, " ")) {
         int length = (int)strcspn(word, " ");
-        if (column + length > HELP_COLUMNS)
+        if (column + length > columns)
             column = 0;
         printf(column ? " %.*s" : "\n        %.*s", length, word);
         column += length + 1;

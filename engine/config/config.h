@@ -149,4 +149,9 @@ struct cs_config {
     char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
 };
 
+/* Change a finished configuration, whose text then says the same: cspeed.data.seq_len, and the number of steps after
+ * which the schedule of the learning rate ends. */
+void ce_config_cut_windows(cs_config *config, int64_t seq_len);
+void ce_config_set_total(cs_config *config, int64_t steps);
+
 #endif

@@ -3,6 +3,7 @@
 #include "interchange/huggingface.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/progress.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 
@@ -25,6 +26,7 @@ typedef struct {
     shard *shards;
     int64_t count, total;
     char *buffer;
+    ce_progress progress;
 } writing;
 
 static int64_t bytes_of(const writing *w, int64_t tensor)
@@ -101,6 +103,7 @@ static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_
         next = at + max < whole ? at + max : whole;
         CS_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
         CS_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
+        ce_progress_add(&w->progress, (next - at) * (int64_t)size);
     }
     return CS_OK;
 }
@@ -137,6 +140,16 @@ static cs_status write_shard(writing *w, int64_t file)
     cs_status status = write_data(w, &w->shards[file], descriptor, path);
     close(descriptor);
     free(path);
+    return status;
+}
+
+static cs_status write_shards(writing *w)
+{
+    cs_status status = CS_OK;
+    ce_progress_begin(&w->progress, "writing", NULL, w->total);
+    for (int64_t file = 0; file < w->count && status == CS_OK; file++)
+        status = write_shard(w, file);
+    ce_progress_end(&w->progress);
     return status;
 }
 
@@ -242,8 +255,7 @@ static cs_status write_all(writing *w)
     if (!w->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
     CS_TRY(deal(w));
-    for (int64_t file = 0; file < w->count; file++)
-        CS_TRY(write_shard(w, file));
+    CS_TRY(write_shards(w));
     CS_TRY(write_index(w));
     CS_TRY(write_config(w));
     CS_TRY(copy_beside(w));

@@ -306,8 +306,10 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     warn_of_other_model(engine, ce_checkpoint_provenance(reader));
     if (!options->module_only || engine->config->reads)
         ce_products_resume(engine, ce_checkpoint_provenance(reader));
-    if (!options->module_only)
+    if (!options->module_only) {
         restore_numbers(engine, state, options);
+        ce_schedule_change_read(engine, reader);
+    }
     return CS_OK;
 }
 

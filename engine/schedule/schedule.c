@@ -107,6 +107,12 @@ static const ce_key *find_total(const ce_schedule *shape)
     return key ? key : ce_keys_find(shape->keys, shape->key_count, "total_iters");
 }
 
+const char *ce_schedule_total(const ce_schedule_settings *settings)
+{
+    const ce_key *key = settings->shape ? find_total(settings->shape) : NULL;
+    return key ? key->name : NULL;
+}
+
 static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
     const ce_key *total = find_total(settings->shape);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static const char head[] =
-    "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
+    "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]     start PROGRAM on every rank\n"
     "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
     "\n"
     "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in libexec/cspeed if cspeed is\n"
@@ -21,13 +21,13 @@ static const char head[] =
 
 static const char examples[] =
     "\n"
-    "one machine     cspeed train --config ds_config.json      a rank each GPU, else each NUMA node\n"
+    "one machine     cspeed train --config ds_config.json      a rank each GPU, or NUMA node\n"
     "                cspeed --num_gpus 4 run python3 train.py  any program of PATH\n"
-    "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train --config ds_config.json\n"
-    "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each; see configs/kubernetes.yaml\n"
+    "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train ...\n"
+    "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each host\n"
     "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
     "environment     --env NAME=VALUE, --env_file FILE, .deepspeed_env\n"
-    "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix TEXT\n"
+    "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix T\n"
     "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
     "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
     "\n"

@@ -89,8 +89,8 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
         .insecure = options->insecure_join,
         .many_hosts = is_on_many_hosts(front),
         .verbose = options->verbose,
-        .columns = cl_output_columns(),
     };
+    order->columns = cl_output_columns(&front->output, order->terminal);
     set_text(order->job, sizeof order->job, plan->id);
     set_text(order->host, sizeof order->host, front->nodes[index].host);
     set_text(order->workdir, sizeof order->workdir, plan->workdir);

@@ -11,7 +11,7 @@
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
 /* Returns what stands before "cspeed" in a command: the folder of this program with a slash at its end, as a user would
- * type it; empty if cspeed is not there, as in an installed tree, or if that is the current folder. */
+ * type it; empty if cspeed is not there, as in an installed tree. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM], cspeed[ROOM + 8];
@@ -25,7 +25,8 @@ static const char *find_folder(char *program, size_t room)
         return "";
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
-    return program + strlen(here) + 1;
+    const char *below = program + strlen(here) + 1;
+    return *below ? below : "./";
 }
 
 /* Returns the name as one word of a shell's command line, malloc'ed. */

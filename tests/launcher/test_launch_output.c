@@ -217,8 +217,8 @@ START_TEST(lines_are_printed_above_the_progress_of_a_terminal)
     close(host);
     jobs_finish(&here);
     jobs_check_code(&here, 0);
-    jobs_check_has(text, "window 1 40\r\n");
-    jobs_check_has(text, "1| window 1 40\r\n");
+    jobs_check_has(text, "window 12 40\r\n");
+    jobs_check_has(text, "1| window 12 40\r\n");
     jobs_check_has(text, "\rstep 1\033[K");
     jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n"); /* the line is printed above the state */
     jobs_check_has(text, "step 2\r\n");

@@ -204,6 +204,23 @@ START_TEST(the_lowest_rank_shows_progress)
 }
 END_TEST
 
+/* The state is cut to the 40 columns of the terminal, whatever the prefix and the color, so that it stays one row. */
+START_TEST(progress_stays_in_one_row)
+{
+    static const char wide[] = "\rstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[K";
+    shown_reset();
+    setenv("NO_COLOR", "1", 1);
+    ck_assert_int_eq(shown_open(true), 0);
+    shown_feed(2, 0, "\rstep 1\033[K");
+    ck_assert_str_eq(shown_since(), "\r2| step 1\033[K"); /* the rank's own end of the row is not repeated */
+    shown_feed(2, 0, wide);
+    ck_assert_str_eq(shown_since(), "\r2| step 1  loss 2.0  lr 1.0e-03  ETA 0:\033[K");
+    shown_feed(2, 0, "\r\033[31mstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[0m\033[K");
+    ck_assert_str_eq(shown_since(), "\r2| \033[31mstep 1  loss 2.0  lr 1.0e-03  ETA 0:\033[0m\033[K");
+    shown_close();
+}
+END_TEST
+
 START_TEST(a_terminal_merges_and_colors_lines)
 {
     static const struct {
@@ -361,5 +378,5 @@ END_TEST
 SUITE_MAIN("output", lines_have_the_prefix_of_their_rank, wrong_flags_are_refused, timestamps_are_printed,
            carriage_returns_and_missing_newlines_are_handled, unfinished_text_is_shown_and_broken,
            unfinished_text_waits_for_a_pause, long_lines_are_broken, the_lowest_rank_shows_progress,
-           a_terminal_merges_and_colors_lines, every_line_is_an_object, any_bytes_are_json,
+           progress_stays_in_one_row, a_terminal_merges_and_colors_lines, every_line_is_an_object, any_bytes_are_json,
            a_blocked_console_drops_lines_and_says_so, the_number_of_ranks_may_change)

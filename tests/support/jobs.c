@@ -52,6 +52,7 @@ void jobs_begin(void)
     putenv(mark);
     unsetenv("OMP_NUM_THREADS");
     unsetenv("CSPEED_TERMINAL");
+    unsetenv("COLUMNS");
 }
 
 char *jobs_slurp(const char *path)
