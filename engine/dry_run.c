@@ -1,4 +1,5 @@
-/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that computes nothing.
+/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that
+ * computes nothing.
  *
  * The code is that of training, with the dry device and without a transport: pools count the rows that are borrowed at
  * the same time, the pass counts its bytes. Afterwards all memory is allocated at once. */
@@ -48,18 +49,6 @@ static void walk(cs_engine *engine)
     evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 
-/* Returns the bytes of a pass that predicts a whole batch; 0: the model has no prediction. */
-static size_t walk_prediction(cs_engine *engine)
-{
-    const cs_model *model = engine->model;
-    int64_t batch = engine->settings->micro_batch;
-    cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
-    if (!model->units[model->count - 1]->kind->predict)
-        return 0;
-    evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .predict = true });
-    return ce_pass_peak(engine->pass);
-}
-
 static cs_status open_pass(cs_engine *engine)
 {
     ce_precision types = engine->zero.precision;
@@ -67,6 +56,42 @@ static cs_status open_pass(cs_engine *engine)
     ce_pass_close(engine->pass);
     engine->pass = NULL;
     return ce_pass_open(&engine->pass, &shape);
+}
+
+/* Predicts with a new pass, which then has measured that. Sets *row to the bytes of a row of the output. */
+static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *input, size_t *row)
+{
+    CS_TRY(open_pass(engine));
+    cs_tensor output = ce_forward_units(engine, input);
+    ce_pass_let_go(engine->pass, output);
+    ce_pass_end(engine->pass);
+    *row = (size_t)cs_columns(output) * cs_dtype_bytes(output.dtype);
+    return CS_OK;
+}
+
+/* Measures the passes of cs_predict and of contexts; `peak` is that of the other passes. */
+static cs_status measure_predictions(cs_engine *engine, size_t peak)
+{
+    const cs_model *model = engine->model;
+    int64_t batch = engine->settings->micro_batch;
+    ce_sequence text = { 0 };
+    size_t row;
+    ce_forward_input input = { .mode = CS_PASS_EVALUATION, .predict = true };
+    if (!model->units[model->count - 1]->kind->predict)
+        return CS_OK;
+    input.inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
+    CS_TRY(walk_prediction(engine, &input, &row));
+    size_t whole = ce_pass_peak(engine->pass);
+    engine->memory.prediction = whole > peak ? whole : 0;
+    if (model->inputs)
+        return CS_OK;
+    CS_TRY(ce_cache_open(&text.cache, engine->device, engine->length));
+    input.inputs = nowhere(CS_I32, 1, engine->length);
+    input.sequences = &text;
+    cs_status status = walk_prediction(engine, &input, &engine->continuation.row);
+    ce_cache_close(text.cache);
+    engine->continuation.text = status == CS_OK ? ce_pass_peak(engine->pass) : 0;
+    return status;
 }
 
 static void list_products(cs_engine *engine)
@@ -94,10 +119,7 @@ static cs_status measure(cs_engine *engine)
     size_t scratch = ce_update_scratch(engine->zero.groups, engine->model);
     size_t peak = ce_pass_peak(engine->pass) > scratch ? ce_pass_peak(engine->pass) : scratch;
     engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model) + peak;
-    CS_TRY(open_pass(engine));
-    size_t prediction = walk_prediction(engine);
-    engine->memory.prediction = prediction > peak ? prediction : 0;
-    return CS_OK;
+    return measure_predictions(engine, peak);
 }
 
 cs_status ce_dry_run(cs_engine *engine)

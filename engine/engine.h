@@ -81,6 +81,10 @@ struct cs_engine {
     cs_pass *pass;
     cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
     void *predictor_block; /* its memory; NULL if it is `pass` */
+    struct {
+        size_t text; /* bytes of a pass that continues one text by at most `length` positions */
+        size_t row;  /* bytes of a row of logits, of which each text of a step has one */
+    } continuation;
     cs_memory memory;
     size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
     struct {
@@ -115,6 +119,10 @@ struct cs_engine {
     int64_t scheduled;                            /* the same, counted for the learning rate schedule */
     double (*rate)(int64_t step, void *argument); /* from cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
+    struct {
+        ce_schedule_settings schedule; /* of the checkpoint from which the training resumed */
+        bool known;                    /* false also once it was compared with this run's */
+    } resumed;
     ce_scaler scaler;
     cs_metrics metrics;
     int64_t windows; /* of the training data, once it is open */
@@ -207,6 +215,7 @@ void ce_finite_close(cs_engine *engine);
 /* ---- evaluate.c ---- */
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
+void ce_evaluate_close(cs_engine *engine); /* releases the memory of predictions */
 
 /* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ----
  * _forward and _backward begin a capture or a replay, _end ends it. */
@@ -289,6 +298,11 @@ cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy *
 void ce_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
 size_t ce_transfer_bytes(void);                /* pinned memory, allocated at the first ce_transfer_begin */
 void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
+
+/* schedule_change.c: a message if the schedule of the learning rate is another one than the checkpoint's. _read keeps
+ * that of the open checkpoint, _say compares it before the first update. Both do nothing on ranks but 0. */
+void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader);
+void ce_schedule_change_say(cs_engine *engine);
 
 /* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
 cs_status ce_pretrained_load(cs_engine *engine);

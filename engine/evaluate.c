@@ -1,9 +1,9 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is one
  * division of exact sums, so its bits do not depend on the number of ranks. */
 #include "engine.h"
-#include "base/beat.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/progress.h"
 #include "data/data.h"
 #include "input/loader.h"
 
@@ -38,18 +38,6 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     return rows;
 }
 
-/* Logs the progress every 10 seconds, and tells the launcher's watchdog that a long evaluation is not a hang. */
-static void report_progress(double *reported, int64_t done, int64_t rounds)
-{
-    enum { SECONDS = 10 };
-    double now = ce_clock_seconds();
-    if (now - *reported < SECONDS)
-        return;
-    *reported = now;
-    ce_beat_touch();
-    ce_log(CS_LOG_INFO, "evaluated %lld %%", (long long)(100 * done / rounds));
-}
-
 /* hits: scratch of shape (rows, 1), or absent if only the loss is wanted. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
@@ -59,16 +47,18 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
     int64_t whole = (ce_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
-    double reported = ce_clock_seconds();
+    ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
     ce_step_settle(engine); /* prints the messages about the previous step first */
+    ce_progress_begin(&progress, "evaluating", "batches", wanted);
     for (int64_t round = 0; round < rounds; round++) {
-        int64_t lane = round * engine->world.size + engine->world.rank;
+        int64_t first = round * engine->world.size, lane = first + engine->world.rank;
         cs_batch batch = ce_loader_lane(data, lane < wanted ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
-        report_progress(&reported, round + 1, rounds);
+        ce_progress_add(&progress, wanted - first < engine->world.size ? wanted - first : engine->world.size);
     }
     ce_walk_settle(engine);
+    ce_progress_end(&progress);
     ce_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
     ce_device_free(engine->device, there);
     all.rows = rows;
@@ -92,25 +82,43 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     int64_t rows = engine->settings->micro_batch * engine->length;
     ce_phase_expect(engine, CS_FORWARD, "cs_score");
     ce_forward_drop_prediction(engine);
-    ce_log_open(CS_LOG_INFO, engine->world.rank); /* progress is logged also for a model opened by cs_reopen */
     float *hits = ce_device_alloc(engine->device, (size_t)rows * sizeof *hits);
     *scores = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
     ce_device_free(engine->device, hits);
     return CS_OK;
 }
 
-/* Sets engine->predictor. A loss needs only chunks of the last unit's output, and a prediction all of it: where that is
- * larger than the memory of a step, predictions have memory of their own. */
-static cs_status open_predictor(cs_engine *engine)
+/* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts one row for each
+ * text. The sum is an upper bound: the other tensors of fewer rows need less, and the logits may lie behind them. */
+static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
+{
+    int64_t texts = input->inputs.shape[0];
+    if (!input->sequences || texts > engine->length)
+        return engine->memory.prediction;
+    return engine->continuation.text + (size_t)texts * (size_t)ce_round_up((int64_t)engine->continuation.row, 64);
+}
+
+void ce_evaluate_close(cs_engine *engine)
+{
+    if (engine->predictor != engine->pass)
+        ce_pass_close(engine->predictor);
+    if (engine->predictor_block)
+        ce_device_free(engine->device, engine->predictor_block);
+    engine->predictor = NULL;
+    engine->predictor_block = NULL;
+}
+
+/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, and a
+ * prediction all rows of it that are wanted: where these are larger than the memory of a step, predictions have memory
+ * of their own. */
+static cs_status open_predictor(cs_engine *engine, size_t bytes)
 {
     const ce_settings *settings = engine->settings;
-    size_t bytes = engine->memory.prediction;
-    if (engine->predictor)
-        return CS_OK;
-    if (bytes == 0) {
+    if (!engine->predictor)
         engine->predictor = engine->pass;
+    if (ce_pass_room(engine->predictor) >= bytes)
         return CS_OK;
-    }
+    ce_evaluate_close(engine);
     engine->predictor_block = ce_device_alloc(engine->device, bytes);
     ce_pass_shape shape = {
         engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
@@ -143,7 +151,7 @@ cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forwa
         return ce_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
-    CS_TRY(open_predictor(engine));
+    CS_TRY(open_predictor(engine, prediction_bytes(engine, input)));
     engine->prediction = predict(engine, input);
     *output = engine->prediction;
     return ce_upload_fetch_output(engine, output);

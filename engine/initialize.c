@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
+#include "comm/common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,19 +40,39 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
-static cs_status open_model(cs_engine *engine, cs_model *own)
+/* Windows longer than the model's positions are cut if the model comes from a folder, whose author chose its positions.
+ * A configuration that describes the model itself contradicts itself. */
+static cs_status fit_windows(cs_engine *engine)
 {
-    engine->model = own;
-    if (!own)
-        CS_TRY(open_named_model(engine));
-    if (engine->model->count == 0)
-        return ce_fail(CS_BAD_CONFIG, "the model has no unit");
-    engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
-    if (engine->facts.positions && engine->length > engine->facts.positions)
+    const ce_settings *settings = engine->settings;
+    long long asked = (long long)settings->seq_len, most = (long long)engine->facts.positions;
+    if (most == 0 || asked <= most)
+        return CS_OK;
+    if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
                        "is the most",
-                       (long long)engine->length, (long long)engine->facts.positions);
+                       asked, most);
+    if (settings->curriculum.kind != CS_DIFFICULTY_NONE && settings->curriculum.max > most)
+        return ce_fail(CS_BAD_CONFIG,
+                       "the curriculum ends at samples of %lld tokens, and the model of %s has %lld positions",
+                       (long long)settings->curriculum.max, settings->model_path, most);
+    ce_log(CS_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, most,
+           settings->model_path);
+    ce_config_cut_windows(engine->config, most);
+    return CS_OK;
+}
+
+static cs_status open_model(cs_engine *engine, cs_model *model)
+{
+    engine->model = model;
+    if (!model)
+        CS_TRY(open_named_model(engine));
+    if (engine->model->count == 0)
+        return ce_fail(CS_BAD_CONFIG, "the model has no unit");
+    if (!engine->model->inputs)
+        CS_TRY(fit_windows(engine));
+    engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     return CS_OK;
 }
 
@@ -94,6 +115,7 @@ static void say_padding(const cs_memory *memory)
 static cs_status measure(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    bool gpu = engine->device ? ce_device_has_own_memory(engine->device) : settings->device == CS_CHOOSE_CUDA;
     engine->zero = (ce_zero){
         .stage = ce_stages[settings->stage],
         .precision = settings->precision,
@@ -104,6 +126,7 @@ static cs_status measure(cs_engine *engine)
         .device = engine->device,
         .rank = engine->world.rank,
         .world = engine->world.size,
+        .common = !gpu && ce_comm_has_common(&engine->world, settings->comm),
     };
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
@@ -181,7 +204,7 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static cs_status build(cs_engine *engine, cs_model *own)
+static cs_status build(cs_engine *engine, cs_model *model)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
@@ -190,7 +213,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
-    CS_TRY(open_model(engine, own));
+    CS_TRY(open_model(engine, model));
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
     CS_TRY(ce_cpu_isa_agree(engine));
@@ -206,18 +229,18 @@ static cs_status build(cs_engine *engine, cs_model *own)
     return CS_OK;
 }
 
-cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
 {
     *engine = calloc(1, sizeof **engine);
     cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
-        cs_model_free(own);
+        cs_model_free(model);
         return status;
     }
     (*engine)->config = config;
-    (*engine)->model = own;
-    status = build(*engine, own);
+    (*engine)->model = model;
+    status = build(*engine, model);
     if (status != CS_OK) {
         cs_destroy(*engine);
         *engine = NULL;
@@ -239,12 +262,9 @@ void cs_destroy(cs_engine *engine)
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         ce_shard_close(engine->shards[i]);
     ce_update_close(engine->update);
-    if (engine->predictor != engine->pass)
-        ce_pass_close(engine->predictor);
+    ce_evaluate_close(engine);
     ce_pass_close(engine->pass);
     ce_step_judge_close(engine);
-    if (engine->predictor_block)
-        ce_device_free(engine->device, engine->predictor_block);
     if (engine->block)
         ce_device_free(engine->device, engine->block);
     ce_upload_close(engine->upload);
@@ -329,7 +349,7 @@ int64_t cs_positions(const cs_engine *engine)
 void cs_set_total_steps(cs_engine *engine, int64_t steps)
 {
     if (engine->config->settings.schedule.total_is_auto)
-        engine->config->settings.schedule.total_num_steps = steps;
+        ce_config_set_total(engine->config, steps);
 }
 
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument)

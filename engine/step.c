@@ -25,6 +25,7 @@ static double next_rate(const cs_engine *engine)
 
 static ce_update_terms next_update(cs_engine *engine)
 {
+    ce_schedule_change_say(engine);
     ce_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = ce_step_judge_gate(engine) };
     terms.cycles = !engine->rate && ce_schedule_momentum(&engine->settings->schedule, engine->scheduled,
                                                          &terms.betas[0], &terms.betas[1]);
@@ -43,6 +44,7 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
         moving += ce_clock_seconds() - started;
         ce_shard_publish(engine->shards[i]);
     }
+    ce_shard_published(&engine->zero);
     follow_comm(engine);
     engine->seconds.update += moving;
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;

@@ -14,6 +14,7 @@ typedef struct {
     /* `arguments` are those after the command's name, NULL-terminated, which it may reorder; launch flags
      * before the name are in `options`. Returns an exit code (codes.h); if it is not 0, cs_error() has the message. */
     int (*run)(const cl_options *options, char **arguments);
+    bool is_program; /* a program of cspeed, which prints the help of its options itself */
 } cl_command;
 
 /* For the table of a command whose settings are of the type `request`: its help is `text`, not the table. */
@@ -24,8 +25,9 @@ typedef struct {
 #define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
     .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
-/* Prints usage, text and example. main.c calls it for a command's --help, before `run`. */
-void cl_command_help(const cl_command *command);
+/* Prints usage, text and example; of a program its own help. main.c calls it for a command's --help, instead of `run`.
+ * Returns an exit code. */
+int cl_command_help(const cl_command *command);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated */
 

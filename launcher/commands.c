@@ -1,23 +1,69 @@
 /* commands.c - The table of commands, in the order in which help lists them. */
 #include "command.h"
+#include "command/programs.h"
+
+#include "base/terminal.h"
+#include "show/wrap.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
-extern const cl_command cl_command_run, cl_command_launch, cl_command_plan, cl_command_check, cl_command_env,
-    cl_command_report, cl_command_ssh, cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop,
-    cl_command_clean, cl_command_config, cl_command_lr, cl_command_plot, cl_command_elastic, cl_command_manual,
-    cl_command_completion, cl_command_version, cl_command_inspect, cl_command_verify, cl_command_diff,
-    cl_command_export, cl_command_import;
+enum { WIDEST = 100 }; /* longer lines are hard to read */
+
+extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_run,
+    cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report, cl_command_ssh,
+    cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop, cl_command_clean, cl_command_config,
+    cl_command_lr, cl_command_plot, cl_command_elastic, cl_command_manual, cl_command_completion, cl_command_version,
+    cl_command_inspect, cl_command_verify, cl_command_diff, cl_command_export, cl_command_import;
 
 const cl_command *const cl_commands[] = {
-    &cl_command_run,     &cl_command_launch,  &cl_command_plan,       &cl_command_check,   &cl_command_env,
-    &cl_command_report,  &cl_command_ssh,     &cl_command_ps,         &cl_command_status,  &cl_command_logs,
-    &cl_command_stop,    &cl_command_clean,   &cl_command_config,     &cl_command_lr,      &cl_command_plot,
-    &cl_command_elastic, &cl_command_inspect, &cl_command_verify,     &cl_command_diff,    &cl_command_export,
-    &cl_command_import,  &cl_command_manual,  &cl_command_completion, &cl_command_version, NULL,
+    &cl_command_train,
+    &cl_command_run,
+    &cl_command_launch,
+    &cl_command_plan,
+    &cl_command_check,
+    &cl_command_env,
+    &cl_command_report,
+    &cl_command_ssh,
+    &cl_command_ps,
+    &cl_command_status,
+    &cl_command_logs,
+    &cl_command_stop,
+    &cl_command_clean,
+    &cl_command_config,
+    &cl_command_lr,
+    &cl_command_plot,
+    &cl_command_elastic,
+    &cl_command_inspect,
+    &cl_command_verify,
+    &cl_command_diff,
+    &cl_command_export,
+    &cl_command_import,
+    &cl_command_pack,
+    &cl_command_generate,
+    &cl_command_eval,
+    &cl_command_manual,
+    &cl_command_completion,
+    &cl_command_version,
+    NULL,
 };
 
-void cl_command_help(const cl_command *command)
+static void print_text(const char *text)
 {
-    printf("usage: %s\n\n%s\nexample:\n  %s\n", command->usage, command->text, command->example);
+    int columns = ce_terminal_columns(STDOUT_FILENO);
+    if (ce_terminal_is(STDOUT_FILENO))
+        cl_wrap_print(stdout, text, columns < WIDEST ? columns : WIDEST);
+    else
+        fputs(text, stdout);
+}
+
+int cl_command_help(const cl_command *command)
+{
+    static char flag[] = "--help";
+    if (command->is_program)
+        return cl_programs_become(command->name, (char *[]){ flag, NULL });
+    printf("usage: %s\n\n", command->usage);
+    print_text(command->text);
+    printf("\nexample:\n  %s\n", command->example);
+    return 0;
 }

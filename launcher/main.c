@@ -72,8 +72,7 @@ static int obey(char **argv)
     }
     if (!wants_help(options.program + 1))
         return command->run(&options, options.program + 1);
-    cl_command_help(command);
-    return 0;
+    return cl_command_help(command);
 }
 
 int main(int argument_count, char **argv)

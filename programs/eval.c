@@ -3,7 +3,6 @@
  * The results are the same bits for any number of ranks. */
 #include "use.h"
 
-#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -39,49 +38,25 @@ static void read_options(options *given, char **argv)
 
 /* ---- the model and the data ---- */
 
-static void set(cs_config *config, const char *path, const char *value)
+/* Sets "PATH=VALUE", whose value stands between `before` and `after`; NULL: the option was not given. */
+static void set(cs_config *config, const char *before, const char *value, const char *after)
 {
     char *assignment;
     if (!value)
         return;
-    if (asprintf(&assignment, "%s=%s", path, value) < 0)
+    if (asprintf(&assignment, "%s%s%s", before, value, after) < 0)
         leave(1, "out of memory");
     CS_MUST(cs_config_set(config, assignment));
     free(assignment);
-}
-
-static bool set_found(cs_config *config, const char *path, const char *inside)
-{
-    char *pattern, *list;
-    glob_t found;
-    if (asprintf(&pattern, "%s%s", path, inside) < 0 || asprintf(&list, "[\"%s\"]", pattern) < 0)
-        leave(1, "out of memory");
-    bool there = !*inside || glob(pattern, 0, NULL, &found) == 0;
-    if (there)
-        set(config, "cspeed.data.valid", list);
-    if (*inside)
-        globfree(&found);
-    free(list);
-    free(pattern);
-    return there;
-}
-
-/* Selects the evaluated split from a path: a folder of token shards written by pack, shards given by name or pattern, a
- * text file, or a folder of text files. */
-static void set_data(cs_config *config, const char *path)
-{
-    if (!set_found(config, path, "/valid.bin") && !set_found(config, path, "/train-*.bin"))
-        set_found(config, path, "");
 }
 
 static cs_engine *open_model(const options *given)
 {
     cs_config *config;
     CS_MUST(cs_reopen(&config, given->source, given->tag));
-    if (given->data)
-        set_data(config, given->data);
-    set(config, "train_micro_batch_size_per_gpu", given->micro_batch);
-    set(config, "cspeed.data.seq_len", given->seq_len);
+    set(config, "cspeed.data.valid=[\"", given->data, "\"]");
+    set(config, "train_micro_batch_size_per_gpu=", given->micro_batch, "");
+    set(config, "cspeed.data.seq_len=", given->seq_len, "");
     set_items(config, &given->set);
     CS_MUST(cs_config_finish(config));
     if (!cs_config_get_string(config, "cspeed.data.valid"))
@@ -126,7 +101,7 @@ int main(int argc, char **argv)
     double started = now();
     CS_MUST(cs_score(engine, data, given.batches, &scores));
     if (scores.tokens == 0)
-        leave(WRONG_CONTENT, "there is nothing to foretell: all targets are masked, and a mean over none is no loss");
+        leave(WRONG_CONTENT, "there is nothing to evaluate: all targets are masked");
     if (is_rank_zero() && given.json)
         print_json(&scores, cs_data_windows(data));
     else if (is_rank_zero())

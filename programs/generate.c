@@ -2,6 +2,8 @@
  *
  * The answers of many prompts are written in the order of the prompts. */
 #include "use.h"
+#include "generate/prompts.h"
+#include "generate/stop.h"
 #include "base/json.h"
 #include "chat/chat.h"
 #include "text/encoder.h"
@@ -39,7 +41,10 @@ static const cs_option table[] = {
                 "\"finish\" (end, stop or length) added; -: standard input") },
     { CS_OPTION(RAW, "output", options, output, "FILE",
                 "where the answers to --prompts go; standard output otherwise") },
-    { CS_OPTION(WHOLE, "max_tokens", options, max_tokens, "N", "at most so many (200)") },
+    { CS_OPTION(
+        WHOLE, "max_tokens", options, max_tokens, "N",
+        "at most so many (200); a text that fills the model's positions goes on from the last half of them, and "
+        "an answer of --chat ends there") },
     { CS_OPTION(NUMBER, "temperature", options, sampling.temperature, "X", "0: always the likeliest token (0.8)"),
       .max = 1e6 },
     { CS_OPTION(WHOLE, "top_k", options, sampling.top_k, "N", "only of the N likeliest; 0: of all (0)") },
@@ -159,32 +164,11 @@ typedef struct {
     int64_t which;      /* the number of the prompt */
     int64_t place, max; /* number of sampled tokens, and their limit */
     int32_t last;       /* the token sampled last */
-    bool streams;       /* printed as it grows */
+    int32_t *read;      /* (read_count) the tokens that the context has read, and `last` */
+    int64_t read_count;
+    bool slid;    /* the text has filled the model's positions */
+    bool streams; /* printed as it grows */
 } answer;
-
-/* Returns the position of the first stop string in the text after `from`, or the end of the text if there is none. */
-static size_t find_stop(const options *given, const ce_text *text, size_t from)
-{
-    size_t first = text->size;
-    for (int i = 0; i < given->stop.count; i++) {
-        size_t length = strlen(given->stop.list[i]), begin = from >= length ? from - length + 1 : 0;
-        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.list[i], length);
-        if (found && (size_t)(found - text->bytes) < first)
-            first = (size_t)(found - text->bytes);
-    }
-    return first;
-}
-
-/* Returns the number of bytes at the end of the text that may be the beginning of a stop string. */
-static size_t held_back(const options *given, const ce_text *text)
-{
-    size_t max = 0;
-    for (int i = 0; i < given->stop.count; i++)
-        for (size_t size = strlen(given->stop.list[i]) - 1; size > max; size--)
-            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.list[i], size) == 0)
-                max = size;
-    return max;
-}
 
 static void take_token(const model *m, answer *a, int32_t token)
 {
@@ -203,7 +187,7 @@ static void take_token(const model *m, answer *a, int32_t token)
     if (size == 0 || ce_tokenizer_is_special(m->tokenizer, token))
         return;
     ce_unicode_append(&a->text, piece, size);
-    size_t stop = find_stop(m->given, &a->text, before);
+    size_t stop = stop_find(&m->given->stop, &a->text, before);
     if (stop < a->text.size) {
         a->text.size = stop;
         a->finish = "stop";
@@ -212,7 +196,7 @@ static void take_token(const model *m, answer *a, int32_t token)
 
 static void show(const options *given, answer *a)
 {
-    size_t until = a->text.size - (a->finish ? 0 : held_back(given, &a->text));
+    size_t until = a->text.size - (a->finish ? 0 : stop_held_back(&given->stop, &a->text));
     if (until <= a->shown)
         return;
     fwrite(a->text.bytes + a->shown, 1, until - a->shown, stdout);
@@ -248,6 +232,7 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
 {
     if (a->place < a->max) {
         a->last = cs_sample(logits, &m->given->sampling, a->which, a->place++);
+        a->read[a->read_count++] = a->last;
         take_token(m, a, a->last);
     }
     if (a->place == a->max && !a->finish)
@@ -256,7 +241,8 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
         show(m->given, a);
 }
 
-/* Reads the prompt and samples the first token. */
+/* Reads the prompt and samples the first token. Only an answer of a chat ends where the model's positions do: without
+ * its beginning a conversation is another one. */
 static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);
@@ -264,12 +250,30 @@ static void begin(const model *m, const char *prompt, answer *a)
     int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
     cs_tensor logits = { 0 };
     a->max = m->given->max_tokens;
-    if (positions && a->max > positions - count + 1)
-        a->max = positions - count + 1;
+    if (positions && m->shape)
+        a->max = at_most(a->max, positions - count + 1);
+    a->read = calloc((size_t)(count + a->max), sizeof *a->read);
+    if (!a->read)
+        leave(1, "out of memory for a text of %" PRId64 " tokens", count + a->max);
+    memcpy(a->read, encoded->count ? encoded->ids : &first, (size_t)count * sizeof *a->read);
+    a->read_count = count;
     /* the last generated token is not fed back */
-    CS_MUST(cs_context_open(&a->context, m->engine, count + a->max - (a->max > 0)));
+    int64_t length = count + a->max - (a->max > 0);
+    CS_MUST(cs_context_open(&a->context, m->engine, positions ? at_most(length, positions) : length));
     if (a->max > 0)
-        CS_MUST(cs_context_read(a->context, encoded->count ? encoded->ids : &first, count, &logits));
+        CS_MUST(cs_context_read(a->context, a->read, count, &logits));
+    go_on(m, a, logits);
+}
+
+/* Goes on with a text that fills the model's positions: its last tokens, half as many as there are positions, are read
+ * again as a text of their own. */
+static void slide(const model *m, answer *a)
+{
+    int64_t half = (cs_positions(m->engine) + 1) / 2;
+    cs_tensor logits;
+    a->slid = true;
+    cs_context_clear(a->context);
+    CS_MUST(cs_context_read(a->context, a->read + a->read_count - half, half, &logits));
     go_on(m, a, logits);
 }
 
@@ -285,6 +289,9 @@ static void complete(const model *m, const char *const *prompts, answer *answers
         answer *live[BATCH];
         int lives = 0;
         for (int i = 0; i < count; i++)
+            if (!answers[i].finish && cs_context_count(answers[i].context) == cs_positions(m->engine))
+                slide(m, &answers[i]);
+        for (int i = 0; i < count; i++)
             if (!answers[i].finish)
                 live[lives++] = &answers[i];
         if (lives == 0)
@@ -297,8 +304,10 @@ static void complete(const model *m, const char *const *prompts, answer *answers
         for (int i = 0; i < lives; i++)
             go_on(m, live[i], cs_matrix_rows(logits, i, 1));
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         cs_context_close(answers[i].context);
+        free(answers[i].read);
+    }
 }
 
 /* ---- one prompt: streamed ---- */
@@ -336,6 +345,19 @@ static char *write_chat(const model *m, const char *said, bool typed)
     return text;
 }
 
+/* Says if the model's positions have limited what it could read. */
+static void report_positions(const model *m, const answer *a)
+{
+    int64_t positions = cs_positions(m->engine);
+    if (a->slid)
+        fprintf(stderr,
+                "the model reads at most %" PRId64 " tokens: from there on it had the last %" PRId64 " to %" PRId64
+                " of the text before it\n",
+                positions, (positions + 1) / 2, positions);
+    else if (strcmp(a->finish, "length") == 0 && a->max < m->given->max_tokens)
+        fprintf(stderr, "the answer ends at the %" PRId64 " tokens that the model reads at most\n", positions);
+}
+
 static void answer_one(const model *m)
 {
     answer a = { .streams = is_rank_zero() };
@@ -355,6 +377,7 @@ static void answer_one(const model *m)
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
         fflush(stdout);
         fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
+        report_positions(m, &a);
     }
     ce_unicode_free(&a.text);
     free(chat);
@@ -362,43 +385,6 @@ static void answer_one(const model *m)
 }
 
 /* ---- many prompts ---- */
-
-/* Appends the JSON object of one input line to the list; `number` is the number of the line, from 1. */
-static void append_prompt(const options *given, json_t *list, const char *line, size_t length, int64_t number)
-{
-    json_t *object = ce_json_strict(line, length);
-    const char *why = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
-    if (json_is_string(json_object_get(object, "prompt"))) {
-        json_array_append_new(list, object);
-        return;
-    }
-    json_decref(object);
-    json_decref(list);
-    leave(WRONG_CONTENT, "%s:%" PRId64 ": %s", given->prompts, number, why);
-}
-
-/* Returns a list of JSON objects, one for each prompt. */
-static json_t *read_prompts(const options *given)
-{
-    json_t *list = json_array();
-    FILE *file = strcmp(given->prompts, "-") == 0 ? stdin : fopen(given->prompts, "r");
-    char *line = NULL;
-    size_t room = 0;
-    int64_t number = 0;
-    if (!file)
-        leave(MISSING, "cannot read %s", given->prompts);
-    for (ssize_t length; (length = getline(&line, &room, file)) > 0;) {
-        number++;
-        if ((size_t)length > strspn(line, " \t\r\n"))
-            append_prompt(given, list, line, (size_t)length, number);
-    }
-    free(line);
-    if (number == 0 && file == stdin)
-        leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompts FILE");
-    if (file != stdin)
-        fclose(file);
-    return list;
-}
 
 /* Returns the output line of an answer, malloc'ed. */
 static char *line_of(json_t *object, const answer *a)
@@ -463,8 +449,11 @@ static void write_answers(const model *m, const json_t *list, FILE *output)
 
 static void answer_all(const model *m)
 {
-    json_t *list = read_prompts(m->given);
+    json_t *list;
     FILE *output = stdout;
+    cs_status status = prompts_read(&list, m->given->prompts);
+    if (status != CS_OK)
+        leave(cs_exit_code(status), "%s", cs_error());
     for (size_t i = 0; i < json_array_size(list); i++)
         check_prompt(m, prompt_of(list, (int64_t)i), (int64_t)i);
     if (m->given->output && is_rank_zero())

@@ -31,7 +31,7 @@ static const floor_rule rules[] = {
     { "engine/unit", " engine/base engine/device " },
     { "engine/layer", " public engine/base engine/unit " },
     { "engine/models", " public engine/base " },
-    { "engine/zero", " public engine/base engine/optim engine/device engine/unit " },
+    { "engine/zero", " public engine/base engine/optim engine/comm engine/device engine/unit " },
     { "engine/text", " engine/base " },
     { "engine/jinja", " engine/base engine/text " },
     { "engine/chat", " engine/base engine/text engine/jinja " },
@@ -47,8 +47,8 @@ static const floor_rule rules[] = {
     { "engine/inference", " top public engine/base " },
     { "engine/plot", " public engine/base " },
     { "engine",
-      " public engine/base engine/config engine/checkpoint engine/data engine/device engine/models engine/monitor "
-      "engine/unit engine/zero engine/input " },
+      " public engine/base engine/comm engine/config engine/checkpoint engine/data engine/device engine/models "
+      "engine/monitor engine/unit engine/zero engine/input " },
     { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },
@@ -58,9 +58,14 @@ static const floor_rule rules[] = {
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
                           "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
-    { "launcher", " public engine/base launcher/plan launcher/wire launcher/node launcher/front launcher/command " },
-    { "programs", " public engine/base engine/data engine/text engine/chat programs/train " }, /* pack and generate read texts */
-    { "programs/train", " public " },
+    { "launcher/manual", " top public " },
+    { "launcher",
+      " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
+    { "programs",
+      " public engine/base engine/data engine/text programs/train programs/generate " }, /* pack and generate
+                                                                                                        read texts */
+    { "programs/generate", " public engine/base engine/text engine/chat " },
+    { "programs/train", " public engine/base " },
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };
@@ -90,9 +95,10 @@ enum { DOORS = sizeof doors / sizeof *doors };
 
 /* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
 static const char *const retired[] = {
-    "accord",  "crew",   "crowd",  "distant", "everybody", "far device", "far side", "farewell",
-    "journey", "kin",    "lesson", "mirror",  "muster",    "nobody",     "outline",  "occupancy",
-    "remark",  "roster", "shelf",  "soften",  "stash",     "taste",      "travel",   "travels",
+    "accord",    "bell",    "crew",   "crowd",  "distant", "errand",  "everybody", "far device", "far side", "farewell",
+    "farside",   "journey", "keeper", "kin",    "lesson",  "lobby",   "mirror",    "muster",     "newcomer", "nobody",
+    "occupancy", "outline", "remark", "roster", "seat",    "seats",   "shelf",     "soften",     "stash",    "stranger",
+    "strangers", "tally",   "taste",  "travel", "travels", "visitor", "visitors",
 };
 
 static int faults;

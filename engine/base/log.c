@@ -1,5 +1,6 @@
 /* log.c - log lines with a level; writes each line at once. */
 #include "base/log.h"
+#include "base/progress.h"
 #include "cspeed/cspeed.h"
 
 #include <stdarg.h>
@@ -51,6 +52,7 @@ void ce_log(ce_log_level level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    ce_progress_break();
     fflush(stdout); /* keeps the order of lines if both streams go to one file */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
 }

@@ -1,6 +1,7 @@
 /* say.c - progress lines of rank 0 on standard output, and numbers as Python prints them. */
 #include "base/say.h"
 #include "base/log.h"
+#include "base/progress.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@ void ce_say(const char *format, ...)
     va_list arguments;
     if (ce_log_rank() != 0)
         return;
+    ce_progress_break();
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
@@ -30,6 +32,7 @@ void ce_say_logged(const char *file, int line, const char *function, const char 
     va_list arguments;
     if (ce_log_rank() != 0)
         return;
+    ce_progress_break();
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);

@@ -3,6 +3,7 @@
 #include "base/must.h"
 #include "base/beat.h"
 #include "base/log.h"
+#include "base/progress.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -85,6 +86,7 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
+    ce_progress_break();
     fflush(stdout); /* keeps the order of lines if both streams go to one file */
     if (ce_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
@@ -100,6 +102,7 @@ void ce_fatal(cs_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    ce_progress_break();
     fflush(stdout);
     fprintf(stderr, "cspeed: rank %d: %s\n", ce_log_rank(), sentence);
     fflush(NULL);

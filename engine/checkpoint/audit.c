@@ -3,6 +3,7 @@
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
+#include "base/progress.h"
 #include "base/thread_pool.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
@@ -27,13 +28,16 @@ typedef struct {
     ce_block *blocks;
     char **faults;
     int64_t count;
+    ce_progress *progress;
 } block_list;
 
 /* A task of the thread pool. It returns CS_OK for a damaged block too, so that the other blocks are still checked. */
 static cs_status check_block(void *argument, int64_t index)
 {
     const block_list *s = argument;
-    if (ce_blocks_check(&s->blocks[index]) == CS_OK)
+    cs_status status = ce_blocks_check(&s->blocks[index]);
+    ce_progress_add(s->progress, (int64_t)ce_blocks_bytes(&s->blocks[index]));
+    if (status == CS_OK)
         return CS_OK;
     s->faults[index] = strdup(cs_error());
     CS_ASSERT(s->faults[index]);
@@ -57,9 +61,10 @@ static void list_blocks(block_list *s, ce_block block)
     }
 }
 
-static void check_blocks(ce_audit *audit, const ce_manifest *manifest, const ce_chunks *chunks, const char *path)
+static void check_blocks(ce_audit *audit, const ce_manifest *manifest, const ce_chunks *chunks, const char *path,
+                         ce_progress *progress)
 {
-    block_list all = { 0 };
+    block_list all = { .progress = progress };
     ce_block block = { .manifest = manifest, .chunks = chunks, .path = path };
     if (!good(audit, ce_files_open(&block.descriptor, path)))
         return;
@@ -77,7 +82,8 @@ static void check_blocks(ce_audit *audit, const ce_manifest *manifest, const ce_
     close(block.descriptor);
 }
 
-static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t index, const char *directory)
+static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t index, const char *directory,
+                       ce_progress *progress)
 {
     const ce_manifest_file *file = &manifest->files[index];
     ce_chunks chunks = { 0 };
@@ -90,8 +96,9 @@ static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t ind
     audit->bytes += bytes;
     if (status == CS_OK)
         status = ce_chunks_add(&chunks, manifest, index, header, header_bytes, directory);
+    ce_progress_add(progress, status == CS_OK ? (int64_t)header_bytes : file->bytes);
     if (good(audit, status))
-        check_blocks(audit, manifest, &chunks, path);
+        check_blocks(audit, manifest, &chunks, path, progress);
     ce_chunks_close(&chunks);
     free(header);
     free(path);
@@ -99,8 +106,14 @@ static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t ind
 
 void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts)
 {
+    ce_progress progress;
+    int64_t bytes = 0;
     for (int64_t i = part; i < manifest->file_count; i += parts)
-        check_file(audit, manifest, i, directory);
+        bytes += manifest->files[i].bytes;
+    ce_progress_begin(&progress, "verifying", NULL, bytes);
+    for (int64_t i = part; i < manifest->file_count; i += parts)
+        check_file(audit, manifest, i, directory, &progress);
+    ce_progress_end(&progress);
 }
 
 /* Checks that the headers together cover each tensor exactly once. This is separate from damage of a single file. */

@@ -5,6 +5,7 @@
  * covers all of it. It is read through a window that stays in the processor's cache between checksum and copy, so that
  * data cross the memory bus once. */
 #include "base/crc.h"
+#include "base/progress.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/convert.h"
@@ -40,6 +41,7 @@ typedef struct {
     int64_t file;    /* index of the open file; -1: none */
     int descriptor;
     char *path;
+    ce_progress progress;
 } piece_reader;
 
 /* ---- checking the names ---- */
@@ -172,8 +174,9 @@ static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t coun
         const ce_piece *piece = &pieces[i];
         if (ce_range_length(piece->range) == 0 || !ce_manifest_find(manifest, piece->name))
             continue;
-        ce_range own = ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
-        for (int64_t c = own.from; c < own.to; c++) {
+        ce_range of_tensor =
+            ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
+        for (int64_t c = of_tensor.from; c < of_tensor.to; c++) {
             const ce_chunk *chunk = &r->reader->chunks.chunks[c];
             ce_range cut = ce_boxes_cut(&chunk->box, piece->shape, piece->range);
             if (ce_range_length(cut) > 0)
@@ -268,16 +271,29 @@ static cs_status copy_transfer(piece_reader *r, const transfer *t)
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
         ce_range inside = { window * length, (window + 1) * length };
         CS_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
-        copy_out(r, t, ce_range_overlap(t->cut, inside), inside.from, stored);
+        ce_range wanted = ce_range_overlap(t->cut, inside);
+        copy_out(r, t, wanted, inside.from, stored);
+        ce_progress_add(&r->progress, ce_range_length(wanted) * (int64_t)cs_dtype_bytes(stored));
     }
     return CS_OK;
 }
 
+static int64_t bytes_of(const piece_reader *r, const transfer *t)
+{
+    return ce_range_length(t->cut) * (int64_t)cs_dtype_bytes(r->reader->manifest.tensors[t->chunk->tensor].dtype);
+}
+
 static cs_status copy_transfers(piece_reader *r)
 {
+    cs_status status = CS_OK;
+    int64_t bytes = 0;
     for (int64_t i = 0; i < r->count; i++)
-        CS_TRY(copy_transfer(r, &r->transfers[i]));
-    return end_block(r);
+        bytes += bytes_of(r, &r->transfers[i]);
+    ce_progress_begin(&r->progress, "loading", NULL, bytes);
+    for (int64_t i = 0; i < r->count && status == CS_OK; i++)
+        status = copy_transfer(r, &r->transfers[i]);
+    ce_progress_end(&r->progress);
+    return status == CS_OK ? end_block(r) : status;
 }
 
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count)

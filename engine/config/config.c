@@ -191,6 +191,27 @@ cs_status cs_config_finish(cs_config *config)
     return CS_OK;
 }
 
+/* Replaces a number of a section that exists in the file. */
+static void change_number(cs_config *config, const char *section, const char *name, int64_t number)
+{
+    json_object_set_new(ce_json_find(config->doc, section), name, json_integer(number));
+    free(config->text);
+    config->text = print(ce_json_root(config->doc));
+}
+
+void ce_config_cut_windows(cs_config *config, int64_t seq_len)
+{
+    config->settings.seq_len = seq_len;
+    change_number(config, "cspeed.data", "seq_len", seq_len);
+    ce_json_mark(config->doc, "cspeed.data.seq_len", "derived: the model's positions");
+}
+
+void ce_config_set_total(cs_config *config, int64_t steps)
+{
+    config->settings.schedule.total_num_steps = steps;
+    change_number(config, "scheduler.params", ce_schedule_total(&config->settings.schedule), steps);
+}
+
 /* ---- getters ---- */
 
 /* Finds the table row of a dotted path and its field. */

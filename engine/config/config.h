@@ -8,7 +8,7 @@
 #define CS_CONFIG_CONFIG_H
 
 #include "base/keys.h"
-#include "comm/tally.h"
+#include "comm/comms_logger.h"
 #include "cspeed/comm.h"
 #include "config/elasticity.h"
 #include "data/difficulty.h"
@@ -64,8 +64,8 @@ typedef struct {
     int64_t steps_per_print;  /* 0: never */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
-    ce_tally_settings tally;  /* comms_logger */
-    ce_difficulty curriculum; /* the curriculum of the sequence length */
+    ce_comms_logger_settings comms_logger; /* comms_logger */
+    ce_difficulty curriculum;              /* the curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -148,5 +148,10 @@ struct cs_config {
     ce_settings settings;
     char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
 };
+
+/* Change a finished configuration, whose text then says the same: cspeed.data.seq_len, and the number of steps after
+ * which the schedule of the learning rate ends. */
+void ce_config_cut_windows(cs_config *config, int64_t seq_len);
+void ce_config_set_total(cs_config *config, int64_t steps);
 
 #endif

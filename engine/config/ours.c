@@ -62,7 +62,8 @@ static const ce_key cspeed[] = {
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
-    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL, "stage 3: how many units are gathered in advance"),
+    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL,
+              "stage 3: units gathered in advance; ranks of one host gather none"),
     REFUSED("mode", "\"zero\"", NOT_YET "; \"zero\" is there, and its stage 0 is data parallelism"),
     REFUSED("strict", "false", NOT_YET),
 };
@@ -70,8 +71,9 @@ static const ce_key cspeed[] = {
 static const ce_key cspeed_data[] = {
     SUPPORTED(
         "train", JSON, written.train, "null", 0, 0, NULL,
-        "file name or pattern of token shards or of texts (.jsonl, .txt), or a folder of texts; or a list of these. Texts are tokenized first"),
-    SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL, "as train, for evaluation"),
+        "a folder that pack made, or a folder of texts (.jsonl, .txt), or the name or pattern of token shards or texts; or a list of these. Texts are tokenized first"),
+    SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL,
+              "as train, for evaluation; null: valid.bin of the folders in train that pack made; []: no evaluation"),
     SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
     SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
               "a different permutation of the windows in each epoch; false: the order of the files"),

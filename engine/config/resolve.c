@@ -67,33 +67,6 @@ void ce_resolve_offload(cs_config *config)
 
 /* ---- the "cspeed" section ---- */
 
-static void add_file(cs_config *config, const char *path, const json_t *value, const char **files, int *count)
-{
-    const char *name = json_string_value(value);
-    if (!name || !*name)
-        ce_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
-    else if (*count == CS_CONFIG_FILES)
-        ce_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
-                      CS_CONFIG_FILES);
-    else
-        files[(*count)++] = name;
-}
-
-static void read_files(cs_config *config, const char *path, const json_t *list, const char **files, int *count)
-{
-    size_t index;
-    json_t *value;
-    *count = 0;
-    if (!json_is_array(list) && list) {
-        add_file(config, path, list, files, count);
-        return;
-    }
-    json_array_foreach (list, index, value) {
-        if (*count < CS_CONFIG_FILES || index == CS_CONFIG_FILES)
-            add_file(config, path, value, files, count);
-    }
-}
-
 /* A single data set needs no weight. */
 static void read_weights(cs_config *config)
 {
@@ -188,8 +161,7 @@ void ce_resolve_run(cs_config *config)
     ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_output(config);
-    read_files(config, "cspeed.data.train", s->written.train, s->train, &s->train_count);
-    read_files(config, "cspeed.data.valid", s->written.valid, s->valid, &s->valid_count);
+    ce_resolve_data(config);
     read_weights(config);
     s->comm = transports[s->written.comm];
     s->stage = (int)s->written.stage;

@@ -30,6 +30,7 @@ const char *ce_numbers_name(const ce_settings *settings); /* "fp32", "bf16", "am
 void ce_resolve_offload(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
 void ce_courses_resolve(cs_config *config); /* after ce_resolve_run */
+void ce_resolve_data(cs_config *config);    /* data_names.c: the names of data.train and data.valid */
 void ce_resolve_run(cs_config *config);     /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

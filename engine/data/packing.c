@@ -3,11 +3,11 @@
  * Works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them, and the
  * results are written in order. */
 #include "data/packing.h"
-#include "base/beat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/processors.h"
+#include "base/progress.h"
 #include "base/thread_pool.h"
 #include "data/job.h"
 #include "data/shards.h"
@@ -27,8 +27,8 @@ typedef struct {
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and byte offset at which the next job begins */
-    int64_t done, bytes, learnt, skipped;
-    double started, last_report;
+    int64_t learnt, skipped;
+    ce_progress progress;
 } packer;
 
 /* ---- jobs ---- */
@@ -123,24 +123,11 @@ static cs_status write_job(packer *self, const ce_job_work *job, ce_shards *shar
     return ce_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
-/* Logs the progress, at most every two seconds, and sends a heartbeat to the launcher, which might otherwise consider
- * ranks that wait for this one to be stuck. */
-static void report_progress(packer *self)
-{
-    double now = ce_clock_seconds();
-    if (now - self->last_report < 2)
-        return;
-    self->last_report = now;
-    ce_beat_touch();
-    ce_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
-           1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
-}
-
 static void count_job(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
         int64_t length = ce_job_part(&self->plan, job->first + i).length;
-        self->done += job->count == 1 && job->to > 0 ? job->to - job->from : length;
+        ce_progress_add(&self->progress, job->count == 1 && job->to > 0 ? job->to - job->from : length);
     }
 }
 
@@ -159,7 +146,6 @@ static cs_status run_round(packer *self, ce_shards *shards)
         count_job(self, &self->jobs[i]);
         ce_job_free(&self->jobs[i]);
     }
-    report_progress(self);
     return status;
 }
 
@@ -274,14 +260,16 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_tokenizer *token
     if (settings->tokenizer)
         keep_characters(corpus);
     self->plan.corpus = corpus;
-    self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
     open_workspaces(self, (int)settings->threads);
     size_t made;
     cs_status status = ce_shards_folder(settings->output, &made);
-    if (status == CS_OK)
+    if (status == CS_OK) {
+        ce_progress_begin(&self->progress, "making tokens", NULL, corpus->bytes);
         status = write_sets(self, settings, counts);
+        ce_progress_end(&self->progress);
+    }
     if (status != CS_OK)
         ce_shards_remove_folder(settings->output, made);
     counts->repaired = close_workspaces(self);
@@ -290,7 +278,8 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_tokenizer *token
 
 cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
-    packer self = { .started = ce_clock_seconds(), .last_report = ce_clock_seconds() };
+    double started = ce_clock_seconds();
+    packer self = { 0 };
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };
@@ -299,6 +288,6 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
     ce_chat_close(self.plan.chat);
     ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);
-    counts->seconds = ce_clock_seconds() - self.started;
+    counts->seconds = ce_clock_seconds() - started;
     return status;
 }

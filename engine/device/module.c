@@ -9,6 +9,8 @@
 
 #define NAME "libcspeed_cuda.so"
 
+enum { FOLDER_BYTES = 3072 };
+
 bool ce_module_has_driver(void)
 {
     if (getenv("CSPEED_CUDA_MODULE"))
@@ -19,23 +21,52 @@ bool ce_module_has_driver(void)
     return driver != NULL;
 }
 
+/* Cuts the last part of a path off. */
+static void make_folder(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = 0;
+}
+
+static void find_program_folder(char folder[FOLDER_BYTES])
+{
+    ssize_t length = readlink("/proc/self/exe", folder, FOLDER_BYTES - 1);
+    folder[length > 0 ? length : 0] = 0;
+    make_folder(folder);
+}
+
+/* The folder of the file that contains this function: libcspeed.so, or a program into which it is linked. */
+static void find_library_folder(char folder[FOLDER_BYTES])
+{
+    static const char inside;
+    Dl_info self;
+    folder[0] = 0;
+    if (dladdr(&inside, &self) && self.dli_fname && strchr(self.dli_fname, '/'))
+        snprintf(folder, FOLDER_BYTES, "%s", self.dli_fname);
+    make_folder(folder);
+}
+
 /* Writes candidate path number n. Returns false if there are no more. */
 static bool place(int n, char *path, size_t room)
 {
-    char program[3072] = "";
+    char folder[FOLDER_BYTES];
     const char *given = getenv("CSPEED_CUDA_MODULE");
     if (given)
         return snprintf(path, room, "%s", given) > 0 && n == 0;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    char *slash = length > 0 ? strrchr(program, '/') : NULL;
-    if (slash)
-        *slash = 0;
+    if (n == 1)
+        find_library_folder(folder);
+    else
+        find_program_folder(folder);
     switch (n) {
     case 0:
-        return snprintf(path, room, "%s/" NAME, program) > 0;
     case 1:
-        return snprintf(path, room, "%s/../lib/" NAME, program) > 0;
+        return snprintf(path, room, "%s/" NAME, folder) > 0;
     case 2:
+        return snprintf(path, room, "%s/" CS_LIBRARIES_FROM_BIN "/" NAME, folder) > 0;
+    case 3:
+        return snprintf(path, room, "%s/" CS_LIBRARIES_FROM_PROGRAMS "/" NAME, folder) > 0;
+    case 4:
         return snprintf(path, room, NAME) > 0;
     default:
         return false;
@@ -47,7 +78,7 @@ static cs_status check(void *library, const char *path, const ce_module **module
     const ce_module *found = dlsym(library, "ce_module_cuda");
     if (!found)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", path, dlerror());
-    if (found->edition != CS_MODULE_EDITION)
+    if (found->edition != CS_MODULE_EDITION || strcmp(found->release, CS_VERSION) != 0)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
                        path);
     *module = found;

@@ -5,14 +5,16 @@
 #ifndef CS_DEVICE_MODULE_H
 #define CS_DEVICE_MODULE_H
 
+#include "cspeed/cspeed.h"
 #include "device/table.h"
 
 struct ce_transport; /* comm/transport.h */
 
 /* The type of the module's only symbol, `ce_module_cuda`. */
 typedef struct {
-    int edition;       /* CS_MODULE_EDITION of the headers that the module was built with */
-    const char *built; /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
+    int edition;         /* CS_MODULE_EDITION of the headers that the module was built with */
+    const char *release; /* CS_VERSION of these headers */
+    const char *built;   /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
     const ce_device_table *device;
     const struct ce_transport *nccl; /* NULL: the module was built without NCCL */
     /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in
@@ -27,7 +29,8 @@ typedef struct {
 bool ce_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
 /* Opens the module, once for each process. Returns CS_NO_DEVICE with a message that says where it was searched and
  * why it cannot be opened. The environment variable CSPEED_CUDA_MODULE gives its path; otherwise it is searched
- * beside the program, in ../lib, and by the system's loader. */
+ * beside the program, beside libcspeed.so, in the library folder of the installed tree that the program is in, and by
+ * the system's loader. */
 cs_status ce_module_open(const ce_module **module);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
+#include "data/folder.h"
 #include "data/packing.h"
 #include "input/token_cache_key.h"
 
@@ -188,7 +189,7 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
                          self.folder);
     if (status == CS_OK) {
         char quoted[8192];
-        ce_token_cache_key_quote(quoted, sizeof quoted, self.folder);
+        ce_folder_quote(quoted, sizeof quoted, self.folder);
         *found = ce_files_join(quoted, "train-*.bin");
     } else if (*held >= 0) {
         close(*held);

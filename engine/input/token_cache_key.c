@@ -2,6 +2,7 @@
 #include "input/token_cache_key.h"
 #include "base/mac.h"
 #include "checkpoint/files.h"
+#include "data/folder.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,23 +44,12 @@ static cs_status look(ce_token_cache_key *self, const char *pattern, bool more)
     return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
 }
 
-void ce_token_cache_key_quote(char *pattern, size_t room, const char *name)
-{
-    size_t at = 0;
-    for (; *name && at + 2 < room; name++) {
-        if (strchr("*?[]\\", *name))
-            pattern[at++] = '\\';
-        pattern[at++] = *name;
-    }
-    pattern[at] = 0;
-}
-
 /* Lists the files of the text. A name of an existing file is taken literally, even if it contains *, ? or [. */
 static cs_status list_paths(ce_token_cache_key *self)
 {
     char pattern[8192], quoted[8000];
     bool folder = is_folder(self->name);
-    ce_token_cache_key_quote(quoted, sizeof quoted, self->name);
+    ce_folder_quote(quoted, sizeof quoted, self->name);
     for (int i = 0; i < (folder ? ENDINGS : 1); i++) {
         snprintf(pattern, sizeof pattern, folder ? "%s/*%s" : "%s",
                  folder || access(self->name, F_OK) == 0 ? quoted : self->name, endings[i]);
@@ -70,9 +60,8 @@ static cs_status list_paths(ce_token_cache_key *self)
     if (!folder)
         return ce_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
     return ce_fail(CS_NOT_FOUND,
-                   "%s: no text, .jsonl or .txt, in this folder; of token shards name the files, "
-                   "%s/train-*.bin",
-                   self->name, self->name);
+                   "%s: no text, .jsonl or .txt, in this folder, and no token shards, train-*.bin, as pack makes them",
+                   self->name);
 }
 
 /* ---- the record ---- */

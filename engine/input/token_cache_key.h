@@ -34,7 +34,4 @@ bool ce_token_cache_key_is_older(const ce_token_cache_key *key, const char *fold
  * ce_token_cache_key_open. */
 cs_status ce_token_cache_key_sign(const ce_token_cache_key *key, const char *folder);
 
-/* Writes a glob pattern that matches only `name`. */
-void ce_token_cache_key_quote(char *pattern, size_t room, const char *name);
-
 #endif

@@ -3,6 +3,7 @@
 #include "interchange/huggingface.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/progress.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 
@@ -25,6 +26,7 @@ typedef struct {
     shard *shards;
     int64_t count, total;
     char *buffer;
+    ce_progress progress;
 } writing;
 
 static int64_t bytes_of(const writing *w, int64_t tensor)
@@ -101,6 +103,7 @@ static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_
         next = at + max < whole ? at + max : whole;
         CS_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
         CS_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
+        ce_progress_add(&w->progress, (next - at) * (int64_t)size);
     }
     return CS_OK;
 }
@@ -140,6 +143,16 @@ static cs_status write_shard(writing *w, int64_t file)
     return status;
 }
 
+static cs_status write_shards(writing *w)
+{
+    cs_status status = CS_OK;
+    ce_progress_begin(&w->progress, "writing", NULL, w->total);
+    for (int64_t file = 0; file < w->count && status == CS_OK; file++)
+        status = write_shard(w, file);
+    ce_progress_end(&w->progress);
+    return status;
+}
+
 static cs_status write_json(const writing *w, const char *name, json_t *value)
 {
     char *path = ce_files_join(w->folder, name);
@@ -170,6 +183,20 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
+/* Where a GPT-2's config.json names no tokens for the begin and end of a text, transformers takes 50256, and warns if
+ * the vocabulary is smaller. */
+static void name_no_ends(json_t *config)
+{
+    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *tokens = json_object_get(config, "vocab_size");
+    if (!type || strcmp(type, "gpt2") != 0 || !tokens || json_integer_value(tokens) > 50256)
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!json_object_get(config, keys[i]))
+            json_object_set_new(config, keys[i], json_null());
+}
+
 /* Writes the given config.json, with the data type of the weights under the key's old and new names. */
 static cs_status write_config(const writing *w)
 {
@@ -177,6 +204,7 @@ static cs_status write_config(const writing *w)
     json_t *config = json_deep_copy(w->given->config);
     json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
     json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
+    name_no_ends(config);
     cs_status status = write_json(w, "config.json", config);
     json_decref(config);
     return status;
@@ -227,8 +255,7 @@ static cs_status write_all(writing *w)
     if (!w->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
     CS_TRY(deal(w));
-    for (int64_t file = 0; file < w->count; file++)
-        CS_TRY(write_shard(w, file));
+    CS_TRY(write_shards(w));
     CS_TRY(write_index(w));
     CS_TRY(write_config(w));
     CS_TRY(copy_beside(w));

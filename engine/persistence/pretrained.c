@@ -1,6 +1,7 @@
 /* pretrained.c - loads initial values from a Hugging Face folder: each rank reads only its own ranges. */
 #include "engine.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "interchange/huggingface.h"
@@ -43,8 +44,13 @@ static cs_status read_all(cs_engine *engine, const char *folder)
     ce_source source;
     CS_TRY(ce_huggingface_open(&source, folder));
     cs_status status = ce_huggingface_check(&source, engine->model, &engine->facts, folder);
-    for (int i = 0; i < engine->model->count && status == CS_OK; i++)
+    ce_progress progress;
+    ce_progress_begin(&progress, "loading", "units", engine->model->count);
+    for (int i = 0; i < engine->model->count && status == CS_OK; i++) {
         status = read_shard(engine, &source, i);
+        ce_progress_add(&progress, 1);
+    }
+    ce_progress_end(&progress);
     if (status == CS_OK)
         ce_log(CS_LOG_INFO, "first values: %lld tensors of %s", (long long)source.count, folder);
     ce_source_close(&source);

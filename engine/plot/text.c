@@ -3,13 +3,13 @@
  * The first curve is drawn in Braille characters, each of 2 x 4 dots, where the locale is UTF-8. Every other curve, and
  * all of them in ASCII, is drawn with one character of its own. */
 #include "plot/range.h"
+#include "base/terminal.h"
 
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 enum { LABEL = 10, MIN_COLUMNS = 24, MAX_COLUMNS = 1000, MIN_ROWS = 2, MAX_ROWS = 200, DOTS_X = 2, DOTS_Y = 4 };
 
@@ -24,21 +24,11 @@ typedef struct {
 
 /* ---- the screen ---- */
 
-static int number_of(const char *variable, int terminal, int fallback)
-{
-    const char *given = getenv(variable);
-    int number = given ? atoi(given) : 0;
-    return number > 1 ? number : terminal > 1 ? terminal : fallback;
-}
-
 cs_plot_screen cs_plot_screen_of(FILE *file)
 {
-    struct winsize window = { 0 };
-    if (ioctl(fileno(file), TIOCGWINSZ, &window) != 0)
-        window = (struct winsize){ 0 };
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
-    cs_plot_screen screen = { .columns = number_of("COLUMNS", window.ws_col, 80),
-                              .lines = number_of("LINES", window.ws_row, 24),
+    cs_plot_screen screen = { .columns = ce_terminal_columns(fileno(file)),
+                              .lines = ce_terminal_lines(fileno(file)),
                               .unicode = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0 };
     if (locale)
         freelocale(locale);

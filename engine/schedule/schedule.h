@@ -63,6 +63,8 @@ void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t t
                       ce_schedule_settings *settings);
 /* Turns OneCycle's momentum cycle off, because the optimizer has no betas, and adds a note to doc. */
 void ce_schedule_leave_momentum(ce_json *doc, ce_schedule_settings *settings);
+/* The name of the key that says after how many updates the schedule ends; NULL: it does not end. */
+const char *ce_schedule_total(const ce_schedule_settings *settings);
 /* Prints all key tables. */
 void ce_schedule_help(void);
 

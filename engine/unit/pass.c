@@ -50,6 +50,11 @@ void ce_pass_close(cs_pass *pass)
     free(pass);
 }
 
+size_t ce_pass_room(const cs_pass *pass)
+{
+    return pass->shape.block_bytes;
+}
+
 size_t ce_pass_peak(const cs_pass *pass)
 {
     return pass->peak;

@@ -41,6 +41,7 @@ typedef struct {
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
 void ce_pass_close(cs_pass *pass);
+size_t ce_pass_room(const cs_pass *pass); /* the bytes of its block */
 size_t ce_pass_peak(const cs_pass *pass); /* the greatest number of bytes of the block in use at one time so far */
 
 typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } ce_pass_mode;

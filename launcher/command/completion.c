@@ -89,7 +89,7 @@ static void print_bash(void)
            "    *) COMPREPLY=($(compgen -W '");
     for (const cl_command *const *each = cl_commands; *each; each++)
         printf(" %s", (*each)->name);
-    printf(" train' -- \"$word\") $(compgen -f -- \"$word\")) ;;\n"
+    printf("' -- \"$word\") $(compgen -f -- \"$word\")) ;;\n"
            "    esac\n"
            "}\n"
            "complete -o filenames -F _cspeed cspeed\n");

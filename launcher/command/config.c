@@ -12,13 +12,13 @@
 
 #define AS_GOOD_AS_OPEN 1e15 /* A limit this high exists only for the computation; it is printed as no limit. */
 
-enum { MOST_WORLD = 1 << 20, SHOWN = 96 };
+enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
 
 typedef struct {
     const char *file, *explain;
     cs_option_list sets;
     int64_t world; /* the world size; 0: taken from the environment */
-    bool json, lenient;
+    bool json, lenient, all;
 } request;
 
 /* ---- the command line ---- */
@@ -28,6 +28,7 @@ static int read_arguments(request *r, char **at)
     static const cs_option table[] = {
         { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "lenient", lenient, NULL) },
+        { CL_COMMAND_OPTION(SWITCH, "all", all, NULL) },
         { CL_COMMAND_OPTION(WHOLE, "world_size", world, "N"), .min = 1, .max = MOST_WORLD },
         { CL_COMMAND_OPTION(RAW, "explain", explain, "KEY.PATH") },
         { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
@@ -83,12 +84,48 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
+/* What one pass over the values prints: those that are set, or those that have their default. */
+typedef struct {
+    bool defaults;
+    int count, path, value; /* how many there are, and the width of their columns */
+} pass;
+
+static bool is_of(const pass *p, const ce_listing *item)
+{
+    return (strcmp(item->origin, "default") == 0) == p->defaults;
+}
+
+static void measure_value(void *to, const ce_listing *item)
+{
+    pass *p = to;
+    char text[SHOWN];
+    int path = (int)strlen(item->path), value = (int)strlen(ce_json_show(item->value, text, sizeof text));
+    if (!is_of(p, item))
+        return;
+    p->count++;
+    p->path = path > p->path ? path : p->path;
+    p->value = value > p->value && value <= MOST_VALUE ? value : p->value;
+}
+
 static void print_value(void *to, const ce_listing *item)
 {
+    const pass *p = to;
     char text[SHOWN];
-    (void)to;
-    printf("  %-50s %-24s %s%s%s\n", item->path, ce_json_show(item->value, text, sizeof text), item->origin,
-           item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
+    if (is_of(p, item))
+        printf("  %-*s  %-*s  %s%s%s\n", p->path, item->path, p->value, ce_json_show(item->value, text, sizeof text),
+               item->origin, item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
+}
+
+/* Returns the number of values of this kind. */
+static int print_values(cs_config *config, bool defaults, bool wanted)
+{
+    pass p = { .defaults = defaults };
+    ce_listing_each(config, measure_value, &p);
+    if (wanted && defaults && p.count > 0)
+        puts("defaults:");
+    if (wanted)
+        ce_listing_each(config, print_value, &p);
+    return p.count;
 }
 
 static void add_value(void *to, const ce_listing *item)
@@ -101,7 +138,10 @@ static void print_text(cs_config *config, const request *r, cs_status status)
 {
     for (int i = 0; i < ce_json_note_count(config->doc); i++)
         printf("note: %s\n", ce_json_note_text(config->doc, i));
-    ce_listing_each(config, print_value, NULL);
+    print_values(config, false, true);
+    int defaults = print_values(config, true, r->all);
+    if (defaults > 0 && !r->all)
+        printf("  and %d keys with their defaults (--all prints them)\n", defaults);
     if (!config->filled) {
         printf("%s: refused\n", r->file);
         return;
@@ -163,13 +203,14 @@ const cl_command cl_command_config = {
     .name = "config",
     .group = "Look",
     .summary = "what a configuration comes to, key by key",
-    .usage = "cspeed config FILE [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
+    .usage = "cspeed config FILE [--all] [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
              "       cspeed config --explain KEY.PATH",
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
-        "every effective value and where it comes from: a line of the file, the command line, \"auto\", a default,\n"
-        "or derived from others; then every refusal. Exits with 78 when training would be refused. --explain says\n"
-        "what a key does, its type, default and limits, and where DeepSpeed means something else.\n",
+        "every value that is set and where it comes from: a line of the file, the command line, \"auto\", or derived\n"
+        "from others; then every refusal. --all prints the defaults too, as --json always does. Exits with 78 when\n"
+        "training would be refused. --explain says what a key does, its type, default and limits, and where\n"
+        "DeepSpeed means something else.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run = run,
 };

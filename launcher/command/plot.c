@@ -1,5 +1,6 @@
 /* plot.c - `cspeed plot`: the metrics of runs over their steps, in the terminal, as SVG and as HTML. */
 #include "base/status.h"
+#include "base/terminal.h"
 #include "codes.h"
 #include "command.h"
 #include "cspeed/plot.h"
@@ -59,7 +60,7 @@ static int check(request *r)
     if (r->follow && (r->svg || r->html))
         return cl_codes_fail(CL_CODE_USAGE, "not supported: --follow with %s, because only the terminal is redrawn",
                              r->svg ? "--svg" : "--html");
-    if (r->follow && !isatty(STDOUT_FILENO))
+    if (r->follow && !ce_terminal_is(STDOUT_FILENO))
         return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: --follow into a file or a pipe, because only a terminal is redrawn");
     return divide_keys(r);
@@ -107,21 +108,22 @@ static bool add_diagram(picture *all, const request *r, int key)
     return count > 0;
 }
 
-static int read_runs(picture *all, const request *r)
+/* `early`: a training still runs, so what is missing may come. */
+static int read_runs(picture *all, const request *r, bool early)
 {
     all->count = 0;
     for (int run = 0; run < r->run_count; run++) {
         cs_status status = cs_plot_read(r->runs[run], r->keys, r->key_count, all->read[run]);
-        if (status != CS_OK)
+        if (status != CS_OK && !(early && status == CS_NOT_FOUND))
             return cs_exit_code(status);
         snprintf(all->names[run], sizeof all->names[run], "%s %s", r->runs[run], with_loss);
     }
     for (int key = 0; key < r->shown; key++)
-        if (!add_diagram(all, r, key) && r->what)
+        if (!add_diagram(all, r, key) && r->what && !early)
             return cl_codes_fail(CL_CODE_FILE,
                                  "plot: no step of %s%s has a number \"%s\"; --what takes the keys of metrics.jsonl",
                                  r->runs[0], r->run_count > 1 ? " and the other runs" : "", r->keys[key]);
-    if (all->count == 0)
+    if (all->count == 0 && !early)
         return cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s is written yet, so there is nothing to draw",
                              r->runs[0], r->run_count > 1 ? " and the other runs" : "");
     return 0;
@@ -175,6 +177,16 @@ static bool is_held(const char *run, time_t *changed, time_t *seen)
     return now.tv_sec - *seen <= PATIENCE;
 }
 
+/* Redraws the whole terminal. */
+static void redraw(const picture *all)
+{
+    int rows = (cs_plot_screen_of(stdout).lines - 1) / (all->count ? all->count : 1);
+    fputs("\033[H\033[J", stdout);
+    if (all->count == 0)
+        puts("no step is written yet");
+    print(all, rows < ROWS || all->count == 1 ? rows : ROWS);
+}
+
 static int follow(picture *all, const request *r)
 {
     time_t changed[MOST_RUNS] = { 0 }, seen[MOST_RUNS] = { 0 };
@@ -182,12 +194,10 @@ static int follow(picture *all, const request *r)
         bool held = false; /* is read before the metrics, so that the last steps are drawn */
         for (int run = 0; run < r->run_count; run++)
             held |= is_held(r->runs[run], &changed[run], &seen[run]);
-        int code = read_runs(all, r);
+        int code = read_runs(all, r, held);
         if (code)
             return code;
-        int rows = (cs_plot_screen_of(stdout).lines - 1) / all->count;
-        fputs("\033[H\033[J", stdout);
-        print(all, rows < ROWS || all->count == 1 ? rows : ROWS);
+        redraw(all);
         forget_runs(all, r);
         if (!held)
             return 0;
@@ -199,7 +209,7 @@ static int show(picture *all, const request *r)
 {
     if (r->follow)
         return follow(all, r);
-    int code = read_runs(all, r);
+    int code = read_runs(all, r, false);
     if (code == 0 && r->svg)
         code = write_file(all, r, r->svg, false);
     if (code == 0 && r->html)
@@ -234,7 +244,7 @@ const cl_command cl_command_plot = {
         "needs no other file. RUN is the output folder of a training, or its file of metrics; several runs are drawn\n"
         "over each other. --what chooses keys of metrics.jsonl; without it: loss (and valid_loss), lr, grad_norm and\n"
         "tokens_per_s. Of several steps in one column the lowest and the highest value are drawn. --follow redraws\n"
-        "the terminal every second while the training runs.\n",
+        "the terminal every second until the training has ended; Ctrl-C ends it earlier.\n",
     .example = "cspeed plot runs/quickstart --what loss,lr --html curves.html",
     .run = run,
 };

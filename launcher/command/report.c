@@ -1,4 +1,5 @@
 /* report.c - `cspeed report`: describes this build of cspeed and the hardware and software of this machine. */
+#include "base/terminal.h"
 #include "codes.h"
 #include "command.h"
 #include "machine/facts.h"
@@ -43,7 +44,7 @@ static bool wants_color(const cl_options *options)
     const char *none = getenv("NO_COLOR"), *color = options->color;
     if (color && strcmp(color, "auto") != 0)
         return strcmp(color, "always") == 0;
-    return isatty(STDOUT_FILENO) && !(none && *none);
+    return ce_terminal_is(STDOUT_FILENO) && !(none && *none);
 }
 
 static int report(bool json, bool colored)

@@ -1,8 +1,9 @@
-/* installed.c - the software of this build: version, compiler, libraries, and the programs in the same folder.
+/* installed.c - the software of this build: version, compiler, libraries, and its programs.
  *
  * The version of each library is read through a function that is looked up by name, so that this file needs no header
  * of these libraries. Each of those headers is included in only one place of the project. */
 #include "machine/facts.h"
+#include "programs.h"
 
 #include "base/status.h"
 
@@ -44,7 +45,7 @@ static void add_hwloc(cl_facts *facts)
         cl_facts_add(facts, "hwloc", "not loaded");
 }
 
-/* The launcher does not use oneDNN; the programs in the same folder do. */
+/* The launcher does not use oneDNN; its programs do. */
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };
@@ -60,28 +61,28 @@ static void add_onednn(cl_facts *facts)
         cl_facts_add(facts, "oneDNN", "not found");
 }
 
-static void add_beside(cl_facts *facts)
+static void add_programs(cl_facts *facts)
 {
-    static const char *const names[] = { "train", "pack", "generate", "eval", "libcspeed_cuda.so" };
-    char own[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length < 0 ? 0 : length] = '\0';
-    char *name = strrchr(own, '/');
-    cl_facts_add(facts, "binary", "%s", own);
-    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%.*s/%s", (int)(name - own), own, names[i]);
+    static const char *const names[] = { "train", "pack", "generate", "eval" };
+    char self_path[PATH_MAX], folder[PATH_MAX] = "", path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
+    ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
+    self_path[length < 0 ? 0 : length] = '\0';
+    bool known = cl_programs_folder(folder);
+    cl_facts_add(facts, "binary", "%s", self_path);
+    for (size_t i = 0; known && i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         size_t used = strlen(found);
         if (access(path, R_OK) == 0)
             snprintf(found + used, sizeof found - used, "%s%s", used ? " " : "", names[i]);
     }
-    cl_facts_add(facts, "beside it", "%s", *found ? found : "nothing of cspeed");
+    cl_facts_add(facts, "programs", "%s%s%s", *found ? found : "none", known ? " in " : "", folder);
 }
 
 void cl_installed_list(cl_facts *facts)
 {
     cl_facts_add(facts, "cspeed", "%s", CS_VERSION);
     cl_facts_add(facts, "compiler", "%s", __VERSION__);
-    add_beside(facts);
+    add_programs(facts);
     add_text(facts, "libssh", "ssh_version", 0);
     add_text(facts, "jansson", "jansson_version_str", 0);
     add_text(facts, "libcrypto", "OpenSSL_version", 0);

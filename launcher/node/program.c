@@ -5,6 +5,7 @@
 #include "codes.h"
 #include "command.h"
 #include "plan/env.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -56,23 +57,19 @@ static bool join(char path[PATH_MAX], const char *folder, size_t folder_length, 
     return snprintf(path, PATH_MAX, "%.*s/%s", (int)folder_length, folder, name) < PATH_MAX;
 }
 
-static bool is_beside(const char *name, char path[PATH_MAX])
+static bool is_own(const char *name, char path[PATH_MAX])
 {
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0)
-        return false;
-    self[length] = '\0';
-    return join(path, self, (size_t)(strrchr(self, '/') - self), name) && access(path, F_OK) == 0;
+    char folder[PATH_MAX];
+    return cl_programs_folder(folder) && join(path, folder, strlen(folder), name) && access(path, F_OK) == 0;
 }
 
-/* Returns the most similar program name of ours, or NULL if none is similar. */
+/* Returns the most similar name of a command, or NULL if none is similar. */
 static const char *find_nearest(const char *name)
 {
-    enum { OWN = 4, MOST = 64 };
-    const char *names[MOST + 1] = { "train", "generate", "eval", "pack" };
-    for (int i = 0; cl_commands[i] && OWN + i < MOST; i++)
-        names[OWN + i] = cl_commands[i]->name;
+    enum { MOST = 64 };
+    const char *names[MOST + 1] = { NULL };
+    for (int i = 0; cl_commands[i] && i < MOST; i++)
+        names[i] = cl_commands[i]->name;
     return cs_nearest(name, names);
 }
 
@@ -90,7 +87,7 @@ static int refuse(const char *name)
             "%s: there is no such program; `cspeed --env NAME=VALUE ...` sets a variable for the ranks", word);
     const char *meant = find_nearest(name);
     return cl_codes_fail(CL_CODE_NOT_FOUND,
-                         "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
+                         "%s: cspeed has no such command or program, and there is none in PATH; "
                          "%s%s%s",
                          name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
                          meant ? "?" : "");
@@ -123,7 +120,7 @@ int cl_program_find(const char *name, char path[PATH_MAX])
             return cl_codes_fail(CL_CODE_NOT_FOUND, "the program's path is too long");
         return check_path(path);
     }
-    if (*name && is_beside(name, path))
+    if (*name && is_own(name, path))
         return check_path(path);
     return search(name, path);
 }
@@ -131,7 +128,7 @@ int cl_program_find(const char *name, char path[PATH_MAX])
 int cl_program_may_be(const char *word)
 {
     char path[PATH_MAX];
-    if (strchr(word, '/') || is_beside(word, path))
+    if (strchr(word, '/') || is_own(word, path))
         return 0;
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
@@ -141,7 +138,7 @@ int cl_program_may_be(const char *word)
     }
     const char *meant = find_nearest(word);
     return cl_codes_fail(CL_CODE_USAGE,
-                         "%s is no command of cspeed and no program beside it%s%s%s; `cspeed run %s` starts "
+                         "%s is no command and no program of cspeed%s%s%s; `cspeed run %s` starts "
                          "%s on every rank",
                          word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);
 }

@@ -84,7 +84,7 @@ int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int loc
     if (binding->set_threads)
         add(&all, "OMP_NUM_THREADS", "%d", binding->list[local].threads);
     if (order->columns) {
-        add(&all, "CSPEED_TERMINAL", "1");
+        add(&all, "CSPEED_TERMINAL", "%s", order->terminal);
         add(&all, "COLUMNS", "%d", order->columns);
     }
     return all.count;

@@ -53,6 +53,7 @@ static const struct {
     ORDER(many_hosts, FLAG),
     ORDER(verbose, FLAG),
     ORDER(columns, WHOLE),
+    ORDER_TEXT(terminal),
     ORDER_TEXT(venv_script),
 };
 enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MOST_RANKS = 1 << 16 };

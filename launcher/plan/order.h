@@ -39,7 +39,8 @@ typedef struct {
     bool insecure;   /* ranks may communicate without a key */
     bool many_hosts; /* the job has ranks on other hosts    */
     bool verbose;
-    int columns; /* columns of the terminal that shows the output; 0: no terminal */
+    int columns;      /* columns of the terminal that shows the output; 0: no terminal */
+    char terminal[3]; /* the descriptors that it shows: "1", "2" or "12" */
     char venv_script[PATH_MAX];
 } cl_order;
 

@@ -1,6 +1,7 @@
 /* console.c - an output queue in front of a terminal, a pipe or a file. */
 #include "show/console.h"
 
+#include "base/terminal.h"
 #include "codes.h"
 
 #include <errno.h>
@@ -37,19 +38,18 @@ static bool wants_color(const cl_console *console, const char *color)
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
-    const char *kind = getenv("TERM");
     char path[32];
     *console = (cl_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
     if (!console->queue)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
-    console->terminal = isatty(fd) && kind && strcmp(kind, "dumb") != 0;
+    console->terminal = ce_terminal_is(fd);
     console->colored = wants_color(console, color);
     if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
         return 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    console->blocks = own < 0;
-    console->fd = own < 0 ? fd : own;
+    int reopened = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    console->blocks = reopened < 0;
+    console->fd = reopened < 0 ? fd : reopened;
     return 0;
 }
 
@@ -146,12 +146,18 @@ void cl_console_print(cl_console *console, const void *owner, const char *prefix
     console->open_owner = end == CL_CONSOLE_OPEN ? owner : NULL;
 }
 
+static const char clear[] = "\033[K"; /* clears the row from the cursor on */
+enum { CLEAR_BYTES = sizeof clear - 1 };
+
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
                        size_t length, int64_t now)
 {
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
+    /* draw_state clears the rest of the row itself, and a state without escape sequences can be cut to the row. */
+    if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
+        length -= CLEAR_BYTES;
     console->state_rank = rank;
     console->state_shown = now;
     int written = snprintf(console->state, sizeof console->state, "%s%.*s", prefix, (int)length, text);
@@ -168,28 +174,42 @@ void cl_console_forget(cl_console *console, const void *owner)
     console->state_changed = true;
 }
 
-/* Returns how many bytes of the state fit into one row. A state with escape sequences is assumed to fit. */
+/* Returns the bytes of the escape sequence that begins here: ESC [ and what follows up to a letter; 0: none does. */
+static size_t escape_bytes(const char *text, size_t length)
+{
+    size_t bytes = 2;
+    if (length < 2 || text[0] != '\033' || text[1] != '[')
+        return 0;
+    while (bytes < length && (text[bytes] < '@' || text[bytes] > '~'))
+        bytes++;
+    return bytes < length ? bytes + 1 : bytes;
+}
+
+/* Returns how many bytes of the state fit into one row. Escape sequences take no column. */
 static size_t state_fitting(const cl_console *console)
 {
     struct winsize size;
-    if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2 ||
-        memchr(console->state, '\033', console->state_length))
-        return console->state_length;
-    size_t characters = 0;
-    for (size_t i = 0; i < console->state_length; i++) {
-        characters += (console->state[i] & 0xc0) != 0x80; /* counts the first byte of each UTF-8 character */
+    size_t length = console->state_length, characters = 0;
+    if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2)
+        return length;
+    for (size_t i = 0, escape; i < length; i += escape ? escape : 1) {
+        escape = escape_bytes(console->state + i, length - i);
+        characters += !escape && (console->state[i] & 0xc0) != 0x80; /* the first byte of each UTF-8 character */
         if (characters == size.ws_col)
             return i;
     }
-    return console->state_length;
+    return length;
 }
 
 static void draw_state(cl_console *console)
 {
+    size_t fitting = state_fitting(console);
     if (console->state_length || console->state_drawn) {
         push_text(console, "\r");
-        push(console, console->state, state_fitting(console));
-        push_text(console, "\033[K");
+        push(console, console->state, fitting);
+        if (fitting < console->state_length && memchr(console->state, '\033', fitting))
+            push_text(console, "\033[0m"); /* the end of a color may have been cut */
+        push_text(console, clear);
     }
     console->state_drawn = console->state_length > 0;
     console->state_changed = false;

@@ -4,13 +4,13 @@
 #include "codes.h"
 
 #include "base/clock.h"
+#include "base/terminal.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -267,9 +267,9 @@ void cl_output_drain(cl_output *output, int signal_fd)
         int count = 1 + cl_output_poll(output, polled + 1);
         poll(polled, (nfds_t)count, 1000);
         cl_output_serve(output, ce_clock_now());
-        struct signalfd_siginfo news;
-        while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
-            asked |= news.ssi_signo != SIGCHLD;
+        struct signalfd_siginfo received;
+        while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received)
+            asked |= received.ssi_signo != SIGCHLD;
     }
 }
 
@@ -283,11 +283,14 @@ void cl_output_finish(cl_output *output)
     }
 }
 
-int cl_output_columns(void)
+int cl_output_columns(const cl_output *output, char streams[CL_OUTPUT_STREAMS])
 {
-    struct winsize size;
-    const char *kind = getenv("TERM");
-    if (!isatty(STDOUT_FILENO) || !kind || strcmp(kind, "dumb") == 0)
-        return 0;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+    int columns = 0;
+    *streams = '\0';
+    for (int i = 1; i >= 0; i--)
+        if (output->console_of[i]->terminal) {
+            columns = ce_terminal_columns(i + 1);
+            snprintf(streams, CL_OUTPUT_STREAMS, "%s", i == 1 ? "2" : *streams ? "12" : "1");
+        }
+    return columns;
 }

@@ -55,8 +55,9 @@ void cl_output_finish(cl_output *output);      /* no more bytes follow: unfinish
 /* waits until everything is written, or until a signal arrives that ends the wait */
 void cl_output_drain(cl_output *output, int signal_fd);
 
-/* Returns the width of the terminal that shows the output; 0 if the output is not shown on a terminal that can redraw a
- * line. */
-int cl_output_columns(void);
+/* Returns the width of the terminal that shows the output, in characters; 0 if none that can redraw a line shows it.
+ * `streams` becomes "1", "2" or "12": the descriptors whose text such a terminal shows; "" for none. */
+enum { CL_OUTPUT_STREAMS = 3 };
+int cl_output_columns(const cl_output *output, char streams[CL_OUTPUT_STREAMS]);
 
 #endif

@@ -3,11 +3,9 @@
 
 #include "cspeed/options.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WRONG_USAGE = CS_OPTIONS_WRONG };
 
@@ -97,21 +95,11 @@ static void set_string(cs_config *config, const char *path, const char *value)
     free(assignment);
 }
 
-/* Sets the data to a folder of token shards written by pack, a text file, a shard, or a folder of texts. The validation
- * data of the configuration belongs to another text and is removed. */
+/* The validation data of the configuration belongs to another text and is removed. */
 static void set_data(cs_config *config, const char *path)
 {
-    char *shards = text("%s/train-*.bin", path), *valid = text("%s/valid.bin", path);
-    glob_t found;
-    bool packed = glob(shards, 0, NULL, &found) == 0;
-    globfree(&found);
-    set_string(config, "cspeed.data.train", packed ? shards : path);
-    if (access(valid, F_OK) == 0)
-        set_string(config, "cspeed.data.valid", valid);
-    else
-        CS_MUST(cs_config_set(config, "cspeed.data.valid=null"));
-    free(shards);
-    free(valid);
+    set_string(config, DATA, path);
+    CS_MUST(cs_config_set(config, "cspeed.data.valid=null"));
 }
 
 /* `path` "": the value is an assignment, PATH=VALUE. */

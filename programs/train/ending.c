@@ -10,19 +10,23 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns the folder of this program with a slash at its end, as a user would type it; empty if it is the current
- * folder or not known. */
+/* Returns what stands before "cspeed" in a command: the folder of this program with a slash at its end, as a user would
+ * type it; empty if cspeed is not there, as in an installed tree. */
 static const char *find_folder(char *program, size_t room)
 {
-    char here[ROOM];
+    char here[ROOM], cspeed[ROOM + 8];
     ssize_t length = readlink("/proc/self/exe", program, room - 1);
     program[length > 0 ? length : 0] = 0;
     char *slash = strrchr(program, '/');
     if (slash)
         slash[1] = 0;
+    snprintf(cspeed, sizeof cspeed, "%scspeed", program);
+    if (access(cspeed, X_OK) != 0)
+        return "";
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
-    return program + strlen(here) + 1;
+    const char *below = program + strlen(here) + 1;
+    return *below ? below : "./";
 }
 
 /* Returns the name as one word of a shell's command line, malloc'ed. */
@@ -63,6 +67,7 @@ void ending_print(const session *run)
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
+    bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
     draw_curve(run);
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
@@ -71,8 +76,8 @@ void ending_print(const session *run)
             bin, output, exported);
     else
         say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
-    say("`%sgenerate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
-        tokenizer ? "" : " --tokenizer FOLDER");
+    say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
+        chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
     free(plotted);
     free(bin);
     free(output);

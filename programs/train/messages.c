@@ -1,6 +1,8 @@
 /* messages.c - messages for the user, printed by rank 0 only, since all ranks know the same. */
 #include "train.h"
 
+#include "base/progress.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ void say(const char *format, ...)
     if (!is_rank_zero())
         return;
     va_list arguments;
+    ce_progress_break();
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
@@ -31,6 +34,7 @@ void complain(const char *format, ...)
         return;
     va_list arguments;
     va_start(arguments, format);
+    ce_progress_break();
     fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
     fputs("train: ", stderr);
     vfprintf(stderr, format, arguments);

@@ -1,10 +1,10 @@
 /* progress.c - the progress line, which is redrawn in place on a terminal. */
 #include "train.h"
 
+#include "base/progress.h"
+#include "base/terminal.h"
+
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Returns true if the engine prints lines of its own, which a redrawn line would overwrite. */
@@ -16,25 +16,7 @@ static bool engine_talks(const cs_config *config)
 
 void progress_open(progress *bar, const cs_config *config)
 {
-    const char *window = getenv("CSPEED_TERMINAL"); /* set by the launcher, which connects stdout to a pipe */
-    bar->terminal = (window ? window[0] == '1' : isatty(STDOUT_FILENO)) && !engine_talks(config);
-}
-
-void progress_end(progress *bar)
-{
-    if (bar->open)
-        putchar('\n');
-    bar->open = false;
-}
-
-/* Under the launcher, stdout is a pipe, and COLUMNS contains the width of the terminal. */
-static int terminal_width(void)
-{
-    struct winsize window = { 0 };
-    const char *columns = getenv("COLUMNS");
-    if (columns && atoi(columns) > 1)
-        return atoi(columns);
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 ? window.ws_col : 80;
+    bar->terminal = ce_terminal_shows(STDOUT_FILENO) && !engine_talks(config);
 }
 
 enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
@@ -64,20 +46,17 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
     if (!is_rank_zero() || (now() - bar->last < (bar->terminal ? 0.1 : 2) && !last && m->step != 1))
         return;
     bar->last = now();
-    int64_t left = (int64_t)((double)(steps - m->step) * seconds_a_step);
-    char parts[PARTS][PART_BYTES], line[LINE_BYTES];
+    char parts[PARTS][PART_BYTES], line[LINE_BYTES], left[CE_PROGRESS_TIME_BYTES];
     snprintf(parts[0], PART_BYTES, "step %" PRId64 "/%" PRId64, m->step, steps);
     snprintf(parts[1], PART_BYTES, "loss %.4f", m->loss);
     snprintf(parts[2], PART_BYTES, "lr %.2e", m->learning_rate);
     snprintf(parts[3], PART_BYTES, "norm %.3f", m->grad_norm);
     snprintf(parts[4], PART_BYTES, "%.0f tok/s", m->tokens_per_second);
     snprintf(parts[5], PART_BYTES, "%.0f%% of peak", 100 * m->peak_share);
-    snprintf(parts[6], PART_BYTES, "ETA %" PRId64 ":%02" PRId64, left / 60, left % 60);
-    join_parts(parts, bar->terminal ? terminal_width() - 1 : LINE_BYTES - 1, line);
-    if (bar->terminal) /* a line that wraps could not be redrawn in place */
-        printf("\r%s\033[K", line);
+    snprintf(parts[6], PART_BYTES, "ETA %s", ce_progress_time(left, (double)(steps - m->step) * seconds_a_step));
+    join_parts(parts, bar->terminal ? ce_terminal_columns(STDOUT_FILENO) - 1 : LINE_BYTES - 1, line);
+    if (bar->terminal)
+        ce_progress_draw(stdout, line);
     else
-        puts(line);
-    bar->open = bar->terminal;
-    fflush(stdout);
+        say("%s", line);
 }

@@ -17,7 +17,6 @@ static double validate(session *run)
     if (!run->valid)
         return loss;
     CS_MUST(cs_evaluate(run->engine, run->valid, cs_config_get_int(run->config, "cspeed.eval_batches"), &loss));
-    progress_end(&run->progress);
     say("step %" PRId64 "  valid loss %.4f", cs_last_step(run->engine).step, loss);
     run->best = loss < run->best || isnan(run->best) ? loss : run->best;
     return loss;
@@ -30,7 +29,6 @@ static void say_saved(session *run)
     if (m.saved_step == run->saved)
         return;
     run->saved = m.saved_step;
-    progress_end(&run->progress);
     if (cs_config_get_bool(run->config, "cspeed.async_save"))
         say("saved %s/global_step%" PRId64 ", for which training stood still for %.1f ms", run->output, m.saved_step,
             1e3 * m.save_stall);
@@ -51,12 +49,12 @@ static void save(session *run)
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
-    progress_end(&run->progress);
     if (status == CS_NOT_FINITE) /* training continues without this checkpoint; cspeed.nan_patience ends it */
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
-        complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
-                 "all the same; earlier checkpoints are kept: --tag goes back to one",
+        complain("the loss or the gradients of the last step, %" PRId64
+                 ", are not finite. Its checkpoint is saved, because "
+                 "its parameters are finite, and no earlier one is removed: --tag goes back to one",
                  m.step);
     say_saved(run);
     free(best);
@@ -92,9 +90,8 @@ static void fit_steps(session *run)
     steps = cs_agree(run->engine, steps);
     if (steps == before)
         return;
-    progress_end(&run->progress);
-    say("%.2f s a step on this machine%s: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
-        "--steps N decides otherwise)",
+    say("a step takes %.2f s on this machine%s: %" PRId64 " steps instead of %" PRId64 ", so that the training takes "
+        "about %.0f s (cspeed.fit_seconds; --steps N trains to step N instead)",
         run->budget.step, again ? " now" : "", steps, before, run->budget.seconds);
     take_fitted(run, steps);
 }
@@ -152,8 +149,12 @@ static void resume_budget(session *run, const char *client)
     /* a checkpoint of an earlier version does not say how much of the budget was used */
     double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
     run->budget.spent = number_after(client, "trained_seconds", likely);
-    if (fitted > 0 && !run->options.steps_given)
+    if (run->options.steps_given)
+        return;
+    if (fitted > 0)
         take_fitted(run, fitted);
+    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds) /* --steps N has used it up */
+        take_fitted(run, run->first);
 }
 
 /* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */
@@ -194,11 +195,12 @@ static void introduce(const session *run)
     say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
         cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
         cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
-    say("a rank holds %.1f MB between steps, and %.1f MB more within one; batch %" PRId64 " = %" PRId64 " x %" PRId64
-        " accumulated x %d",
+    say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
+        " x %" PRId64 " accumulated x %d rank%s",
         1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
         cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
-        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
+        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine),
+        cs_world_size(run->engine) > 1 ? "s" : "");
 }
 
 /* Checked before training: its end would be too late to learn that the folder cannot be created. */
@@ -214,7 +216,7 @@ static void check_export(session *run)
         return;
     run->exported = NULL;
     if (run->first >= run->steps) {
-        say("%s is there already", folder);
+        say("%s is there already, and is not written again", folder);
         return;
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
@@ -292,7 +294,6 @@ void session_close(session *run)
 {
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
-    progress_end(&run->progress);
     cs_log_summary(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);

@@ -46,12 +46,11 @@ void owner_check(cs_engine *engine); /* ends the run if another run has taken th
 
 /* progress.c */
 typedef struct {
-    bool terminal, open; /* open: a line is drawn and has not ended yet */
+    bool terminal; /* the line is redrawn in place; otherwise a line is printed every two seconds */
     double last;
 } progress;
 void progress_open(progress *bar, const cs_config *config);
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
-void progress_end(progress *bar);
 
 /* metrics_file.c: a NULL file means that no metrics are written */
 char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */

@@ -4,13 +4,15 @@
  *     bench_generate [--precision bf16|fp32] [--threads N] [--prompt N] [--tokens N]
  *
  * One token reads every weight once, so the roof of one text is the copy's rate divided by the bytes of the weights.
- * A copy's rate counts the bytes read and those written. Both roofs are measured in the same run. */
+ * A copy's rate counts the bytes read and those written. It is measured before and after the texts, because other users
+ * of the memory change it. Every rate, of roofs too, is the greatest of some rounds. */
 #include "bench.h"
 #include "base/clock.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/ops.h"
 #include "device/device.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +24,12 @@ static const char *precision = "bf16";
 static int threads = 2, prompt = 512, tokens = 64;
 
 typedef struct {
-    double copy, products; /* bytes and floating-point operations in a second */
+    double copy, products; /* the greatest bytes and floating-point operations in a second */
 } roofs;
 
-static roofs measure_roofs(cs_dtype dtype)
+static void raise_roofs(roofs *roof, cs_dtype dtype)
 {
     cs_device *device;
-    roofs found = { 0 };
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
     cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
     float *memory = ce_device_alloc(device, 2 * COPIED * sizeof *memory);
@@ -38,13 +39,11 @@ static roofs measure_roofs(cs_dtype dtype)
     for (int round = 0; round < ROUNDS; round++) {
         double started = ce_clock_seconds();
         cs_op_cast(stream, to, from);
-        double rate = 2 * COPIED * sizeof *memory / (ce_clock_seconds() - started);
-        found.copy = rate > found.copy ? rate : found.copy;
+        roof->copy = fmax(roof->copy, 2 * COPIED * sizeof *memory / (ce_clock_seconds() - started));
     }
-    found.products = ce_device_roof(device, dtype);
+    roof->products = fmax(roof->products, ce_device_roof(device, dtype));
     ce_device_free(device, memory);
     ce_device_close(device);
-    return found;
 }
 
 static cs_engine *open_model(void)
@@ -70,8 +69,8 @@ static cs_engine *open_model(void)
     return engine;
 }
 
-/* Returns the tokens of one text that are made in a second, if `texts` of them are made together. */
-static double decode(cs_engine *engine, int texts)
+/* Returns the tokens of one text that are made in a second, if `texts` of them are made together from the start. */
+static double decode_once(cs_engine *engine, int texts)
 {
     cs_context *contexts[BATCH];
     int32_t last[BATCH] = { 0 };
@@ -88,6 +87,14 @@ static double decode(cs_engine *engine, int texts)
     for (int i = 0; i < texts; i++)
         cs_context_close(contexts[i]);
     return tokens / seconds;
+}
+
+static double decode(cs_engine *engine, int texts)
+{
+    double best = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        best = fmax(best, decode_once(engine, texts));
+    return best;
 }
 
 static double read_prompt(cs_engine *engine)
@@ -119,13 +126,17 @@ int main(int argc, char **argv)
                                      { .name = NULL } };
     bench_arguments(argc, argv, options);
     cs_dtype dtype = strcmp(precision, "bf16") == 0 ? CS_BF16 : CS_F32;
-    roofs roof = measure_roofs(dtype);
+    roofs roof = { 0 };
+    raise_roofs(&roof, dtype);
     cs_engine *engine = open_model();
     double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH; /* those of one token */
     double bytes = parameters * (double)cs_dtype_bytes(dtype);
     /* the head is computed for the last token only; half of the keys are masked */
     double flops = 2 * (parameters - (double)VOCABULARY * WIDTH) + 2.0 * LAYERS * prompt * WIDTH;
     double read = read_prompt(engine), one = decode(engine, 1), many = decode(engine, BATCH);
+    cs_destroy(engine);
+    raise_roofs(&roof, dtype);
+    roof.products = fmax(roof.products, read * flops);
     printf("gpt2 124M  %s  %d threads  copy %.1f GB/s  products %.0f GFLOP/s\n", precision, threads, roof.copy * 1e-9,
            roof.products * 1e-9);
     printf("prompt of %d     %8.1f tok/s  %3.0f%% of the matrix roof\n", prompt, read,
@@ -133,6 +144,5 @@ int main(int argc, char **argv)
     printf("one text          %8.1f tok/s  %3.0f%% of the copy's bandwidth\n", one, 100 * one * bytes / roof.copy);
     printf("%d texts together  %8.1f tok/s  %3.0f%% of the copy's bandwidth\n", BATCH, many * BATCH,
            100 * many * bytes / roof.copy);
-    cs_destroy(engine);
     return 0;
 }

@@ -1,12 +1,14 @@
 /* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
  * bf16 with native products where the CPU has them. The rate is compared with the roof that this run measures: the rate
  * of matrix products for products and attention (of which only what the causal mask shows is counted), the rate of a
- * copy for all others. On a GPU an operation is queued as often as fills some milliseconds, and the host waits once at
+ * copy, which is read and written, for all others; data that fits into a cache moves faster than a copy. The last column
+ * is the operation's share of the sum of all operations of a training step without dropout (AdamW). On a GPU an operation is queued as often as fills some milliseconds, and the host waits once at
  * the end. With CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of
  * cuDNN.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"
+#include "base/clock.h"
 #include "base/must.h"
 #include "device/device.h"
 #include "cspeed/ops.h"
@@ -17,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20, LONG = 16 << 20, NEAR = 128 };
 
@@ -30,13 +31,6 @@ static uint64_t *keys;   /* of B samples, on the device */
 static cs_tensor starts; /* documents of NEAR tokens */
 static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* The tensors that the operations use, allocated once for each type. */
 static struct {
@@ -297,47 +291,30 @@ static void run_sum_into(void)
 {
     ce_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
-static cs_tensor row_of(float *state)
-{
-    return cs_vector(state, CS_F32, STATE);
-}
 static void update(ce_optim_kind kind)
 {
     ce_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
     ce_optimizer found = ce_optim_find(&settings);
     ce_state_rows rows = { .ranges = on.ranges };
-    rows.master = row_of(on.state[0]);
-    rows.gradient = row_of(on.state[1]);
+    rows.master = cs_vector(on.state[0], CS_F32, STATE);
+    rows.gradient = cs_vector(on.state[1], CS_F32, STATE);
     for (int i = 0; i < found.slots; i++)
-        rows.slots[i] = row_of(on.state[2 + i]);
+        rows.slots[i] = cs_vector(on.state[2 + i], CS_F32, STATE);
     if (dtype != CS_F32 && !found.directs)
         rows.publish = cs_vector(on.table.data, dtype, STATE);
     ce_state_update(stream, &found, ce_optim_hyper(&settings, 1e-3, 1, 1), &rows);
 }
-static void run_adamw(void)
-{
-    update(CS_OPTIM_ADAMW);
-}
-static void run_sgd(void)
-{
-    update(CS_OPTIM_SGD);
-}
-static void run_adagrad(void)
-{
-    update(CS_OPTIM_ADAGRAD);
-}
-static void run_lion(void)
-{
-    update(CS_OPTIM_LION);
-}
-static void run_lamb(void)
-{
-    update(CS_OPTIM_LAMB);
-}
-static void run_muon(void)
-{
-    update(CS_OPTIM_MUON);
-}
+#define UPDATE(name, kind)                                                                                             \
+    static void run_##name(void)                                                                                       \
+    {                                                                                                                  \
+        update(kind);                                                                                                  \
+    }
+UPDATE(adamw, CS_OPTIM_ADAMW)
+UPDATE(sgd, CS_OPTIM_SGD)
+UPDATE(adagrad, CS_OPTIM_ADAGRAD)
+UPDATE(lion, CS_OPTIM_LION)
+UPDATE(lamb, CS_OPTIM_LAMB)
+UPDATE(muon, CS_OPTIM_MUON)
 static void run_init(void)
 {
     ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
@@ -348,111 +325,131 @@ static void run_init(void)
 typedef struct {
     const char *name;
     void (*run)(void);
+    double times; /* in a training step of GPT-2 124M */
     double bytes; /* the minimum that is moved; 0: compared by flops */
 } bench;
+static struct {
+    bench given;
+    double seconds, flops;
+} tried[64];
+static int tried_count;
 
 static double time_of(void (*run)(void), int times)
 {
-    double from = seconds();
+    double from = ce_clock_seconds();
     for (int i = 0; i < times; i++)
         run();
     ce_stream_sync(stream);
-    return seconds() - from;
+    return ce_clock_seconds() - from;
 }
 
 static double best_of(void (*run)(void))
 {
-    double once, best = INFINITY, begin = seconds();
+    double once, best = INFINITY, begin = ce_clock_seconds();
     time_of(run, 1);
     once = time_of(run, 1);
     int times = ce_device_has_own_memory(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
-    for (int round = 0; round < 3 || (round < 50 && seconds() - begin < 0.15); round++)
+    for (int round = 0; round < 3 || (round < 50 && ce_clock_seconds() - begin < 0.15); round++)
         best = fmin(best, time_of(run, times) / times);
     return best;
 }
 
-static void show(const bench *one)
+static void try_all(const bench *list, size_t count)
 {
-    double before = ce_device_flops(device);
-    one->run();
-    double flops = ce_device_flops(device) - before, time = best_of(one->run);
-    if (one->bytes == 0)
-        printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
-               flops / time * 1e-9, 100 * flops / time / ce_device_raise_roof(device, dtype, flops / time));
-    else
-        printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
-               100 * one->bytes / time / copy_rate);
-    fflush(stdout);
+    for (size_t i = 0; i < count; i++, tried_count++) {
+        double before = ce_device_flops(device);
+        list[i].run();
+        double flops = ce_device_flops(device) - before, time = best_of(list[i].run);
+        tried[tried_count].given = list[i], tried[tried_count].seconds = time, tried[tried_count].flops = flops;
+        if (list[i].bytes == 0)
+            ce_device_raise_roof(device, dtype, flops / time);
+    }
 }
 
-static void show_products(void)
+static void show_all_tried(void)
+{
+    double roof = ce_device_roof(device, dtype), whole = 0;
+    for (int i = 0; i < tried_count; i++)
+        whole += tried[i].given.times * tried[i].seconds;
+    for (int i = 0; i < tried_count; i++) {
+        bench given = tried[i].given;
+        double time = tried[i].seconds, rate = (given.bytes == 0 ? tried[i].flops : given.bytes) / time;
+        printf("  %-22s %9.3f ms %8.1f %-7s %4.0f %% of %s", given.name, time * 1e3, rate * 1e-9,
+               given.bytes == 0 ? "GFLOP/s" : "GB/s", 100 * rate / (given.bytes == 0 ? roof : copy_rate),
+               given.bytes == 0 ? "the matrix roof" : "a copy         ");
+        printf(given.times > 0 ? "  %5.1f %% of a step\n" : "\n", 100 * given.times * time / whole);
+    }
+    printf("  operations of a step: %.0f ms\n", whole * 1e3);
+    tried_count = 0;
+}
+
+static void try_products(void)
 {
     const bench products[] = {
-        { "qkv", forward_qkv, 0 },
-        { "qkv dx", input_qkv, 0 },
-        { "qkv dw", weight_qkv, 0 },
-        { "proj", forward_proj, 0 },
-        { "proj dx", input_proj, 0 },
-        { "proj dw", weight_proj, 0 },
-        { "up", forward_up, 0 },
-        { "up dx", input_up, 0 },
-        { "up dw", weight_up, 0 },
-        { "down", forward_down, 0 },
-        { "down dx", input_down, 0 },
-        { "down dw", weight_down, 0 },
-        { "head", forward_head, 0 },
-        { "head dx", input_head, 0 },
-        { "head dw", weight_head, 0 },
-        { "attention", run_attention, 0 },
-        { "attention grad", run_attention_grad, 0 },
-        { "attention, dropout", run_attention_drop, 0 },
-        { "attention grad, dropout", run_attention_grad_drop, 0 },
-        { "attention, window", run_attention_window, 0 },
-        { "attention grad, window", run_attention_grad_window, 0 },
-        { "attention, packed", run_attention_packed, 0 },
-        { "attention grad, packed", run_attention_grad_packed, 0 },
+        { "qkv", forward_qkv, 12, 0 },
+        { "qkv dx", input_qkv, 12, 0 },
+        { "qkv dw", weight_qkv, 12, 0 },
+        { "proj", forward_proj, 12, 0 },
+        { "proj dx", input_proj, 12, 0 },
+        { "proj dw", weight_proj, 12, 0 },
+        { "up", forward_up, 12, 0 },
+        { "up dx", input_up, 12, 0 },
+        { "up dw", weight_up, 12, 0 },
+        { "down", forward_down, 12, 0 },
+        { "down dx", input_down, 12, 0 },
+        { "down dw", weight_down, 12, 0 },
+        { "head", forward_head, 1, 0 },
+        { "head dx", input_head, 1, 0 },
+        { "head dw", weight_head, 1, 0 },
+        { "attention", run_attention, 12, 0 },
+        { "attention grad", run_attention_grad, 12, 0 },
+        { "attention, dropout", run_attention_drop, 0, 0 },
+        { "attention grad, dropout", run_attention_grad_drop, 0, 0 },
+        { "attention, window", run_attention_window, 0, 0 },
+        { "attention grad, window", run_attention_grad_window, 0, 0 },
+        { "attention, packed", run_attention_packed, 0, 0 },
+        { "attention grad, packed", run_attention_grad_packed, 0, 0 },
     };
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        show(&products[i]);
+    try_all(products, sizeof products / sizeof *products);
 }
 
-static void show_walks(void)
+static void try_walks(void)
 {
+    const double states = 124.4e6 / STATE; /* the parameters of the model, in pieces of STATE */
     double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
     double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {
-        { "norm", run_norm, 2 * rows },
-        { "norm grad", run_norm_grad, 3 * rows },
-        { "add norm", run_add_norm, 4 * rows },
-        { "norm grad add", run_norm_grad_add, 4 * rows },
-        { "rms", run_rms, 2 * rows },
-        { "rms grad", run_rms_grad, 3 * rows },
-        { "rope", run_rope, 4 * rows },
-        { "swiglu", run_swiglu, 6 * rows },
-        { "swiglu grad", run_swiglu_grad, 10 * rows },
-        { "gelu", run_gelu, 8 * rows },
-        { "gelu grad", run_gelu_grad, 12 * rows },
-        { "add", run_add, 12 * rows },
-        { "dropout", run_dropout, 8 * rows },
-        { "add dropout", run_add_dropout, 12 * rows },
-        { "embed", run_embed, 3 * rows },
-        { "embed grad", run_embed_grad, rows + 16.0 * (double)N * WIDTH },
-        { "cross entropy", run_entropy, logits },
-        { "cross entropy grad", run_entropy_grad, 2 * logits },
-        { "cast", run_cast, LONG * (4 + each) },
-        { "fill", run_fill, 4.0 * LONG },
-        { "state sum of squares", run_squares, 4.0 * STATE },
-        { "state add", run_sum_into, 12.0 * STATE },
-        { "state update, AdamW", run_adamw, (28 + published) * STATE },
-        { "state update, SGD", run_sgd, (20 + published) * STATE },
-        { "state update, Adagrad", run_adagrad, (20 + published) * STATE },
-        { "state update, Lion", run_lion, (20 + published) * STATE },
-        { "state direction, LAMB", run_lamb, 28.0 * STATE },
-        { "state direction, Muon", run_muon, 16.0 * STATE },
-        { "state init, normal", run_init, 4.0 * STATE / 8 },
+        { "norm", run_norm, 13, 2 * rows },
+        { "norm grad", run_norm_grad, 1, 3 * rows },
+        { "add norm", run_add_norm, 12, 4 * rows },
+        { "norm grad add", run_norm_grad_add, 24, 4 * rows },
+        { "rms", run_rms, 0, 2 * rows },
+        { "rms grad", run_rms_grad, 0, 3 * rows },
+        { "rope", run_rope, 0, 4 * rows },
+        { "swiglu", run_swiglu, 0, 6 * rows },
+        { "swiglu grad", run_swiglu_grad, 0, 10 * rows },
+        { "gelu", run_gelu, 12, 8 * rows },
+        { "gelu grad", run_gelu_grad, 12, 12 * rows },
+        { "add", run_add, 3, 12 * rows },
+        { "dropout", run_dropout, 0, 8 * rows },
+        { "add dropout", run_add_dropout, 0, 12 * rows },
+        { "embed", run_embed, 1, 3 * rows },
+        { "embed grad", run_embed_grad, 1, rows + 16.0 * (double)N * WIDTH },
+        { "cross entropy", run_entropy, 0, logits },
+        { "cross entropy grad", run_entropy_grad, 1, 2 * logits },
+        { "cast", run_cast, 0, LONG * (4 + each) },
+        { "fill", run_fill, 0, 4.0 * LONG },
+        { "state sum of squares", run_squares, states, 4.0 * STATE },
+        { "state add", run_sum_into, 0, 12.0 * STATE },
+        { "state update, AdamW", run_adamw, states, (28 + published) * STATE },
+        { "state update, SGD", run_sgd, 0, (20 + published) * STATE },
+        { "state update, Adagrad", run_adagrad, 0, (20 + published) * STATE },
+        { "state update, Lion", run_lion, 0, (20 + published) * STATE },
+        { "state direction, LAMB", run_lamb, 0, 28.0 * STATE },
+        { "state direction, Muon", run_muon, 0, 16.0 * STATE },
+        { "state init, normal", run_init, 0, 4.0 * STATE / 8 },
     };
-    for (size_t i = 0; i < sizeof walks / sizeof *walks; i++)
-        show(&walks[i]);
+    try_all(walks, sizeof walks / sizeof *walks);
 }
 
 enum { FP32, BF16, NATIVE, WAYS };
@@ -467,9 +464,10 @@ static void show_all(void)
            dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, ce_device_roof(device, dtype) * 1e-9,
            copy_rate * 1e-9);
     refill_all();
-    show_products();
+    try_products();
     refill_all();
-    show_walks();
+    try_walks();
+    show_all_tried();
 }
 
 int main(int count, char **arguments)

@@ -49,12 +49,21 @@ START_TEST(test_values)
     must_list("gradient_accumulation_steps", " 1 ", "derived");
     must_list("optimizer.type", "\"AdamW\"", "line 4");
     must_list("optimizer.params.lr", "5e-5", "auto: Hugging Face's default");
-    must_list("optimizer.params.eps", "1e-8", "default");
+    must_say("optimizer.params.eps", false);
+    must_say("keys with their defaults (--all prints them)", true);
     must_list("zero_optimization.stage", " 3 ", "command line");
     must_list("zero_optimization.overlap_comm", "true", "line 6; no effect: ");
     must_list("cspeed.output", "\"runs/a\"", "derived");
     must_say("note: optimizer.params.lr: \"auto\" became 5e-5", true);
     must_say("a.json: accepted at world size 4", true);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --world_size 4 --all"), 0);
+    must_list("optimizer.params.eps", "1e-8", "default");
+    char *listed = shell_read("out.txt", NULL), *defaults = strstr(listed, "\ndefaults:\n");
+    ck_assert_msg(defaults && strstr(listed, "optimizer.params.eps") > defaults &&
+                      strstr(listed, "optimizer.params.lr") < defaults,
+                  "%.2000s", listed);
+    free(listed);
+    must_say("--all", false);
     shell_write("b.json", "{ \"train_batch_size\": 8, \"bf16\": { \"enabled\": \"auto\" } }");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config b.json"), 0);
     char *said = shell_read("out.txt", NULL);

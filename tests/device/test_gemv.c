@@ -61,7 +61,7 @@ static void check(reference_shape s, cs_dtype dtype, cs_dtype to, bool with_bias
     ce_product product = product_of(&all);
     reference_product(want, a, b, bias, all.shape);
     ce_gemv_run(device, &product);
-    ck_assert(near_all("gemv", all.c, want, 1e-5));
+    ck_assert(near_all("gemv", all.c, want, 3e-5)); /* a sum of 100 terms may be small */
     free(a), free(b), free(want), free(bias);
     drop(&all);
 }

@@ -1,8 +1,11 @@
 /* test_context.c - incremental inference: reading a text in pieces gives the logits of reading it at once. */
 #include "suite.h"
+#include "near.h"
 #include "runs.h"
+#include "engine.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { POSITIONS = 16, LOGITS = POSITIONS * RUN_VOCABULARY };
@@ -234,5 +237,45 @@ START_TEST(what_cannot_be_read_is_refused)
 }
 END_TEST
 
+/* The CPU computes the loss of this vocabulary in chunks of 64 rows. One text needs no more memory than that; a step of
+ * 100 texts needs 100 rows of logits, and not the 128 rows of a whole prediction. */
+START_TEST(contexts_reserve_only_the_rows_that_they_return)
+{
+    enum { MANY = 100, CLASSES = 131072 };
+    static const char model[] = "cspeed.model={\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 8, "
+                                "\"n_positions\": 128, \"vocab_size\": 131072}";
+    if (strcmp(near_device(), "cpu") != 0)
+        return;
+    const size_t row = CLASSES * sizeof(float);
+    cs_engine *engine = open_model(model, &ways[0], "cspeed.data.seq_len=128");
+    cs_context *contexts[MANY];
+    int32_t last[MANY];
+    cs_tensor logits;
+    for (int i = 0; i < MANY; i++) {
+        CS_MUST(cs_context_open(&contexts[i], engine, 2));
+        last[i] = i * 1000;
+    }
+    size_t before = ce_device_allocated(engine->device) - ce_device_workspace(engine->device);
+    CS_MUST(cs_contexts_step(contexts + MANY - 1, 1, last + MANY - 1, &logits));
+    float *alone = malloc(row);
+    memcpy(alone, logits.data, row);
+    size_t one = ce_device_allocated(engine->device) - ce_device_workspace(engine->device);
+    cs_context_clear(contexts[MANY - 1]);
+    CS_MUST(cs_contexts_step(contexts, MANY, last, &logits));
+    size_t many = ce_device_allocated(engine->device) - ce_device_workspace(engine->device);
+    ck_assert_uint_ge(cs_memory_of(engine).prediction, 128 * row);
+    ck_assert_uint_lt(one - before, row);
+    ck_assert_uint_ge(many - one, MANY * row);
+    ck_assert_uint_lt(many - one, (MANY + 3) * row);
+    for (int i = 0; i < CLASSES; i++)
+        ck_assert_float_eq_tol(cs_element(logits, (int64_t)(MANY - 1) * CLASSES + i), alone[i], 1e-5F);
+    for (int i = 0; i < MANY; i++)
+        cs_context_close(contexts[i]);
+    free(alone);
+    cs_destroy(engine);
+}
+END_TEST
+
 SUITE_MAIN("context", every_position_has_the_same_logits, texts_of_a_batch_are_the_same_as_alone,
-           a_long_text_is_read_in_pieces, training_does_not_notice, what_cannot_be_read_is_refused)
+           a_long_text_is_read_in_pieces, training_does_not_notice, what_cannot_be_read_is_refused,
+           contexts_reserve_only_the_rows_that_they_return)

@@ -1,8 +1,14 @@
-/* test_plot.c - `cspeed plot`: its text at two widths and in ASCII, its SVG and HTML, and what it refuses. */
+/* test_plot.c - `cspeed plot`: its text at two widths and in ASCII, its SVG and HTML, --follow on a terminal, and what
+ * it refuses. */
 #include "shell.h"
 #include "suite.h"
 
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void prepare(void)
 {
@@ -112,4 +118,93 @@ START_TEST(faults_are_named)
 }
 END_TEST
 
-SUITE_MAIN("plot", the_text_is_the_golden_one, pictures_are_well_formed, faults_are_named)
+/* ---- --follow, on a terminal ---- */
+
+typedef struct {
+    pid_t pid;
+    int terminal;
+    char text[1 << 18]; /* what was drawn so far */
+    size_t length;
+} screen;
+
+static void open_screen(screen *s, int columns, const char *kind)
+{
+    struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
+    s->length = 0;
+    s->text[0] = '\0';
+    s->pid = forkpty(&s->terminal, NULL, NULL, &size);
+    ck_assert_int_ge(s->pid, 0);
+    if (s->pid == 0) {
+        setenv("TERM", kind, 1);
+        setenv("LC_ALL", "C", 1);
+        unsetenv("COLUMNS");
+        unsetenv("LINES");
+        execl(CS_BIN "/cspeed", "cspeed", "plot", "run", "--what", "loss", "--follow", (char *)NULL);
+        _exit(127);
+    }
+}
+
+/* Reads what is drawn until the text is there; NULL: until the program closes the terminal. */
+static void await_text(screen *s, const char *wanted)
+{
+    enum { SECONDS = 60 };
+    ssize_t part = 1;
+    while (part > 0 && !(wanted && strstr(s->text, wanted))) {
+        struct pollfd ready = { .fd = s->terminal, .events = POLLIN };
+        ck_assert_msg(poll(&ready, 1, SECONDS * 1000) == 1, "no \"%s\" in:\n%s", wanted ? wanted : "end", s->text);
+        part = read(s->terminal, s->text + s->length, sizeof s->text - s->length - 1);
+        s->length += part > 0 ? (size_t)part : 0;
+        s->text[s->length] = '\0';
+    }
+    ck_assert_msg(!wanted || part > 0, "no \"%s\" in:\n%s", wanted, s->text);
+}
+
+/* Returns the exit code, or 128 + the signal that ended the program. */
+static int close_screen(screen *s)
+{
+    int status;
+    await_text(s, NULL);
+    ck_assert_int_eq(waitpid(s->pid, &status, 0), s->pid);
+    close(s->terminal);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* A training holds its folder by the file .cspeed-owner. */
+START_TEST(a_growing_run_is_followed_to_its_end)
+{
+    static screen s;
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir run && : > run/.cspeed-owner"), 0);
+    open_screen(&s, 40, "xterm");
+    await_text(&s, "no step is written yet");
+    shell_write("run/metrics.jsonl", "{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"loss\": 3.5}\n");
+    await_text(&s, "\033[H\033[Jloss    * loss 3.5\r\n");
+    ck_assert_int_eq(shell_run("echo '{\"step\": 3, \"loss\": 1.25}' >> run/metrics.jsonl"), 0);
+    await_text(&s, "loss 1.25\r\n");
+    ck_assert_int_eq(shell_run("echo '{\"step\": 4, \"loss\": 0.5}' >> run/metrics.jsonl && rm run/.cspeed-owner"), 0);
+    ck_assert_int_eq(close_screen(&s), 0);
+    const char *last = strstr(s.text, "loss 0.5\r\n");
+    ck_assert_ptr_nonnull(last);
+    ck_assert_ptr_null(strstr(last, "\033[H")); /* the last picture stays */
+    shell_leave();
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_following)
+{
+    static screen s;
+    prepare();
+    ck_assert_int_eq(shell_run(": > run/.cspeed-owner"), 0);
+    open_screen(&s, 40, "xterm");
+    await_text(&s, "valid_loss 2");
+    ck_assert_int_eq(write(s.terminal, "\003", 1), 1); /* Ctrl-C */
+    ck_assert_int_eq(close_screen(&s), 128 + SIGINT);
+    open_screen(&s, 40, "dumb");
+    ck_assert_int_eq(close_screen(&s), 64);
+    ck_assert_ptr_nonnull(strstr(s.text, "only a terminal is redrawn"));
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("plot", the_text_is_the_golden_one, pictures_are_well_formed, faults_are_named,
+           a_growing_run_is_followed_to_its_end, an_interrupt_ends_following)

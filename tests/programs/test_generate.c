@@ -176,7 +176,10 @@ START_TEST(a_prompt_is_continued)
     expect("out --prompt abcdef --max_tokens 0", "");
     expect("--max-tokens=3 --temperature=0 out/global_step60 --prompt wxyz", "abc");
     expect("out --tag global_step60 --prompt hij --max_tokens 30 --temperature 0 --stop st --stop opqr", "klmn");
-    expect("out --prompt \"$(head -c 40 text.txt)\" --max_tokens 99 --temperature 0", "opqrstuvw");
+    expect("out --prompt \"$(head -c 40 text.txt)\" --max_tokens 9 --temperature 0", "opqrstuvw");
+    char *fits = shell_read("err.txt", NULL);
+    ck_assert_ptr_null(strstr(fits, "at most"));
+    free(fits);
     shell_write("typed.txt", "lmn\n");
     expect("out --max_tokens 4 --temperature 0 --set cspeed.threads=1 <typed.txt", "opqr");
     refuse("out <text.txt", 65, "prompt 1 has 2000 tokens, and the model reads at most 48");
@@ -192,6 +195,32 @@ START_TEST(a_prompt_is_continued)
     refuse("out --tag other --prompt a", 66, "other");
     refuse("out --prompts missing.jsonl", 66, "cannot read missing.jsonl");
     refuse("out --tokenizer missing --prompt a", 66, "missing");
+    shell_leave();
+}
+END_TEST
+
+/* A text that fills the model's 48 positions goes on with its last 24 tokens, read again. */
+START_TEST(a_text_goes_on_beyond_the_positions)
+{
+    char wanted[256] = "", line[512], prompt[41];
+    prepare();
+    for (int i = 0; i < 99; i++)
+        wanted[i] = (char)('a' + (i + 40) % 26);
+    expect("out --prompt \"$(head -c 40 text.txt)\" --max_tokens 99 --temperature 0", wanted);
+    char *said = shell_read("err.txt", NULL);
+    ck_assert_msg(strstr(said, "reads at most 48 tokens: from there on it had the last 24 to 48 of the text"), "%s",
+                  said);
+    free(said);
+    for (int i = 0; i < 41; i++)
+        prompt[i] = i < 40 ? (char)('a' + i % 26) : '\0';
+    snprintf(line, sizeof line, "{\"prompt\": \"%s\"}\n{\"prompt\": \"cd\"}\n", prompt);
+    shell_write("prompts.jsonl", line);
+    ck_assert_int_eq(shell_run("%s/generate out --prompts prompts.jsonl --max_tokens 99 --temperature 0", CS_BIN), 0);
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(out, wanted) && strstr(out, "\"text\":\"efghij"), "%s", out);
+    free(out);
+    /* what is sampled after the slide is what the last tokens alone are continued with */
+    expect("out --prompt \"$(head -c 1000 text.txt | tail -c 24)\" --max_tokens 9 --temperature 0", "mnopqrstu");
     shell_leave();
 }
 END_TEST
@@ -275,4 +304,5 @@ START_TEST(errors_of_ranks_are_reported)
 END_TEST
 
 SUITE_MAIN("generate", only_what_may_come_is_drawn, a_large_vocabulary_is_cut_as_by_sorting, as_often_as_it_is_likely,
-           a_prompt_is_continued, many_prompts_are_answered_in_their_order, errors_of_ranks_are_reported)
+           a_prompt_is_continued, a_text_goes_on_beyond_the_positions, many_prompts_are_answered_in_their_order,
+           errors_of_ranks_are_reported)

@@ -147,24 +147,14 @@ static float largest_lane(ce_lanes x)
     return first > second ? first : second;
 }
 
-static float sum_of_lanes(ce_lanes x)
-{
-#if CS_LANES == 16
-    eight e = LOW(x) + HIGH(x);
-#else
-    eight e = (eight)x;
-#endif
-    four f = LOW_HALF(e) + HIGH_HALF(e);
-    return (f[0] + f[1]) + (f[2] + f[3]);
-}
-
 /* Raises the maximum of row `at` of the block to that of these scores; what was summed up before is scaled. */
 static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
 {
     ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
     for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
         ce_lanes x = *(const ce_lanes *)(row + j);
-        largest = LARGER(ce_lanes, ce_lane_bits, x, largest); /* NaN is ignored here: the sum shows it */
+        /* NaN is ignored here, because the sum of exponentials becomes NaN anyway. */
+        largest = LARGER(ce_lanes, ce_lane_bits, x, largest);
     }
     float before = view->max[at], max = largest_lane(largest) * all->scale;
     if (max <= before)
@@ -249,7 +239,7 @@ static void finish_row(const ce_attention_job *all, const head *view, int64_t sa
 {
     const ce_attention_args *given = all->given;
     float *values = view->values + at * all->wide;
-    float sum = sum_of_lanes(*(const ce_lanes *)(const void *)(view->sums + at * CS_LANES));
+    float sum = ce_lanes_sum(*(const ce_lanes *)(const void *)(view->sums + at * CS_LANES));
     float keep = 1 - given->dropout.rate, part = keep > 0 ? 1 / (sum * keep) : 0;
     for (int64_t d = 0; d < all->width; d++)
         values[d] *= part;

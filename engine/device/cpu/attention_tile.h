@@ -12,18 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/cpu/lanes.h"
+
 #ifdef __AVX512F__
-#define CS_LANES 16
 #define CS_TILE_VECTORS 4
 #else
-#define CS_LANES 8
 #define CS_TILE_VECTORS 2
 #endif
 enum { CS_TILE_ROWS = 6 };
 
-typedef float ce_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef int32_t ce_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef uint32_t ce_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
 typedef uint32_t ce_word __attribute__((may_alias));
 
 /* c (CS_TILE_ROWS, vectors * CS_LANES) = a b, or c + a b. Element (r, k) of a is the word r * a_row + k * a_step;

@@ -52,18 +52,17 @@ float ce_elements_spread(const float *x, int64_t count, float mean); /* sum of (
 /* Sets x[i] to e^(x[i] scale - shift) and returns the sum of these. */
 float ce_elements_exp(float *x, int64_t count, float scale, float shift);
 
-/* Returns e^x with an error of about 1 ulp for every float: 0 and infinity outside the range, NaN for NaN. It has no
- * branches, so loops of it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial; 2^n is applied as
- * two factors, so that subnormal results are right. */
+/* Returns e^x with an error of about 1 ulp: 0 below -87, where results are about to be subnormal, infinity above 88.3,
+ * NaN for NaN. It has no branches, so loops of it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial; n
+ * becomes the exponent of the factor 2^n. */
 static inline float ce_elements_exp_one(float x)
 {
-    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
-    float shifted = x * 1.44269504f + round;
+    const float round = 0x1.8p23f + 127; /* adding it leaves the nearest integer + 127 in the low bits */
+    float inside = x < -87.0f ? -87.0f : x;
+    inside = inside > 89.0f ? 89.0f : inside;
+    float shifted = inside * 1.44269504f + round;
     float n = shifted - round;
-    int32_t whole = (int32_t)(ce_float_bits(shifted) - ce_float_bits(round));
-    float r = x - n * 0.693359375f;
+    float r = inside - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
     float p = 1.37576670e-3f; /* (e^r - 1 - r) / r^2, least squares over the range: within 4e-9 */
     p = p * r + 8.36890470e-3f;
@@ -71,8 +70,8 @@ static inline float ce_elements_exp_one(float x)
     p = p * r + 1.66665182e-1f;
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
-    int32_t half = whole >> 1;
-    return p * ce_bits_float((uint32_t)(half + 127) << 23) * ce_bits_float((uint32_t)(whole - half + 127) << 23);
+    float power = p * ce_bits_float(ce_float_bits(shifted) << 23);
+    return x < -87.0f ? 0.0f : power;
 }
 
 #endif

@@ -2,14 +2,16 @@
  * head.
  *
  * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then
- * it computes the query heads that read this key head, BLOCK rows at a time. If the tensors are 16-bit, it works on
- * fp32 copies. */
+ * it computes the query heads that read this key head. One new position, as in a step of generation, reads the cache
+ * once, as it is. Of more, BLOCK rows at a time are matrix products, of fp32 copies if the tensors are 16-bit. The first
+ * positions of a text are the attention of training. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
+#include "device/cpu/lanes.h"
 
 #include <math.h>
 
-enum { BLOCK = 64 };
+enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
@@ -31,6 +33,8 @@ typedef struct {
 static int64_t scratch_floats(const job *all)
 {
     int64_t seen = all->start + all->rows;
+    if (all->rows == 1)
+        return ce_round_up(seen, 16) + 2 * ce_round_up(all->width, 16);
     int64_t copies = all->narrow ? 2 * (seen + all->rows) * all->width : 0;
     return ce_round_up(BLOCK * seen + copies, 16);
 }
@@ -123,6 +127,98 @@ static void attend_block(const job *all, const head *view, int64_t from, int64_t
     ce_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
 }
 
+/* ---- one new position ---- */
+
+/* Fetches a head's columns of the row that is read AHEAD rows after this one: the CPU's prefetcher does not follow such
+ * short pieces of rows. */
+static inline void fetch_ahead(const char *line, size_t row, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += CACHE_LINE)
+        __builtin_prefetch(line + AHEAD * row + at);
+}
+
+/* Sets score[j] to the dot product of q and row j of k, whose rows are `deep` elements apart. Callers pass a constant
+ * dtype, here and below. */
+static inline void score_keys(float *restrict score, const float *restrict q, const void *k, int64_t deep,
+                              ce_range rows, int64_t width, cs_dtype dtype)
+{
+    size_t bytes = cs_dtype_bytes(dtype);
+    for (int64_t j = rows.from; j < rows.to; j++) {
+        const char *line = (const char *)k + (size_t)(j * deep) * bytes;
+        ce_lanes part = { 0 };
+        float tail[CS_LANES], sum;
+        int64_t d = 0;
+        fetch_ahead(line, (size_t)deep * bytes, (size_t)width * bytes);
+        for (; d + CS_LANES <= width; d += CS_LANES)
+            part += *(const ce_lanes *)(q + d) * ce_lanes_load(line, d, dtype);
+        sum = ce_lanes_sum(part);
+        if (d < width)
+            ce_elements_widen(tail, line + (size_t)d * bytes, dtype, width - d);
+        for (int64_t i = d; i < width; i++)
+            sum += q[i] * tail[i - d];
+        score[j] = sum;
+    }
+}
+
+/* Adds to columns [at, at + sets CS_LANES) of y the rows of v, each times its probability. */
+static inline void add_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
+                              ce_range rows, int64_t at, int sets, cs_dtype dtype)
+{
+    ce_lanes part[SETS] = { 0 };
+    for (int64_t j = rows.from; j < rows.to; j++) {
+        const char *line = (const char *)v + (size_t)(j * deep + at) * cs_dtype_bytes(dtype);
+        fetch_ahead(line, (size_t)deep * cs_dtype_bytes(dtype), (size_t)(sets * CS_LANES) * cs_dtype_bytes(dtype));
+        for (int set = 0; set < sets; set++)
+            part[set] += score[j] * ce_lanes_load(line, set * CS_LANES, dtype);
+    }
+    for (int set = 0; set < sets; set++)
+        *(ce_lanes *)(y + at + set * CS_LANES) = part[set];
+}
+
+static inline void weigh_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
+                                ce_range rows, int64_t width, cs_dtype dtype)
+{
+    int64_t at = 0;
+    float tail[CS_LANES];
+    for (; at + SETS * CS_LANES <= width; at += SETS * CS_LANES)
+        add_values(y, score, v, deep, rows, at, SETS, dtype);
+    for (; at + CS_LANES <= width; at += CS_LANES)
+        add_values(y, score, v, deep, rows, at, 1, dtype);
+    memset(y + at, 0, (size_t)(width - at) * sizeof *y);
+    for (int64_t j = rows.from; at < width && j < rows.to; j++) {
+        ce_elements_widen(tail, (const char *)v + (size_t)(j * deep + at) * cs_dtype_bytes(dtype), dtype, width - at);
+        for (int64_t i = at; i < width; i++)
+            y[i] += score[j] * tail[i - at];
+    }
+}
+
+static inline void attend_one(const job *all, int64_t column, int64_t query, float *room, cs_dtype dtype)
+{
+    const ce_extension *given = all->given;
+    int64_t end = all->start + 1, window = given->heads.window, deep = cs_columns(given->keys);
+    ce_range sees = { window && end > window ? end - window : 0, end };
+    float *q = room, *y = room + ce_round_up(all->width, 16), *score = y + ce_round_up(all->width, 16);
+    ce_elements_widen(q, ce_elements_at(given->qkv, query), dtype, all->width);
+    score_keys(score, q, ce_elements_at(given->keys, column), deep, sees, all->width, dtype);
+    softmax_row(score, sees, end, all->scale);
+    weigh_values(y, score, ce_elements_at(given->values, column), deep, sees, all->width, dtype);
+    ce_elements_write(given->y, query, all->width, y);
+}
+
+/* Attention of the new row for the query head at column `query`. */
+static void extend_one(const job *all, int64_t column, int64_t query, int thread)
+{
+    float *room = all->scratch + thread * all->stride;
+    if (all->given->y.dtype == CS_F32)
+        attend_one(all, column, query, room, CS_F32);
+    else if (all->given->y.dtype == CS_BF16)
+        attend_one(all, column, query, room, CS_BF16);
+    else
+        attend_one(all, column, query, room, CS_F16);
+}
+
+/* ---- a key head ---- */
+
 static void extend_head(void *argument, int index, int thread)
 {
     const job *all = argument;
@@ -130,6 +226,10 @@ static void extend_head(void *argument, int index, int thread)
     int64_t column = index * all->width, C = cs_columns(given->y), K = cs_columns(given->keys);
     store_in_cache(all, given->keys, column, C + column);
     store_in_cache(all, given->values, column, C + K + column);
+    for (int64_t i = 0; all->rows == 1 && i < all->group; i++)
+        extend_one(all, column, (index * all->group + i) * all->width, thread);
+    if (all->rows == 1)
+        return;
     head view = view_of(all, column, thread);
     for (int64_t i = 0; i < all->group; i++) {
         int64_t at = (index * all->group + i) * all->width;
@@ -141,8 +241,40 @@ static void extend_head(void *argument, int index, int thread)
     }
 }
 
+/* ---- a text from its first position on ---- */
+
+static void store_rows(void *argument, ce_range rows, int part)
+{
+    (void)part;
+    const ce_extension *given = argument;
+    int64_t C = cs_columns(given->y), K = cs_columns(given->keys), whole = cs_columns(given->qkv);
+    size_t bytes = (size_t)K * cs_dtype_bytes(given->qkv.dtype);
+    for (int64_t t = rows.from; t < rows.to; t++) {
+        memcpy(ce_elements_at(given->keys, t * K), ce_elements_at(given->qkv, t * whole + C), bytes);
+        memcpy(ce_elements_at(given->values, t * K), ce_elements_at(given->qkv, t * whole + C + K), bytes);
+    }
+}
+
+/* Nothing is in the cache yet, so this is the attention of training. */
+static void begin_text(cs_device *device, const ce_extension *given)
+{
+    int64_t rows = cs_rows(given->y);
+    float *lse = ce_cpu_workspace(device, CS_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
+    ce_attention_args attention = { .y = given->y,
+                                    .lse = cs_matrix(lse, CS_F32, given->heads.queries, rows),
+                                    .qkv = given->qkv,
+                                    .heads = given->heads };
+    ce_extension here = *given;
+    ce_cpu_attention(device, &attention);
+    ce_cpu_walk(device, rows, LEAST_ROWS, store_rows, &here);
+}
+
 void ce_cpu_extend(cs_device *device, const ce_extension *given)
 {
+    if (given->start == 0 && cs_rows(given->y) > 1) {
+        begin_text(device, given);
+        return;
+    }
     cs_heads heads = given->heads;
     job all = { .given = given, .rows = cs_rows(given->y), .start = given->start };
     all.width = cs_columns(given->y) / heads.queries;

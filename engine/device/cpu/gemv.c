@@ -1,23 +1,35 @@
 /* gemv.c - matrix products with few rows (gemv), as text generation makes them: they are bound by the bandwidth with
  * which the weights are read.
  *
- * Each weight is read once, and converted to fp32 in registers, for all rows of a. An element of c is the same sum in
- * the same order whatever the number of rows is, so a text is the same alone and in a batch of texts. */
+ * Each weight is read once for all rows of a. A thread reads a range of lines of b as a few streams: each is a range of
+ * consecutive lines, as long as possible, because the CPU's prefetcher starts anew where a stream ends. If b is (inner,
+ * columns), the threads divide the inner dimension, and their sums are added at the end, in order.
+ *
+ * Weights are converted to fp32 in registers, or, on CPUs with AVX512_BF16, multiplied as pairs of bf16 elements. An
+ * element of c is the same sum in the same order whatever the number of rows is, so a text is the same alone and in a
+ * batch of texts. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
+#include "device/cpu/lanes.h"
 
-#include <string.h>
+#ifdef __AVX512F__
+enum { LINES = 4 };
+#else
+enum { LINES = 2 };
+#endif
+enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
-enum { MAX_ROWS = 8, LANES = 16, COLUMNS = 1024, DEPTH = 8, SETS = 2, MIN_COLUMNS = 64 };
-
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint32_t words __attribute__((vector_size(4 * LANES)));
-typedef uint16_t halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+/* What a word of 32 bits of a and a lane of b hold: an fp32 element, to which b's type is converted, or two bf16
+ * elements. */
+typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS } word_form;
 
 typedef struct {
     const ce_product *product;
-    const float *a; /* (rows, inner), fp32 */
-    int64_t rows, inner;
+    word_form form;
+    const uint32_t *a;           /* (rows, stride), the elements in words, padded with zeros */
+    int64_t rows, inner, stride; /* stride: words of a row of a */
+    float *sums;                 /* (parts, rows, columns), where the inner dimension is divided */
+    int parts;
 } job;
 
 bool ce_gemv_fits(const ce_product *product)
@@ -25,142 +37,189 @@ bool ce_gemv_fits(const ce_product *product)
     return !product->transpose_a && cs_rows(product->c) <= MAX_ROWS;
 }
 
-/* Returns LANES elements of a line of weights, from element `at` on. Callers pass a constant dtype. */
-static inline lanes load(const void *line, int64_t at, cs_dtype dtype)
+/* Returns sum + x b: of fp32 lanes, or of pairs of bf16 elements. */
+static inline ce_lanes multiply_add(ce_lanes sum, ce_lanes x, ce_lanes b, word_form form)
 {
-    if (dtype == CS_F32)
-        return *(const lanes *)((const float *)line + at);
-    words half = __builtin_convertvector(*(const halves *)((const uint16_t *)line + at), words);
-    if (dtype == CS_BF16)
-        return (lanes)(half << 16);
-    words rest = (half & 0x7fff) << 13; /* fp16: exponents that are smaller by 112, and infinity and NaN as large */
-    words finite = (words)((lanes)rest * 0x1p112f), large = (words)(rest >= 0x0f800000);
-    return (lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
+#ifdef __AVX512F__
+    if (form == PAIRS) {
+        /* The instruction itself, because only this one belongs to a higher set than the rest of this file. */
+        __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(x));
+        return sum;
+    }
+#endif
+    (void)form;
+    return sum + x * b;
 }
 
 /* ---- b (inner, columns): the lines of b are added up, each multiplied by its element of a ---- */
 
-/* DEPTH lines of b, from one line and column on; x: the elements of a that multiply them. */
+/* One line of each stream, and the words that multiply them. */
 typedef struct {
-    const void *line[DEPTH];
-    float x[MAX_ROWS][DEPTH];
+    const void *line[STREAMS];
+    uint32_t x[MAX_ROWS][STREAMS];
+    int64_t rows;
 } slab;
 
-static inline void add_slab(float sum[MAX_ROWS][COLUMNS], const slab *all, int64_t rows, int64_t from, int64_t to,
-                            cs_dtype dtype)
+/* Returns CS_LANES columns of the line of word w, or of its two lines, from column `at` on. */
+static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form form)
 {
-    for (int64_t j = from; j < to; j += LANES) {
-        lanes b[DEPTH];
-        for (int k = 0; k < DEPTH; k++)
-            b[k] = load(all->line[k], j, dtype);
-        for (int64_t i = 0; i < rows; i++) {
-            lanes s = *(lanes *)(sum[i] + j);
-            for (int k = 0; k < DEPTH; k++)
-                s += all->x[i][k] * b[k];
-            *(lanes *)(sum[i] + j) = s;
+    if (form != PAIRS)
+        return ce_lanes_load(all->line[w], at, (cs_dtype)form);
+    ce_lane_words low = (ce_lane_words)ce_lanes_load(all->line[2 * w], at, CS_BF16);
+    ce_lane_words high = (ce_lane_words)ce_lanes_load(all->line[2 * w + 1], at, CS_BF16);
+    return (ce_lanes)(low >> 16 | high);
+}
+
+/* Adds to columns [from, to) of the rows of `sum`, whose leading dimension is `leading`. */
+static inline void add_slab(float *restrict sum, int64_t leading, const slab *all, int64_t from, int64_t to,
+                            word_form form)
+{
+    const int depth = STREAMS / (form == PAIRS ? 2 : 1);
+    for (int64_t j = from; j < to; j += CS_LANES) {
+        ce_lanes b[STREAMS];
+        for (int w = 0; w < depth; w++)
+            b[w] = load_across(all, w, j, form);
+        for (int64_t i = 0; i < all->rows; i++) {
+            ce_lanes s = *(ce_lanes *)(sum + i * leading + j);
+            for (int w = 0; w < depth; w++)
+                s = multiply_add(s, (ce_lanes)((ce_lane_words){ 0 } + all->x[i][w]), b[w], form);
+            *(ce_lanes *)(sum + i * leading + j) = s;
         }
     }
 }
 
-static void add_slab_of(float sum[MAX_ROWS][COLUMNS], const slab *all, int64_t rows, int64_t from, int64_t to,
-                        cs_dtype dtype)
+static void add_slab_of(float *sum, int64_t leading, const slab *all, int64_t from, int64_t to, word_form form)
 {
-    if (dtype == CS_F32)
-        add_slab(sum, all, rows, from, to, CS_F32);
-    else if (dtype == CS_BF16)
-        add_slab(sum, all, rows, from, to, CS_BF16);
+    if (form == FROM_F32)
+        add_slab(sum, leading, all, from, to, FROM_F32);
+    else if (form == FROM_BF16)
+        add_slab(sum, leading, all, from, to, FROM_BF16);
+    else if (form == FROM_F16)
+        add_slab(sum, leading, all, from, to, FROM_F16);
     else
-        add_slab(sum, all, rows, from, to, CS_F16);
+        add_slab(sum, leading, all, from, to, PAIRS);
 }
 
-/* Adds the last columns, fewer than LANES, from a padded copy. */
-static void add_edge(float sum[MAX_ROWS][COLUMNS], const slab *all, int64_t rows, int64_t from, int64_t count,
-                     cs_dtype dtype)
+/* Adds the last columns, fewer than CS_LANES, from padded copies. */
+static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from, int64_t count, const job *of)
 {
     slab edge = *all;
-    float copy[DEPTH][LANES] = { 0 };
-    size_t bytes = cs_dtype_bytes(dtype);
-    for (int k = 0; k < DEPTH; k++) {
+    float copy[STREAMS][CS_LANES] = { 0 }, part[MAX_ROWS][CS_LANES] = { 0 };
+    size_t bytes = cs_dtype_bytes(of->product->b.dtype);
+    for (int k = 0; k < STREAMS; k++) {
         memcpy(copy[k], (const char *)all->line[k] + (size_t)from * bytes, (size_t)count * bytes);
-        edge.line[k] = (const char *)copy[k] - (size_t)from * bytes;
+        edge.line[k] = copy[k];
     }
-    add_slab_of(sum, &edge, rows, from, from + 1, dtype);
+    for (int64_t i = 0; i < all->rows; i++)
+        memcpy(part[i], sum + i * leading + from, (size_t)count * sizeof(float));
+    add_slab_of(part[0], CS_LANES, &edge, 0, CS_LANES, of->form);
+    for (int64_t i = 0; i < all->rows; i++)
+        memcpy(sum + i * leading + from, part[i], (size_t)count * sizeof(float));
 }
 
-static void across(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
+/* Selects stream k's line; if the stream has ended, some line, which is multiplied by 0. */
+static void select_line(const job *all, slab *next, int k, int64_t line, bool ended)
 {
-    static const float zeros[COLUMNS];
-    cs_tensor b = all->product->b;
-    int64_t whole = count / LANES * LANES;
-    for (int64_t from = 0; from < all->inner; from += DEPTH) {
-        int64_t depth = all->inner - from < DEPTH ? all->inner - from : DEPTH;
-        slab part = { 0 };
-        for (int64_t k = 0; k < DEPTH; k++)
-            part.line[k] = k < depth ? ce_elements_at(b, (from + k) * cs_columns(b) + column) : (const void *)zeros;
-        for (int64_t i = 0; i < all->rows; i++)
-            memcpy(part.x[i], all->a + i * all->inner + from, (size_t)depth * sizeof(float));
-        add_slab_of(sum, &part, all->rows, 0, whole, b.dtype);
-        if (whole < count)
-            add_edge(sum, &part, all->rows, whole, count - whole, b.dtype);
+    next->line[k] = ce_elements_at(all->product->b, line * cs_columns(all->product->b));
+    for (int64_t i = 0; i < all->rows; i++) {
+        const uint32_t *row = all->a + i * all->stride;
+        if (all->form != PAIRS)
+            next->x[i][k] = ended ? 0 : row[line];
+        else
+            ((uint16_t *)(void *)next->x[i])[k] = ended ? 0 : ((const uint16_t *)(const void *)row)[line];
+    }
+}
+
+/* Adds up a range of lines. */
+static void across(void *argument, ce_range lines, int part)
+{
+    const job *all = argument;
+    int64_t columns = cs_columns(all->product->b), whole = columns / CS_LANES * CS_LANES;
+    int64_t length = (ce_range_length(lines) + STREAMS - 1) / STREAMS;
+    float *sum = all->sums + part * all->rows * columns;
+    memset(sum, 0, (size_t)(all->rows * columns) * sizeof *sum);
+    slab next = { .rows = all->rows };
+    for (int64_t at = 0; at < length; at++) {
+        for (int k = 0; k < STREAMS; k++) {
+            int64_t line = lines.from + k * length + at;
+            select_line(all, &next, k, line < lines.to ? line : lines.from, line >= lines.to);
+        }
+        add_slab_of(sum, columns, &next, 0, whole, all->form);
+        if (whole < columns)
+            add_edge(sum, columns, &next, whole, columns - whole, all);
     }
 }
 
 /* ---- b (columns, inner): an element of c is the dot product of two lines ---- */
 
-static float add_lanes(lanes x)
+static inline ce_lanes load_along(const void *line, int64_t word, word_form form)
 {
-    float sum = 0;
-    for (int i = 0; i < LANES; i++)
-        sum += x[i];
-    return sum;
+    return form == PAIRS ? *(const ce_lanes *)((const uint16_t *)line + 2 * word)
+                         : ce_lanes_load(line, word, (cs_dtype)form);
 }
 
-/* Callers pass a constant number of rows. */
-static inline void dot_line(float *sum, const job *all, const void *line, int64_t first, int64_t rows, cs_dtype dtype)
+/* One line of each stream, and their last words as copies that are padded with zeros. */
+typedef struct {
+    const void *line[LINES];
+    uint32_t tail[LINES][CS_LANES];
+    int64_t whole; /* words of a line before these */
+} bundle;
+
+/* Computes the products of rows [first, first + rows) of a and of all lines. Callers pass a constant number of rows. */
+static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, int64_t first, int rows,
+                            word_form form)
 {
-    lanes part[MAX_ROWS][SETS] = { 0 };
-    const float *a = all->a + first * all->inner;
-    int64_t k = 0;
-    for (; k + SETS * LANES <= all->inner; k += SETS * LANES) {
-        for (int set = 0; set < SETS; set++) {
-            lanes b = load(line, k + set * LANES, dtype);
-            for (int64_t i = 0; i < rows; i++)
-                part[i][set] += *(const lanes *)(a + i * all->inner + k + set * LANES) * b;
-        }
+    ce_lanes part[MAX_ROWS][LINES] = { 0 };
+    const uint32_t *a = all->a + first * all->stride;
+    for (int64_t w = 0; w < b->whole; w += CS_LANES) {
+        ce_lanes right[LINES];
+        for (int t = 0; t < LINES; t++)
+            right[t] = load_along(b->line[t], w, form);
+        for (int i = 0; i < rows; i++)
+            for (int t = 0; t < LINES; t++)
+                part[i][t] = multiply_add(part[i][t], *(const ce_lanes *)(a + i * all->stride + w), right[t], form);
     }
-    float tail[SETS * LANES];
-    ce_elements_widen(tail, (const char *)line + (size_t)k * cs_dtype_bytes(dtype), dtype, all->inner - k);
-    for (int64_t i = 0; i < rows; i++) {
-        sum[i * COLUMNS] = add_lanes(part[i][0] + part[i][1]);
-        for (int64_t j = k; j < all->inner; j++)
-            sum[i * COLUMNS] += a[i * all->inner + j] * tail[j - k];
-    }
+    if (b->whole < all->stride)
+        for (int i = 0; i < rows; i++)
+            for (int t = 0; t < LINES; t++)
+                part[i][t] = multiply_add(part[i][t], *(const ce_lanes *)(a + i * all->stride + b->whole),
+                                          load_along(b->tail[t], 0, form), form);
+    for (int i = 0; i < rows; i++)
+        for (int t = 0; t < LINES; t++)
+            sum[first + i][t] = ce_lanes_sum(part[i][t]);
 }
 
-static inline void dot_rows(float *sum, const job *all, const void *line, cs_dtype dtype)
+static inline void dot_all_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, word_form form)
 {
     int64_t i = 0;
     for (; i + 4 <= all->rows; i += 4)
-        dot_line(sum + i * COLUMNS, all, line, i, 4, dtype);
+        dot_rows(sum, all, b, i, 4, form);
     for (; i < all->rows; i++)
-        dot_line(sum + i * COLUMNS, all, line, i, 1, dtype);
+        dot_rows(sum, all, b, i, 1, form);
 }
 
-static void along(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
+static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t columns[LINES])
 {
     cs_tensor b = all->product->b;
-    for (int64_t j = 0; j < count; j++) {
-        const void *line = ce_elements_at(b, (column + j) * cs_columns(b));
-        if (b.dtype == CS_F32)
-            dot_rows(sum[0] + j, all, line, CS_F32);
-        else if (b.dtype == CS_BF16)
-            dot_rows(sum[0] + j, all, line, CS_BF16);
-        else
-            dot_rows(sum[0] + j, all, line, CS_F16);
+    int64_t each = all->form == PAIRS ? 2 : 1; /* elements in a word */
+    bundle some = { .whole = all->inner / each / CS_LANES * CS_LANES };
+    int64_t rest = all->inner - some.whole * each;
+    for (int t = 0; t < LINES; t++) {
+        some.line[t] = ce_elements_at(b, columns[t] * all->inner);
+        memcpy(some.tail[t], ce_elements_at(b, (columns[t] + 1) * all->inner - rest),
+               (size_t)rest * cs_dtype_bytes(b.dtype));
     }
+    if (all->form == FROM_F32)
+        dot_all_rows(sum, all, &some, FROM_F32);
+    else if (all->form == FROM_BF16)
+        dot_all_rows(sum, all, &some, FROM_BF16);
+    else if (all->form == FROM_F16)
+        dot_all_rows(sum, all, &some, FROM_F16);
+    else
+        dot_all_rows(sum, all, &some, PAIRS);
 }
 
-/* ---- all columns ---- */
+/* ---- c ---- */
 
 /* Writes `count` elements of each row of c, from `column` on: the sum and the bias, and c itself if it is added to. */
 static void write_rows(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
@@ -183,28 +242,93 @@ static void write_rows(const job *all, int64_t column, int64_t count, float sum[
     }
 }
 
-static void multiply_columns(void *argument, ce_range range, int part)
+/* Computes a range of columns. A stream that has ended repeats its last column. */
+static void along(void *argument, ce_range range, int part)
 {
     (void)part;
     const job *all = argument;
+    float sum[LINES][MAX_ROWS][COLUMNS], some[MAX_ROWS][LINES];
+    int64_t length = (ce_range_length(range) + LINES - 1) / LINES, columns[LINES];
+    for (int64_t from = 0, to; from < length; from = to) {
+        to = from + COLUMNS < length ? from + COLUMNS : length;
+        for (int64_t at = from; at < to; at++) {
+            for (int t = 0; t < LINES; t++) {
+                int64_t column = range.from + t * length + at;
+                columns[t] = column < range.to ? column : range.to - 1;
+            }
+            dot_bundle(some, all, columns);
+            for (int t = 0; t < LINES; t++)
+                for (int64_t i = 0; i < all->rows; i++)
+                    sum[t][i][at - from] = some[i][t];
+        }
+        for (int t = 0; t < LINES; t++) {
+            ce_range left = { range.from + t * length + from, range.from + t * length + to };
+            left.to = left.to < range.to ? left.to : range.to;
+            if (left.from < left.to)
+                write_rows(all, left.from, ce_range_length(left), sum[t]);
+        }
+    }
+}
+
+/* Adds the sums of all parts, in order. */
+static void add_parts(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const job *all = argument;
+    int64_t columns = cs_columns(all->product->c);
+    float sum[MAX_ROWS][COLUMNS];
     for (int64_t column = range.from; column < range.to; column += COLUMNS) {
         int64_t count = range.to - column < COLUMNS ? range.to - column : COLUMNS;
-        float sum[MAX_ROWS][COLUMNS];
-        for (int64_t i = 0; i < all->rows; i++)
-            memset(sum[i], 0, sizeof sum[i]);
-        (all->product->transpose_b ? along : across)(all, column, count, sum);
+        for (int64_t i = 0; i < all->rows; i++) {
+            const float *from = all->sums + i * columns + column;
+            memcpy(sum[i], from, (size_t)count * sizeof(float));
+            for (int p = 1; p < all->parts; p++)
+                for (int64_t j = 0; j < count; j++)
+                    sum[i][j] += from[p * all->rows * columns + j];
+        }
         write_rows(all, column, count, sum);
     }
 }
 
+/* ---- the product ---- */
+
+static word_form form_of(const cs_device *device, cs_dtype dtype)
+{
+#ifdef __AVX512F__
+    if (dtype == CS_BF16 && device->isa >= CS_ISA_AVX512_BF16)
+        return PAIRS;
+#endif
+    (void)device;
+    return (word_form)dtype;
+}
+
+static void copy_a(job *all, uint32_t *to)
+{
+    cs_tensor a = all->product->a;
+    memset(to, 0, (size_t)(all->rows * all->stride) * sizeof *to);
+    for (int64_t i = 0; i < all->rows; i++) {
+        const void *row = ce_elements_at(a, i * all->inner);
+        if (all->form == PAIRS)
+            memcpy(to + i * all->stride, row, (size_t)all->inner * cs_dtype_bytes(a.dtype));
+        else
+            ce_elements_widen((float *)(void *)(to + i * all->stride), row, a.dtype, all->inner);
+    }
+    all->a = to;
+}
+
 void ce_gemv_run(cs_device *device, const ce_product *product)
 {
+    int64_t columns = cs_columns(product->c);
     job all = { .product = product, .rows = cs_rows(product->c), .inner = cs_columns(product->a) };
-    all.a = product->a.data;
-    if (product->a.dtype != CS_F32) {
-        float *wide = ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)cs_count(product->a) * sizeof *wide);
-        ce_elements_widen(wide, product->a.data, product->a.dtype, cs_count(product->a));
-        all.a = wide;
+    all.form = form_of(device, product->a.dtype);
+    all.stride = ce_round_up(all.form == PAIRS ? (all.inner + 1) / 2 : all.inner, CS_LANES);
+    copy_a(&all, ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)(all.rows * all.stride) * sizeof *all.a));
+    if (product->transpose_b) {
+        ce_cpu_walk(device, columns, MIN_LINES, along, &all);
+        return;
     }
-    ce_cpu_walk(device, cs_columns(product->c), MIN_COLUMNS, multiply_columns, &all);
+    all.parts = ce_cpu_parts(device, all.inner, MIN_LINES);
+    all.sums = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.parts * all.rows * columns) * sizeof(float));
+    ce_cpu_walk(device, all.inner, MIN_LINES, across, &all);
+    ce_cpu_walk(device, columns, MIN_SUMS / all.rows, add_parts, &all);
 }

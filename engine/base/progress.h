@@ -1,0 +1,47 @@
+/* progress.h - the progress of long work: one line on a terminal, redrawn in place.
+ *
+ *     ce_progress load;
+ *     ce_progress_begin(&load, "loading", NULL, bytes);
+ *     ce_progress_add(&load, some);
+ *     ce_progress_end(&load);
+ *
+ * The line goes to stderr: "loading   43 %  12.3 of 28.6 MB  8.1 MB/s  0:12 left". It appears after a second, so that
+ * short work shows none. Where stderr is not shown on a terminal, and on every rank but 0, nothing is written. */
+#ifndef CS_BASE_PROGRESS_H
+#define CS_BASE_PROGRESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The fields are private. */
+typedef struct {
+    const char *what, *unit;
+    int64_t total;
+    _Atomic int64_t done;
+    atomic_flag busy; /* a thread draws; it owns the fields below */
+    bool wanted, shown;
+    double started, drawn; /* seconds */
+} ce_progress;
+
+/* Begins work of `total` units. `what` is its name and `unit` that of many units ("batches"); NULL: the units are
+ * bytes, which are shown as MB. The texts must stay valid until the end. */
+void ce_progress_begin(ce_progress *progress, const char *what, const char *unit, int64_t total);
+/* `amount` more units are done. It may be called by several threads at the same time, and tells the launcher's watchdog
+ * that this rank makes progress. */
+void ce_progress_add(ce_progress *progress, int64_t amount);
+/* Ends the line, if there is one. The work need not be complete. */
+void ce_progress_end(ce_progress *progress);
+
+/* What other lines that are redrawn in place are made of. ce_progress_draw replaces the line that is shown on stdout or
+ * stderr, and cuts it to the terminal's width. ce_progress_break ends the line that is shown, if any: whoever prints
+ * other text calls it first, as ce_log and ce_say do. */
+void ce_progress_draw(FILE *file, const char *line);
+void ce_progress_break(void);
+
+enum { CE_PROGRESS_TIME_BYTES = 32 };
+/* Writes a duration as "0:07", "12:34" or "1:02:03". */
+const char *ce_progress_time(char text[CE_PROGRESS_TIME_BYTES], double seconds);
+
+#endif

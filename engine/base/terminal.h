@@ -1,0 +1,18 @@
+/* terminal.h - the terminal that shows a stream: whether a line can be redrawn in place there, and its size. */
+#ifndef CS_BASE_TERMINAL_H
+#define CS_BASE_TERMINAL_H
+
+#include <stdbool.h>
+
+/* Returns true if the descriptor is a terminal that can redraw a line: TERM is set, and is not "dumb". */
+bool ce_terminal_is(int fd);
+
+/* As ce_terminal_is, for descriptor 1 or 2 of a program that the launcher may have started. A rank writes into pipes,
+ * and the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or "12". */
+bool ce_terminal_shows(int fd);
+
+/* The size in characters, from the variables COLUMNS and LINES, or else from the terminal, or else 80 and 24. */
+int ce_terminal_columns(int fd);
+int ce_terminal_lines(int fd);
+
+#endif

@@ -1,0 +1,99 @@
+/* data_names.c - the lists of names cspeed.data.train and cspeed.data.valid. A folder that pack made stands for its
+ * shards; where the file names nothing to validate with, its valid.bin is taken. */
+#include "config/resolve.h"
+#include "data/folder.h"
+
+#include <stdlib.h>
+
+#define TRAIN "cspeed.data.train"
+#define VALID "cspeed.data.valid"
+
+static void add_name(cs_config *config, const char *path, const json_t *value, const char **names, int *count)
+{
+    const char *name = json_string_value(value);
+    if (!name || !*name)
+        ce_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
+    else if (*count == CS_CONFIG_FILES)
+        ce_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
+                      CS_CONFIG_FILES);
+    else
+        names[(*count)++] = name;
+}
+
+static void read_names(cs_config *config, const char *path, const json_t *list, const char **names, int *count)
+{
+    size_t index;
+    json_t *value;
+    *count = 0;
+    if (!json_is_array(list) && list) {
+        add_name(config, path, list, names, count);
+        return;
+    }
+    json_array_foreach (list, index, value) {
+        if (*count < CS_CONFIG_FILES || index == CS_CONFIG_FILES)
+            add_name(config, path, value, names, count);
+    }
+}
+
+/* A name that a folder of shards stands for, or the name itself; a new reference. */
+static json_t *shards_of(const json_t *name, bool train)
+{
+    const char *folder = json_string_value(name);
+    char *shards = folder && !train ? ce_folder_valid(folder) : NULL;
+    shards = folder && !shards ? ce_folder_train(folder) : shards;
+    json_t *value = shards ? json_string(shards) : NULL;
+    free(shards);
+    return value ? value : json_deep_copy(name);
+}
+
+/* Replaces the value of the key `path` by one in which shards stand instead of folders, and returns it. */
+static json_t *replace_folders(cs_config *config, const char *key, json_t *names, bool train)
+{
+    size_t index;
+    json_t *name, *made = NULL;
+    if (json_is_string(names))
+        made = shards_of(names, train);
+    else if (json_is_array(names))
+        made = json_array();
+    json_array_foreach (names, index, name)
+        json_array_append_new(made, shards_of(name, train));
+    if (made)
+        json_object_set_new(ce_json_find(config->doc, "cspeed.data"), key, made);
+    return made ? made : names;
+}
+
+static void append_valid(json_t *list, const json_t *name)
+{
+    char *shard = json_is_string(name) ? ce_folder_valid(json_string_value(name)) : NULL;
+    if (shard)
+        json_array_append_new(list, json_string(shard));
+    free(shard);
+}
+
+/* Takes the shards to validate with from the folders to train on, if there are any. */
+static json_t *derive_valid(cs_config *config, const json_t *train)
+{
+    size_t index;
+    json_t *name, *list = json_array();
+    append_valid(list, train);
+    json_array_foreach (train, index, name)
+        append_valid(list, name);
+    if (json_array_size(list) == 0) {
+        json_decref(list);
+        return NULL;
+    }
+    json_object_set_new(ce_json_find(config->doc, "cspeed.data"), "valid", list);
+    ce_json_mark(config->doc, VALID, "derived: " TRAIN);
+    return list;
+}
+
+void ce_resolve_data(cs_config *config)
+{
+    ce_settings *s = &config->settings;
+    if (!ce_json_is_set(config->doc, VALID))
+        s->written.valid = derive_valid(config, s->written.train);
+    s->written.train = replace_folders(config, "train", s->written.train, true);
+    s->written.valid = replace_folders(config, "valid", s->written.valid, false);
+    read_names(config, TRAIN, s->written.train, s->train, &s->train_count);
+    read_names(config, VALID, s->written.valid, s->valid, &s->valid_count);
+}

@@ -1,0 +1,48 @@
+/* folder.c - folders of token shards as pack makes them: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
+#include "data/folder.h"
+#include "base/must.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 8192 };
+
+void ce_folder_quote(char *pattern, size_t room, const char *name)
+{
+    size_t at = 0;
+    for (; *name && at + 2 < room; name++) {
+        if (strchr("*?[]\\", *name))
+            pattern[at++] = '\\';
+        pattern[at++] = *name;
+    }
+    pattern[at] = 0;
+}
+
+/* Returns the pattern FOLDER/INSIDE, malloc'ed; NULL: no file matches it. */
+static char *find(const char *folder, const char *inside)
+{
+    char quoted[NAME_BYTES], *pattern;
+    glob_t found;
+    ce_folder_quote(quoted, sizeof quoted, folder);
+    for (size_t end = strlen(quoted); end > 1 && quoted[end - 1] == '/'; end--)
+        quoted[end - 1] = 0;
+    CS_ASSERT(asprintf(&pattern, "%s/%s", quoted, inside) >= 0);
+    int outcome = glob(pattern, 0, NULL, &found);
+    globfree(&found);
+    if (outcome == 0)
+        return pattern;
+    free(pattern);
+    return NULL;
+}
+
+char *ce_folder_train(const char *folder)
+{
+    return find(folder, "train-*.bin");
+}
+
+char *ce_folder_valid(const char *folder)
+{
+    return find(folder, "valid.bin");
+}

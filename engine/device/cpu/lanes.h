@@ -1,0 +1,54 @@
+/* lanes.h - vectors of CS_LANES fp32 elements, as wide as the registers of the set of instructions, and what kernels do
+ * with them: loads that convert 16-bit elements, and sums. */
+#ifndef CS_DEVICE_CPU_LANES_H
+#define CS_DEVICE_CPU_LANES_H
+
+#include "cspeed/cspeed.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#define CS_LANES 16
+#else
+#define CS_LANES 8
+#endif
+
+typedef float ce_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef int32_t ce_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint32_t ce_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
+typedef uint16_t ce_lane_halves __attribute__((vector_size(2 * CS_LANES), aligned(2), may_alias));
+typedef float ce_eight_lanes __attribute__((vector_size(32)));
+typedef float ce_four_lanes __attribute__((vector_size(16)));
+
+/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype. */
+static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtype)
+{
+    if (dtype == CS_F32)
+        return *(const ce_lanes *)((const float *)line + at);
+    const uint16_t *from = (const uint16_t *)line + at;
+#ifdef __AVX512F__ /* of which gcc 12 makes several instructions otherwise */
+    ce_lane_words half = (ce_lane_words)_mm512_cvtepu16_epi32(*(const __m256i_u *)from);
+#else
+    ce_lane_words half = __builtin_convertvector(*(const ce_lane_halves *)from, ce_lane_words);
+#endif
+    if (dtype == CS_BF16)
+        return (ce_lanes)(half << 16);
+    ce_lane_words rest =
+        (half & 0x7fff) << 13; /* fp16: exponents that are smaller by 112, and infinity and NaN as large */
+    ce_lane_words finite = (ce_lane_words)((ce_lanes)rest * 0x1p112f), large = (ce_lane_words)(rest >= 0x0f800000);
+    return (ce_lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
+}
+
+/* Returns the sum of all lanes: halves are added to each other, then neighbours. */
+static inline float ce_lanes_sum(ce_lanes x)
+{
+#ifdef __AVX512F__
+    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    ce_eight_lanes y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    ce_eight_lanes y = x;
+#endif
+    ce_four_lanes z = __builtin_shufflevector(y, y, 0, 1, 2, 3) + __builtin_shufflevector(y, y, 4, 5, 6, 7);
+    return (z[0] + z[1]) + (z[2] + z[3]);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* programs.c - `cspeed train`, `generate`, `eval` and `pack`: cspeed's own programs as commands. */
+#include "command/programs.h"
+
+#include "codes.h"
+#include "command.h"
+#include "descriptors.h"
+#include "node/program.h"
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int cl_programs_become(const char *name, char **arguments)
+{
+    char path[PATH_MAX];
+    int count = 0, code = cl_program_find(name, path);
+    if (code)
+        return code;
+    while (arguments[count])
+        count++;
+    char **list = calloc((size_t)count + 2, sizeof *list);
+    if (!list || !(list[0] = strdup(name)))
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d arguments", count);
+    memcpy(list + 1, arguments, (size_t)count * sizeof *list);
+    fflush(stdout);
+    cl_descriptors_restore();
+    execv(path, list);
+    return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(errno));
+}
+
+/* Returns true if anything stands between `cspeed` and the command's name. */
+static bool has_launch_flags(const cl_options *options)
+{
+    return options->program - options->argv > 1;
+}
+
+static int train(const cl_options *options, char **arguments)
+{
+    (void)arguments;
+    return cl_run(options);
+}
+
+/* Starts the program on ranks if launch flags say which, otherwise as one process with the terminal's input. */
+static int use(const cl_options *options, char **arguments)
+{
+    return has_launch_flags(options) ? cl_run(options) : cl_programs_become(options->program[0], arguments);
+}
+
+static int pack(const cl_options *options, char **arguments)
+{
+    if (has_launch_flags(options))
+        return cl_codes_fail(CL_CODE_USAGE, "pack runs as one process, so no launch flags stand before it");
+    return cl_programs_become("pack", arguments);
+}
+
+const cl_command cl_command_train = {
+    .name = "train",
+    .group = "Start",
+    .summary = "train a model on every rank, as a configuration says",
+    .usage = "cspeed [LAUNCH FLAGS] train --config FILE [OPTIONS]",
+    .text = "Trains a language model from a DeepSpeed configuration: one process for each slot of each host.\n",
+    .example = "cspeed --num_gpus 2 train --config ds_config.json --model MODEL_DIR --data my.txt --steps 1000",
+    .run = train,
+    .is_program = true,
+};
+
+const cl_command cl_command_pack = {
+    .name = "pack",
+    .group = "Files",
+    .summary = "convert texts or conversations to token shards",
+    .usage = "cspeed pack [OPTIONS] TEXT...",
+    .text =
+        "Writes token shards for training and validation. It is one process, so no launch flags stand before it.\n",
+    .example = "cspeed pack --output data/mine my.txt",
+    .run = pack,
+    .is_program = true,
+};
+
+const cl_command cl_command_generate = {
+    .name = "generate",
+    .group = "Files",
+    .summary = "generate text with a trained model",
+    .usage = "cspeed [LAUNCH FLAGS] generate SOURCE [OPTIONS]",
+    .text =
+        "Continues a prompt, answers in a conversation, or answers a file of prompts. Without launch flags it is one\n"
+        "process, which may read the terminal; with launch flags the ranks share the prompts.\n",
+    .example = "cspeed generate runs/mine --prompt 'Once upon a time'",
+    .run = use,
+    .is_program = true,
+};
+
+const cl_command cl_command_eval = {
+    .name = "eval",
+    .group = "Files",
+    .summary = "loss, perplexity and accuracy of a trained model",
+    .usage = "cspeed [LAUNCH FLAGS] eval SOURCE [OPTIONS]",
+    .text =
+        "Evaluates a model on a data set. Without launch flags it is one process; with launch flags the ranks share\n"
+        "the data, and the results have the same bits.\n",
+    .example = "cspeed eval runs/mine --data data/mine --json",
+    .run = use,
+    .is_program = true,
+};

@@ -1,0 +1,50 @@
+/* prompts.c - the file of --prompts: JSON lines {"prompt": ...}. */
+#include "prompts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cs_status append(json_t *list, const char *line, size_t length, const char *path, int64_t number)
+{
+    json_t *object = ce_json_strict(line, length);
+    const char *why = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
+    if (json_is_string(json_object_get(object, "prompt")))
+        return json_array_append_new(list, object) == 0 ? CS_OK
+                                                        : ce_fail(CS_NO_MEMORY, "out of memory for the prompts");
+    cs_status status = ce_fail(CS_BAD_FILE, "%s:%" PRId64 ": %s", path, number, why);
+    json_decref(object);
+    return status;
+}
+
+static cs_status read_lines(json_t *list, FILE *file, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int64_t number = 0;
+    cs_status status = CS_OK;
+    for (ssize_t length; status == CS_OK && (length = getline(&line, &room, file)) > 0;) {
+        number++;
+        if ((size_t)length > strspn(line, " \t\r\n"))
+            status = append(list, line, (size_t)length, path, number);
+    }
+    free(line);
+    if (number == 0 && file == stdin)
+        status = ce_fail(CS_BAD_FILE, "standard input is empty, as it is for ranks that cspeed starts: --prompts FILE");
+    return status;
+}
+
+cs_status prompts_read(json_t **list, const char *path)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+    if (!file)
+        return ce_fail(CS_NOT_FOUND, "cannot read %s", path);
+    *list = json_array();
+    cs_status status = read_lines(*list, file, path);
+    if (file != stdin)
+        fclose(file);
+    if (status != CS_OK)
+        json_decref(*list);
+    return status;
+}

@@ -1,0 +1,12 @@
+/* prompts.h - the file of --prompts: JSON lines {"prompt": ...}. */
+#ifndef GENERATE_PROMPTS_H
+#define GENERATE_PROMPTS_H
+
+#include "base/json.h"
+
+/* Reads the lines of a file, "-" for standard input. *list becomes a list of JSON objects that the caller owns, one for
+ * each line that is not empty. CS_NOT_FOUND: the file cannot be read. CS_BAD_FILE: a line has no prompt, or standard
+ * input is empty. */
+cs_status prompts_read(json_t **list, const char *path);
+
+#endif
