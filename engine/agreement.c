@@ -82,21 +82,21 @@ json_t *ce_agreement_facts(cs_engine *engine)
 
 /* On rank 0: the keys whose values differ between rank 0 and another rank. */
 typedef struct {
-    json_t *own, *named;
+    json_t *rank0, *named;
     char sentence[SENTENCE_BYTES];
 } difference;
 
 static void name_key(difference *found, const char *key, const json_t *other, int rank)
 {
     char values[2][VALUE_BYTES];
-    const json_t *own = json_object_get(found->own, key);
-    if (json_equal(own, other) || json_object_get(found->named, key))
+    const json_t *expected = json_object_get(found->rank0, key);
+    if (json_equal(expected, other) || json_object_get(found->named, key))
         return;
     json_object_set_new(found->named, key, json_true());
     size_t used = strlen(found->sentence);
     if (json_object_size(found->named) <= NAMED)
         snprintf(found->sentence + used, sizeof found->sentence - used, "%s%s: %s on rank 0, %s on rank %d",
-                 used ? "; " : "", key, ce_json_show(own, values[0], VALUE_BYTES),
+                 used ? "; " : "", key, ce_json_show(expected, values[0], VALUE_BYTES),
                  ce_json_show(other, values[1], VALUE_BYTES), rank);
 }
 
@@ -104,7 +104,7 @@ static void name_keys(difference *found, const json_t *other, int rank)
 {
     const char *key;
     json_t *value;
-    json_object_foreach (found->own, key, value)
+    json_object_foreach (found->rank0, key, value)
         name_key(found, key, json_object_get(other, key), rank);
     json_object_foreach ((json_t *)(uintptr_t)other, key, value)
         name_key(found, key, value, rank);
@@ -126,8 +126,8 @@ static cs_status refuse(const difference *found)
 /* `texts` holds the JSON texts of all ranks, one after another; a text that equals rank 0's is empty. */
 static cs_status compare_texts(const char *texts, const int64_t *sizes, int count)
 {
-    difference found = { .own = json_loadb(texts, (size_t)sizes[0], 0, NULL), .named = json_object() };
-    CS_ASSERT(found.own);
+    difference found = { .rank0 = json_loadb(texts, (size_t)sizes[0], 0, NULL), .named = json_object() };
+    CS_ASSERT(found.rank0);
     CS_ASSERT(found.named);
     for (int rank = 1; rank < count; rank++) {
         texts += sizes[rank - 1];
@@ -137,7 +137,7 @@ static cs_status compare_texts(const char *texts, const int64_t *sizes, int coun
         json_decref(other);
     }
     cs_status status = refuse(&found);
-    json_decref(found.own);
+    json_decref(found.rank0);
     json_decref(found.named);
     return status;
 }

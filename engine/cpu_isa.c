@@ -7,14 +7,14 @@
 
 cs_status ce_cpu_isa_agree(cs_engine *engine)
 {
-    int64_t own = ce_device_isa(engine->device);
-    bool is_cpu = own != CS_ISA_NONE;
-    int64_t lowest = is_cpu ? own : CS_ISA_COUNT, highest = own;
+    int64_t own_isa = ce_device_isa(engine->device);
+    bool is_cpu = own_isa != CS_ISA_NONE;
+    int64_t lowest = is_cpu ? own_isa : CS_ISA_COUNT, highest = own_isa;
     cs_comm_all_reduce(engine->comm, &lowest, 1, CS_I64, CS_MIN);
     cs_comm_all_reduce(engine->comm, &highest, 1, CS_I64, CS_MAX);
     if (!is_cpu || lowest == highest)
         return CS_OK;
     ce_log(CS_LOG_INFO, "CPU instructions: all ranks use %s, the lowest set of their CPUs; the highest is %s",
            ce_isa_name((ce_isa)lowest), ce_isa_name((ce_isa)highest));
-    return lowest == own ? CS_OK : ce_device_lower_isa(engine->device, (ce_isa)lowest);
+    return lowest == own_isa ? CS_OK : ce_device_lower_isa(engine->device, (ce_isa)lowest);
 }

@@ -1,4 +1,5 @@
-/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that computes nothing.
+/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that
+ * computes nothing.
  *
  * The code is that of training, with the dry device and without a transport: pools count the rows that are borrowed at
  * the same time, the pass counts its bytes. Afterwards all memory is allocated at once. */

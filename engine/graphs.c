@@ -18,7 +18,7 @@ static const char *obstacle(const cs_engine *engine)
         return "this device has no graphs";
     if (engine->world.size > 1 && strcmp(cs_comm_kind(engine->comm), "nccl") != 0)
         return "what ranks send each other goes through the host's memory; they need NCCL";
-    if (engine->settings->tally.enabled)
+    if (engine->settings->comms_logger.enabled)
         return "comms_logger waits for each collective";
     return NULL;
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
+#include "comm/common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,10 +40,10 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
-static cs_status open_model(cs_engine *engine, cs_model *own)
+static cs_status open_model(cs_engine *engine, cs_model *model)
 {
-    engine->model = own;
-    if (!own)
+    engine->model = model;
+    if (!model)
         CS_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
@@ -94,6 +95,7 @@ static void say_padding(const cs_memory *memory)
 static cs_status measure(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    bool gpu = engine->device ? ce_device_has_own_memory(engine->device) : settings->device == CS_CHOOSE_CUDA;
     engine->zero = (ce_zero){
         .stage = ce_stages[settings->stage],
         .precision = settings->precision,
@@ -104,6 +106,7 @@ static cs_status measure(cs_engine *engine)
         .device = engine->device,
         .rank = engine->world.rank,
         .world = engine->world.size,
+        .common = !gpu && ce_comm_has_common(&engine->world, settings->comm),
     };
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
@@ -181,7 +184,7 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static cs_status build(cs_engine *engine, cs_model *own)
+static cs_status build(cs_engine *engine, cs_model *model)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
@@ -190,7 +193,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
-    CS_TRY(open_model(engine, own));
+    CS_TRY(open_model(engine, model));
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
     CS_TRY(ce_cpu_isa_agree(engine));
@@ -206,18 +209,18 @@ static cs_status build(cs_engine *engine, cs_model *own)
     return CS_OK;
 }
 
-cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
 {
     *engine = calloc(1, sizeof **engine);
     cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
-        cs_model_free(own);
+        cs_model_free(model);
         return status;
     }
     (*engine)->config = config;
-    (*engine)->model = own;
-    status = build(*engine, own);
+    (*engine)->model = model;
+    status = build(*engine, model);
     if (status != CS_OK) {
         cs_destroy(*engine);
         *engine = NULL;

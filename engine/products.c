@@ -189,13 +189,14 @@ void ce_products_resume(cs_engine *engine, json_t *provenance)
 {
     const char *text = json_string_value(json_object_get(provenance, "products"));
     const ce_product_list *list = &engine->products.list;
-    const ce_product_choice *own = ce_device_products(engine->device);
+    const ce_product_choice *current = ce_device_products(engine->device);
     ce_product_choice saved;
     char kept[128], here[128];
-    if (!text || !own || !ce_products_read(&saved, text) || saved.dtype != own->dtype || !differ(list, own, &saved))
+    if (!text || !current || !ce_products_read(&saved, text) || saved.dtype != current->dtype ||
+        !differ(list, current, &saved))
         return;
     summarize(kept, list, &saved);
-    summarize(here, list, own);
+    summarize(here, list, current);
     if (engine->settings->products != CS_PRODUCTS_AUTO)
         ce_log(CS_LOG_WARNING,
                "the checkpoint was made with other methods of products: %s; cspeed.products asks for %s, so this run "

@@ -43,6 +43,7 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
         moving += ce_clock_seconds() - started;
         ce_shard_publish(engine->shards[i]);
     }
+    ce_shard_published(&engine->zero);
     follow_comm(engine);
     engine->seconds.update += moving;
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;

@@ -41,7 +41,7 @@ static const cs_option table[] = {
     { CS_OPTION(WHOLE, "shard_tokens", ce_packing_settings, shard_tokens, "N",
                 "begin another train shard after N tokens (100000000)"),
       .min = 1, .max = 1e12 },
-    { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N", "that make tokens (one a core)"), .min = 1,
+    { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N", "that make tokens (one per core)"), .min = 1,
       .max = 256 },
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
@@ -54,7 +54,6 @@ static cs_status read_options(ce_packing_settings *settings, char **argv)
         .hint = "--help lists those of pack",
         CS_OPTIONS_TABLE(table),
         .max = -1,
-        .abbreviations = true,
     };
     *settings = (ce_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
     settings->paths = cs_options_main(&form, settings, argv);

@@ -31,7 +31,7 @@ static const floor_rule rules[] = {
     { "engine/unit", " engine/base engine/device " },
     { "engine/layer", " public engine/base engine/unit " },
     { "engine/models", " public engine/base " },
-    { "engine/zero", " public engine/base engine/optim engine/device engine/unit " },
+    { "engine/zero", " public engine/base engine/optim engine/comm engine/device engine/unit " },
     { "engine/text", " engine/base " },
     { "engine/data", " engine/base engine/text " },
     { "engine/checkpoint", " public engine/base " },
@@ -45,8 +45,8 @@ static const floor_rule rules[] = {
     { "engine/inference", " top public engine/base " },
     { "engine/plot", " public engine/base " },
     { "engine",
-      " public engine/base engine/config engine/checkpoint engine/data engine/device engine/models engine/monitor "
-      "engine/unit engine/zero engine/input " },
+      " public engine/base engine/comm engine/config engine/checkpoint engine/data engine/device engine/models "
+      "engine/monitor engine/unit engine/zero engine/input " },
     { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },
@@ -89,9 +89,10 @@ enum { DOORS = sizeof doors / sizeof *doors };
 
 /* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
 static const char *const retired[] = {
-    "accord",  "crew",   "crowd",  "distant", "everybody", "far device", "far side", "farewell",
-    "journey", "kin",    "lesson", "mirror",  "muster",    "nobody",     "outline",  "occupancy",
-    "remark",  "roster", "shelf",  "soften",  "stash",     "taste",      "travel",   "travels",
+    "accord",    "bell",    "crew",   "crowd",  "distant", "errand",  "everybody", "far device", "far side", "farewell",
+    "farside",   "journey", "keeper", "kin",    "lesson",  "lobby",   "mirror",    "muster",     "newcomer", "nobody",
+    "occupancy", "outline", "remark", "roster", "seat",    "seats",   "shelf",     "soften",     "stash",    "stranger",
+    "strangers", "tally",   "taste",  "travel", "travels", "visitor", "visitors",
 };
 
 static int faults;

@@ -15,7 +15,7 @@ const char *const ce_beat_names[] = { "",           "barrier",   "all_reduce", "
 enum { FRAMES = 64 };
 
 static ce_beat private_beat;
-static ce_beat *own;
+static ce_beat *own_beat;
 static int memory_fd;
 
 /* The signal handler. It calls nothing that allocates memory. */
@@ -26,8 +26,8 @@ static void write_stack(int number)
     (void)number;
     lseek(memory_fd, CS_BEAT_STACK, SEEK_SET);
     backtrace_symbols_fd(frames, backtrace(frames, FRAMES), memory_fd);
-    atomic_store(&own->stack_bytes, (int32_t)(lseek(memory_fd, 0, SEEK_CUR) - CS_BEAT_STACK));
-    atomic_fetch_add(&own->stacks, 1);
+    atomic_store(&own_beat->stack_bytes, (int32_t)(lseek(memory_fd, 0, SEEK_CUR) - CS_BEAT_STACK));
+    atomic_fetch_add(&own_beat->stacks, 1);
     errno = before;
 }
 
@@ -37,20 +37,20 @@ static void listen_for_stack(void)
     void *frame;
     backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
-        atomic_store(&own->stack_signal, SIGRTMAX - 1);
+        atomic_store(&own_beat->stack_signal, SIGRTMAX - 1);
 }
 
 ce_beat *ce_beat_own(void)
 {
-    if (own)
-        return own;
+    if (own_beat)
+        return own_beat;
     const char *text = getenv("CSPEED_BEAT_FD");
     memory_fd = text ? atoi(text) : -1;
     void *page = text ? mmap(NULL, CS_BEAT_STACK, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0) : MAP_FAILED;
-    own = page == MAP_FAILED ? &private_beat : page;
-    if (own != &private_beat)
+    own_beat = page == MAP_FAILED ? &private_beat : page;
+    if (own_beat != &private_beat)
         listen_for_stack();
-    return own;
+    return own_beat;
 }
 
 static void touch(ce_beat *beat)

@@ -57,7 +57,7 @@ static void say(ce_join *join, int kind, const void *body, size_t length)
 
 static void make_hello(ce_join *join, const void *identity, size_t identity_bytes)
 {
-    unsigned char *body = join->own + CS_JOIN_HEAD;
+    unsigned char *body = join->own_hello + CS_JOIN_HEAD;
     uint32_t wire = htonl((uint32_t)join->attempt);
     size_t job = strlen(join->job);
     body[0] = join->caller ? CALLER : LISTENER;
@@ -67,8 +67,8 @@ static void make_hello(ce_join *join, const void *identity, size_t identity_byte
     ce_mac_random(body + NONCE_AT, NONCE);
     memcpy(body + JOB_AT, join->job, job);
     memcpy(body + JOB_AT + job, identity, identity_bytes);
-    join->own_bytes = CS_JOIN_HEAD + JOB_AT + job + identity_bytes;
-    add_head(join->own, HELLO, join->own_bytes - CS_JOIN_HEAD);
+    join->own_hello_bytes = CS_JOIN_HEAD + JOB_AT + job + identity_bytes;
+    add_head(join->own_hello, HELLO, join->own_hello_bytes - CS_JOIN_HEAD);
 }
 
 cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
@@ -86,7 +86,7 @@ cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, co
         memcpy(join->key, key, sizeof join->key);
     make_hello(join, identity, identity_bytes);
     if (caller)
-        say(join, HELLO, join->own + CS_JOIN_HEAD, join->own_bytes - CS_JOIN_HEAD);
+        say(join, HELLO, join->own_hello + CS_JOIN_HEAD, join->own_hello_bytes - CS_JOIN_HEAD);
     return CS_OK;
 }
 
@@ -97,7 +97,7 @@ short ce_join_events(const ce_join *join)
 
 bool ce_join_heard(const ce_join *join)
 {
-    return join->other_bytes > 0;
+    return join->other_hello_bytes > 0;
 }
 
 /* ---- refusing --------------------------------------------------------------------------------- */
@@ -124,11 +124,13 @@ static ce_join_state refuse_nonsense(ce_join *join, int socket, const char *what
 
 static void sign(const ce_join *join, const char *purpose, int role, unsigned char *tag)
 {
-    struct iovec own = { (void *)(size_t)join->own, join->own_bytes };
-    struct iovec its = { (void *)(size_t)join->other, join->other_bytes };
+    struct iovec own_part = { (void *)(size_t)join->own_hello, join->own_hello_bytes };
+    struct iovec its = { (void *)(size_t)join->other_hello, join->other_hello_bytes };
     char label[32];
     int length = snprintf(label, sizeof label, "cspeed %s %d", purpose, role);
-    struct iovec parts[] = { { label, (size_t)length + 1 }, join->caller ? own : its, join->caller ? its : own };
+    struct iovec parts[] = { { label, (size_t)length + 1 },
+                             join->caller ? own_part : its,
+                             join->caller ? its : own_part };
     ce_mac_once(tag, join->key, parts, 3);
 }
 
@@ -141,9 +143,9 @@ static void prove(ce_join *join)
 
 static void finish(ce_join *join)
 {
-    const unsigned char *body = join->other + CS_JOIN_HEAD;
+    const unsigned char *body = join->other_hello + CS_JOIN_HEAD;
     size_t skip = (size_t)JOB_AT + body[6];
-    join->peer_bytes = join->other_bytes - CS_JOIN_HEAD - skip;
+    join->peer_bytes = join->other_hello_bytes - CS_JOIN_HEAD - skip;
     memcpy(join->peer, body + skip, join->peer_bytes);
     sign(join, "session", 0, join->session);
     ce_mac_forget(join->key, sizeof join->key);
@@ -163,7 +165,7 @@ static ce_join_state refuse_job(ce_join *join, int socket, const unsigned char *
 
 static ce_join_state take_hello(ce_join *join, int socket, size_t length)
 {
-    const unsigned char *body = join->in + CS_JOIN_HEAD, *own = join->own + CS_JOIN_HEAD;
+    const unsigned char *body = join->in + CS_JOIN_HEAD, *own_hello = join->own_hello + CS_JOIN_HEAD;
     uint32_t attempt;
     if (length < JOB_AT || body[6] > CS_JOIN_JOB || length - JOB_AT < body[6] ||
         length - JOB_AT - body[6] > CS_JOIN_IDENTITY || body[1] > 1 || body[0] != (join->caller ? LISTENER : CALLER))
@@ -186,17 +188,17 @@ static ce_join_state take_hello(ce_join *join, int socket, size_t length)
                 join->keyed ? "it has no secret, but this side has one" : "it has a secret, but this side has none");
         return refuse(join, socket, ONE_SECRET);
     }
-    if (memcmp(body + NONCE_AT, own + NONCE_AT, NONCE) == 0) {
+    if (memcmp(body + NONCE_AT, own_hello + NONCE_AT, NONCE) == 0) {
         ce_fail(CS_NO_PEER, "it is a replay: it sends back this side's own challenge");
         return refuse(join, socket, NO_SENSE);
     }
-    memcpy(join->other, join->in, CS_JOIN_HEAD + length);
-    join->other_bytes = CS_JOIN_HEAD + length;
+    memcpy(join->other_hello, join->in, CS_JOIN_HEAD + length);
+    join->other_hello_bytes = CS_JOIN_HEAD + length;
     join->phase = AWAIT_PROOF;
     if (join->caller)
         prove(join);
     else
-        say(join, HELLO, own, join->own_bytes - CS_JOIN_HEAD);
+        say(join, HELLO, own_hello, join->own_hello_bytes - CS_JOIN_HEAD);
     return CS_JOIN_WAITS;
 }
 

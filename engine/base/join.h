@@ -54,8 +54,8 @@ typedef struct {
     int phase, attempt;
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    unsigned char own[CS_JOIN_MESSAGE], other[CS_JOIN_MESSAGE]; /* the hellos */
-    size_t own_bytes, other_bytes;
+    unsigned char own_hello[CS_JOIN_MESSAGE], other_hello[CS_JOIN_MESSAGE]; /* the hellos */
+    size_t own_hello_bytes, other_hello_bytes;
     unsigned char in[CS_JOIN_MESSAGE], out[CS_JOIN_MESSAGE + CS_JOIN_HEAD + CS_MAC_BYTES];
     size_t in_bytes, out_bytes, out_sent;
 } ce_join;

@@ -144,16 +144,22 @@ const char *ce_keys_type_name(ce_key_type type)
     return types[type];
 }
 
+/* Prints one word of the row as code; text that the table does not quote gets quotes. */
+static void print_default(const ce_key *key)
+{
+    bool quoted = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
+    printf(quoted ? ", `\"%s\"`" : ", `%s`", key->fallback);
+}
+
 void ce_keys_help(const char *heading, const ce_key *table, int count)
 {
-    printf("\n%s\n", heading);
+    printf("\n## %s\n\n", heading);
     for (int i = 0; i < count; i++) {
         const ce_key *key = &table[i];
-        bool quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
-        char usual[64];
-        snprintf(usual, sizeof usual, quote ? "\"%s\"" : "%s", key->fallback);
-        printf("  %-42s %-10s %-18s %s%s%s%s\n", key->name, ce_keys_type_name(key->type), usual,
-               key->type == CS_KEY_CHOICE ? key->choices : "", key->type == CS_KEY_CHOICE ? ": " : "",
+        printf("- `%s` (%s", key->name, ce_keys_type_name(key->type));
+        if (key->type != CS_KEY_SECTION)
+            print_default(key);
+        printf("): %s%s%s%s\n", key->type == CS_KEY_CHOICE ? key->choices : "", key->type == CS_KEY_CHOICE ? ": " : "",
                key->type == CS_KEY_REFUSED ? "not supported, because " : "", key->sentence);
     }
 }

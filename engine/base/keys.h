@@ -55,7 +55,7 @@ bool ce_keys_is_auto(const json_t *object, const char *name);
 const ce_key *ce_keys_find(const ce_key *table, int count, const char *name);  /* NULL: not in this table */
 const char *ce_keys_nearest(const ce_key *table, int count, const char *name); /* NULL: no name is similar */
 const char *ce_keys_type_name(ce_key_type type);                               /* "true/false", "integer" ... */
-/* Prints the table with aligned columns under a heading. */
+/* Prints the table as a section of Markdown: a heading, and an item for each key. */
 void ce_keys_help(const char *heading, const ce_key *table, int count);
 
 #define CS_KEYS(table) (table), (int)(sizeof(table) / sizeof *(table))

@@ -29,27 +29,12 @@ bool cs_options_name(const char **place, char name[CS_OPTION_BYTES])
 
 const cs_option *cs_options_find(const cs_option *options, int count, const char *name)
 {
-    char own[CS_OPTION_BYTES];
+    char spelling[CS_OPTION_BYTES];
     for (int i = 0; i < count; i++)
-        for (const char *place = options[i].names; cs_options_name(&place, own);)
-            if (strcmp(own, name) == 0)
+        for (const char *place = options[i].names; cs_options_name(&place, spelling);)
+            if (strcmp(spelling, name) == 0)
                 return &options[i];
     return NULL;
-}
-
-/* Returns the only option that has a name with this beginning, or NULL. */
-static const cs_option *find_beginning(const cs_options_form *form, const char *begin)
-{
-    const cs_option *found = NULL;
-    char own[CS_OPTION_BYTES];
-    for (int i = 0; i < form->count; i++)
-        for (const char *place = form->options[i].names; cs_options_name(&place, own);)
-            if (own[1] && strncmp(own, begin, strlen(begin)) == 0) {
-                if (found && found != &form->options[i])
-                    return NULL;
-                found = &form->options[i];
-            }
-    return found;
 }
 
 bool cs_options_takes_value(const cs_option *option)
@@ -256,8 +241,6 @@ static int read_option(const cs_options_form *form, void *settings, const char *
     const char *value = NULL;
     split(text, word, name, &value);
     const cs_option *option = has_its_dashes(word, name) ? cs_options_find(form->options, form->count, name) : NULL;
-    if (!option && form->abbreviations && word[1] == '-')
-        option = find_beginning(form, name);
     if (!option)
         return refuse_unknown(form, word, name);
     if (!option->value && value)

@@ -195,8 +195,9 @@ cs_status ce_chunks_check(ce_chunks *chunks, const ce_manifest *manifest, const 
     if (chunks->count > 1)
         qsort(chunks->chunks, (size_t)chunks->count, sizeof *chunks->chunks, by_place);
     for (int64_t i = 0; i < manifest->tensor_count; i++) {
-        ce_range own = ce_chunks_of(chunks, i);
-        CS_TRY(check_tensor(&chunks->chunks[own.from], own.to - own.from, &manifest->tensors[i], directory));
+        ce_range of_tensor = ce_chunks_of(chunks, i);
+        CS_TRY(check_tensor(&chunks->chunks[of_tensor.from], of_tensor.to - of_tensor.from, &manifest->tensors[i],
+                            directory));
     }
     return CS_OK;
 }

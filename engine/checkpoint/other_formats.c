@@ -211,27 +211,27 @@ static char *folder_of(const char *path, const char *base)
  */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
-    char *own = joined(path, "", "");
-    size_t length = strlen(own);
+    char *trimmed = joined(path, "", "");
+    size_t length = strlen(trimmed);
     const char *base;
-    while (length > 1 && own[length - 1] == '/')
-        own[--length] = 0;
-    base = base_of(own);
+    while (length > 1 && trimmed[length - 1] == '/')
+        trimmed[--length] = 0;
+    base = base_of(trimmed);
     bool itself = strcmp(base, found->name) == 0;
-    char *folder = itself ? folder_of(own, base) : joined(own, *inside ? "/" : "", inside);
+    char *folder = itself ? folder_of(trimmed, base) : joined(trimmed, *inside ? "/" : "", inside);
     bool dots = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;
     word_value values[WORDS] = {
         { "{folder}", folder },
-        { "{top}", *inside || dots ? joined(own, *inside ? "" : "/..", "") : folder_of(own, base) },
+        { "{top}", *inside || dots ? joined(trimmed, *inside ? "" : "/..", "") : folder_of(trimmed, base) },
         { "{tag}", joined(*inside ? inside : base, "", "") },
-        { "{file}", itself ? joined(own, "", "") : joined(folder, "/", found->name) },
+        { "{file}", itself ? joined(trimmed, "", "") : joined(folder, "/", found->name) },
         { "{name}", joined(found->name, "", "") },
     };
     snprintf(sentence, CS_OTHER_FORMATS_BYTES, "%.2048s is ", path);
     expand(sentence, CS_OTHER_FORMATS_BYTES, descriptions[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
-    free(own);
+    free(trimmed);
 }
 
 bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)

@@ -172,8 +172,9 @@ static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t coun
         const ce_piece *piece = &pieces[i];
         if (ce_range_length(piece->range) == 0 || !ce_manifest_find(manifest, piece->name))
             continue;
-        ce_range own = ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
-        for (int64_t c = own.from; c < own.to; c++) {
+        ce_range of_tensor =
+            ce_chunks_of(&r->reader->chunks, ce_manifest_find(manifest, piece->name) - manifest->tensors);
+        for (int64_t c = of_tensor.from; c < of_tensor.to; c++) {
             const ce_chunk *chunk = &r->reader->chunks.chunks[c];
             ce_range cut = ce_boxes_cut(&chunk->box, piece->shape, piece->range);
             if (ce_range_length(cut) > 0)

@@ -67,10 +67,10 @@ static cs_status each_block(state *s, ce_block *block, char *buffer, void (*take
 static cs_status each_chunk(state *s, const ce_checkpoint_reader *reader, int64_t tensor,
                             void (*take)(state *s, double value))
 {
-    ce_range own = ce_chunks_of(&reader->chunks, tensor);
+    ce_range of_tensor = ce_chunks_of(&reader->chunks, tensor);
     char *buffer = ce_collective_memory(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
-    for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
+    for (int64_t i = of_tensor.from; i < of_tensor.to && status == CS_OK; i++) {
         const ce_chunk *chunk = &reader->chunks.chunks[i];
         char *path = ce_files_join(reader->path, reader->manifest.files[chunk->file].name);
         ce_block block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };

@@ -31,10 +31,10 @@ static void describe(char *text, size_t bytes, const ce_call *call)
         snprintf(text + length, bytes - (size_t)length, " from rank %d", call->root);
 }
 
-void ce_call_refuse(int rank, const ce_call *own, int peer, const ce_call *other)
+void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *other)
 {
     char mine[128], its[128];
-    describe(mine, sizeof mine, own);
+    describe(mine, sizeof mine, own_call);
     describe(its, sizeof its, other);
     ce_fatal(CS_DISAGREE,
              "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "

@@ -13,6 +13,6 @@ typedef struct {
 const char *ce_call_name(int what);
 bool ce_call_same(const ce_call *one, const ce_call *other);
 /* Ends the process with a sentence that has both calls. */
-_Noreturn void ce_call_refuse(int rank, const ce_call *own, int peer, const ce_call *other);
+_Noreturn void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *other);
 
 #endif

@@ -1,5 +1,6 @@
 /* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
-#include "comm/farside.h"
+#include "comm/common.h"
+#include "comm/device_side.h"
 #include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -15,7 +16,7 @@ enum { HEAP_ALIGNMENT = 4096 };
 static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
-/* Chooses the transport of host memory; NCCL does not move that. */
+/* Chooses the transport of host memory, which is never NCCL. */
 static cs_status choose(const ce_transport **chosen, const cs_world *world, const char *kind)
 {
     bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;
@@ -74,17 +75,17 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
         host.heap_bytes = 1; /* no memory is allocated from it */
     CS_TRY(comm->transport->open(comm, &host));
     CS_TRY(compare_devices(comm, device));
-    return settings->device ? ce_farside_open(comm, settings) : CS_OK;
+    return settings->device ? ce_device_side_open(comm, settings) : CS_OK;
 }
 
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
     const ce_transport *transport = NULL;
-    cs_comm_settings own = *settings;
+    cs_comm_settings resolved = *settings;
     *comm = NULL;
-    if (own.device && !ce_device_has_own_memory(own.device))
-        own.device = NULL;
-    if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
+    if (resolved.device && !ce_device_has_own_memory(resolved.device))
+        resolved.device = NULL;
+    if (!resolved.device && resolved.kind && strcmp(resolved.kind, "nccl") == 0)
         return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
                                       "device: use \"auto\"");
     CS_TRY(choose(&transport, world, settings->kind));
@@ -94,7 +95,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     made->transport = transport;
     made->world = *world;
     atomic_flag_clear(&made->busy);
-    cs_status status = open_sides(made, &own, settings->device);
+    cs_status status = open_sides(made, &resolved, settings->device);
     if (status != CS_OK) {
         cs_comm_close(made);
         return status;
@@ -107,9 +108,9 @@ void cs_comm_close(cs_comm *comm)
 {
     if (!comm)
         return;
-    ce_farside_close(comm);
+    ce_device_side_close(comm);
     comm->transport->close(comm);
-    ce_tally_free(comm->tally);
+    ce_comms_logger_free(comm->logger);
     free(comm);
 }
 
@@ -125,7 +126,7 @@ int cs_comm_size(const cs_comm *comm)
 
 const char *cs_comm_kind(const cs_comm *comm)
 {
-    return ce_farside_kind(comm);
+    return ce_device_side_kind(comm);
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
@@ -133,22 +134,22 @@ cs_comm_traffic cs_comm_counters(const cs_comm *comm)
     return comm->traffic;
 }
 
-void ce_comm_record(cs_comm *comm, const ce_tally_settings *settings)
+void ce_comm_record(cs_comm *comm, const ce_comms_logger_settings *settings)
 {
-    if (settings->enabled && !comm->tally)
-        comm->tally = ce_tally_new(settings, comm->world.size);
+    if (settings->enabled && !comm->logger)
+        comm->logger = ce_comms_logger_new(settings, comm->world.size);
 }
 
 void ce_comm_log_summary(cs_comm *comm)
 {
-    if (comm->tally)
-        ce_tally_print(comm->tally, comm);
+    if (comm->logger)
+        ce_comms_logger_print(comm->logger, comm);
 }
 
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
-    if (comm->far)
-        return ce_farside_alloc(comm->far, bytes);
+    if (comm->device_side)
+        return ce_device_side_alloc(comm->device_side, bytes);
     size_t left = comm->heap_bytes - comm->heap_used;
     if (bytes > left || (size_t)ce_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
         ce_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
@@ -158,11 +159,23 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
     return memory;
 }
 
-/* If times are recorded, waits for a collective on GPU memory; otherwise the time would be that of queueing it. */
+bool ce_comm_has_common(const cs_world *world, const char *kind)
+{
+    const ce_transport *transport = NULL;
+    return choose(&transport, world, kind) == CS_OK && transport->first;
+}
+
+void *ce_comm_alloc_common(cs_comm *comm, size_t bytes)
+{
+    CS_ASSERT(!comm->device_side && comm->transport->first);
+    return comm->transport->first(comm, cs_comm_alloc(comm, bytes));
+}
+
+/* Waits for a collective on GPU memory if times are recorded. Without the wait the time would be that of queueing. */
 static void settle(cs_comm *comm)
 {
-    if (comm->tally && comm->far)
-        ce_stream_sync(ce_device_stream(comm->far->device, CS_COMM));
+    if (comm->logger && comm->device_side)
+        ce_stream_sync(ce_device_stream(comm->device_side->device, CS_COMM));
 }
 
 static double begin(cs_comm *comm, int beat)
@@ -184,18 +197,18 @@ static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
     comm->traffic.seconds += seconds;
     comm->traffic.bytes += sent;
     comm->traffic.calls++;
-    ce_tally_note(comm->tally, comm->doing, message, seconds);
+    ce_comms_logger_record(comm->logger, comm->doing, message, seconds);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 
 /* The side whose memory contains a buffer. An empty buffer belongs to the host's side. */
 static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
 {
-    cs_comm *far = comm->far;
-    if (!far || length == 0 || !ce_device_holds(far->device, data))
+    cs_comm *side = comm->device_side;
+    if (!side || length == 0 || !ce_device_holds(side->device, data))
         return comm;
-    far->doing = comm->doing;
-    return far;
+    side->doing = comm->doing;
+    return side;
 }
 
 static uint64_t bytes_of(int64_t count, cs_dtype dtype)
@@ -226,6 +239,16 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->reduce_scatter(side, out, in, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
+}
+
+bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
+{
+    if (comm->device_side || !comm->transport->reduce_scatter_add)
+        return false;
+    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    comm->transport->reduce_scatter_add(comm, sum, in, count);
+    end(comm, begun, bytes_of(count, CS_F32), to_others(comm, count, CS_F32));
+    return true;
 }
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)

@@ -28,18 +28,18 @@ __attribute__((target("avx2"))) static void stream_lines(char *to, const char *f
     _mm_sfence();
 }
 
-void ce_copy_near(void *to, const void *from, size_t bytes)
+void ce_copy_cached(void *to, const void *from, size_t bytes)
 {
     size_t lines = __builtin_cpu_supports("avx2") ? bytes / LINE : 0;
     copy_lines(to, from, lines);
     memcpy((char *)to + lines * LINE, (const char *)from + lines * LINE, bytes - lines * LINE);
 }
 
-void ce_copy_far(void *to, const void *from, size_t bytes)
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
 {
     size_t first = -(uintptr_t)to % LINE; /* bytes before the first cache line of the target */
     if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2")) {
-        ce_copy_near(to, from, bytes);
+        ce_copy_cached(to, from, bytes);
         return;
     }
     size_t lines = (bytes - first) / LINE, end = first + lines * LINE;
@@ -48,12 +48,12 @@ void ce_copy_far(void *to, const void *from, size_t bytes)
     memcpy((char *)to + end, (const char *)from + end, bytes - end);
 }
 #else
-void ce_copy_near(void *to, const void *from, size_t bytes)
+void ce_copy_cached(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
 
-void ce_copy_far(void *to, const void *from, size_t bytes)
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }

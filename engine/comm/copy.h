@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /* With normal stores, for data that will soon be read. */
-void ce_copy_near(void *to, const void *from, size_t bytes);
+void ce_copy_cached(void *to, const void *from, size_t bytes);
 /* With non-temporal stores if `bytes` is large. Normal stores would evict everything else from the caches, and the data
  * itself before it is read. */
-void ce_copy_far(void *to, const void *from, size_t bytes);
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes);
 
 #endif

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-enum { LEAST_HEAP = 64 << 20 };
+enum { MIN_HEAP = 64 << 20 };
 
 cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings)
 {
@@ -17,7 +17,7 @@ cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings)
             madvise(heap, bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
             return CS_OK;
         }
-        if (settings->heap_bytes || bytes / 2 < LEAST_HEAP)
+        if (settings->heap_bytes || bytes / 2 < MIN_HEAP)
             return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for a heap of %zu bytes", bytes);
     }
 }

@@ -1,4 +1,4 @@
-/* heap.h - memory for cs_comm_alloc in transports without shared memory. */
+/* heap.h - memory for cs_comm_alloc in transports without shared memory: an anonymous mapping. */
 #ifndef CS_COMM_HEAP_H
 #define CS_COMM_HEAP_H
 

@@ -12,16 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CARD_TEXT = 32, MOST_STRANGERS = 16 };
+enum { NAME_BYTES = 32, MAX_UNKNOWN = 16 };
 
 /* What a rank publishes about itself. */
 typedef struct {
     ce_mesh_place place;
     int32_t port, bytes; /* bytes 0: its address is that of rank 0 */
     char name[28];       /* a sockaddr_in or sockaddr_in6 */
-} card;
+} endpoint;
 
-enum { CARDS_A_PAGE = CS_STORE_VALUE / sizeof(card) };
+enum { PER_PAGE = CS_STORE_VALUE / sizeof(endpoint) };
 
 /* The identity that a rank sends in the handshake with another. */
 typedef struct {
@@ -30,152 +30,153 @@ typedef struct {
 } identity;
 
 typedef struct {
-    int socket; /* -1: none */
+    int socket; /* -1: closed, or handed over to a link */
     int rank;   /* the expected rank, if we connected; -1: it connected to us and its rank is not known yet */
     ce_join join;
-} visitor;
+} peer;
 
 typedef struct {
     ce_tcp *tcp;
     ce_store *store;
-    card *cards;
+    endpoint *endpoints;
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
     int listener, missing;
-    int visitor_count, visitor_room;
-    visitor *visitors;
+    int peer_count, peer_room;
+    peer *peers;
     struct pollfd *polls;
     double seconds, end;
-} meeting;
+} mesh_builder;
 
-/* ---- cards ------------------------------------------------------------------------------------ */
+/* ---- endpoints -------------------------------------------------------------------------------- */
 
 /* All other ranks know the address of rank 0 already, so it need not publish one. */
-static cs_status make_own_card(meeting *all, card *own)
+static cs_status make_own_endpoint(mesh_builder *all, endpoint *own_endpoint)
 {
     const cs_world *world = &all->tcp->comm->world;
     ce_address address;
-    CS_TRY(ce_dial_own(&address, ce_store_socket(all->store)));
+    CS_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
     if (by_master && all->keyed) /* it connected to itself, perhaps over the loopback, which other hosts cannot use */
-        CS_TRY(ce_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
-    CS_TRY(ce_dial_listen(&all->listener, &address, all->keyed));
-    *own = (card){ .place = { world->local_rank, world->local_size },
-                   .port = ce_dial_port(&address),
-                   .bytes = by_master ? 0 : (int32_t)address.bytes };
-    memcpy(own->name, &address.name, (size_t)own->bytes);
+        CS_TRY(ce_socket_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
+    CS_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
+    *own_endpoint = (endpoint){ .place = { world->local_rank, world->local_size },
+                                .port = ce_socket_port(&address),
+                                .bytes = by_master ? 0 : (int32_t)address.bytes };
+    memcpy(own_endpoint->name, &address.name, (size_t)own_endpoint->bytes);
     return CS_OK;
 }
 
 /* Rank 0 collects the data of all ranks and publishes it in pages. */
-static cs_status collect(meeting *all)
+static cs_status collect(mesh_builder *all)
 {
-    char name[CARD_TEXT];
+    char name[NAME_BYTES];
     size_t bytes;
     int size = all->tcp->size;
     for (int i = 1; i < size; i++) {
-        snprintf(name, sizeof name, "card/%d", i);
-        CS_TRY(ce_store_get(all->store, name, &all->cards[i], sizeof(card), &bytes, all->seconds));
-        if (bytes != sizeof(card))
+        snprintf(name, sizeof name, "endpoint/%d", i);
+        CS_TRY(ce_store_get(all->store, name, &all->endpoints[i], sizeof(endpoint), &bytes, all->seconds));
+        if (bytes != sizeof(endpoint))
             return ce_fail(CS_NO_PEER, "rank %d is of another version of cspeed: install the same on all hosts", i);
     }
-    for (int from = 0; from < size; from += (int)CARDS_A_PAGE) {
-        int count = size - from < (int)CARDS_A_PAGE ? size - from : (int)CARDS_A_PAGE;
+    for (int from = 0; from < size; from += (int)PER_PAGE) {
+        int count = size - from < (int)PER_PAGE ? size - from : (int)PER_PAGE;
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(ce_store_set(all->store, name, &all->cards[from], (size_t)count * sizeof(card)));
+        CS_TRY(ce_store_set(all->store, name, &all->endpoints[from], (size_t)count * sizeof(endpoint)));
     }
     return CS_OK;
 }
 
-static cs_status exchange_cards(meeting *all)
+static cs_status exchange_endpoints(mesh_builder *all)
 {
-    char name[CARD_TEXT];
+    char name[NAME_BYTES];
     size_t bytes;
     int size = all->tcp->size, rank = all->tcp->rank;
-    CS_TRY(make_own_card(all, &all->cards[rank]));
+    CS_TRY(make_own_endpoint(all, &all->endpoints[rank]));
     if (rank == 0)
         return collect(all);
-    snprintf(name, sizeof name, "card/%d", rank);
-    CS_TRY(ce_store_set(all->store, name, &all->cards[rank], sizeof(card)));
-    for (int from = 0; from < size; from += (int)CARDS_A_PAGE) {
-        size_t room = (size_t)(size - from) * sizeof(card);
+    snprintf(name, sizeof name, "endpoint/%d", rank);
+    CS_TRY(ce_store_set(all->store, name, &all->endpoints[rank], sizeof(endpoint)));
+    for (int from = 0; from < size; from += (int)PER_PAGE) {
+        size_t room = (size_t)(size - from) * sizeof(endpoint);
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(ce_store_get(all->store, name, &all->cards[from], room, &bytes, all->seconds));
-        if (bytes != (room < CARDS_A_PAGE * sizeof(card) ? room : CARDS_A_PAGE * sizeof(card)))
+        CS_TRY(ce_store_get(all->store, name, &all->endpoints[from], room, &bytes, all->seconds));
+        if (bytes != (room < PER_PAGE * sizeof(endpoint) ? room : PER_PAGE * sizeof(endpoint)))
             return ce_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
     }
     return CS_OK;
 }
 
-/* ---- calling ---------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------- */
 
-static void begin_joining(meeting *all, visitor *with, int socket, int rank)
+static void begin_joining(mesh_builder *all, peer *with, int socket, int rank)
 {
     const cs_world *world = &all->tcp->comm->world;
-    identity own = { "mesh", world->rank };
+    identity own_identity = { "mesh", world->rank };
     with->socket = socket;
     with->rank = rank;
-    ce_dial_tune(socket);
-    ce_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own, sizeof own);
+    ce_socket_tune(socket);
+    ce_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own_identity,
+                  sizeof own_identity);
     with->join.deadline = rank >= 0 ? all->end : with->join.deadline;
 }
 
-static cs_status call(meeting *all, int rank)
+static cs_status connect_to(mesh_builder *all, int rank)
 {
-    char text[CS_DIAL_TEXT];
-    const card *its = &all->cards[rank];
+    char text[CS_SOCKET_TEXT];
+    const endpoint *its = &all->endpoints[rank];
     ce_address address = *ce_store_master(all->store);
     if (its->bytes > 0 && its->bytes <= (int32_t)sizeof its->name) {
         address = (ce_address){ .bytes = (socklen_t)its->bytes };
         memcpy(&address.name, its->name, (size_t)its->bytes);
     }
-    ce_dial_set_port(&address, its->port);
+    ce_socket_set_port(&address, its->port);
     CS_TRY(ce_join_allow((const struct sockaddr *)(const void *)&address.name, all->keyed));
-    int made = ce_dial_call(&address, all->end - ce_clock_seconds());
+    int made = ce_socket_connect(&address, all->end - ce_clock_seconds());
     if (made < 0)
         return ce_fail_errno(CS_NO_PEER, errno,
                              "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
                              "interface in CSPEED_SOCKET_IFNAME",
-                             all->tcp->rank, rank, ce_dial_text(&address, text));
-    begin_joining(all, &all->visitors[all->visitor_count++], made, rank);
+                             all->tcp->rank, rank, ce_socket_text(&address, text));
+    begin_joining(all, &all->peers[all->peer_count++], made, rank);
     return CS_OK;
 }
 
-/* ---- joining ---------------------------------------------------------------------------------- */
+/* ---- handshake -------------------------------------------------------------------------------- */
 
-static void dismiss(meeting *all, int index)
+static void drop(mesh_builder *all, int index)
 {
-    if (all->visitors[index].socket >= 0)
-        close(all->visitors[index].socket);
-    ce_mac_forget(&all->visitors[index].join, sizeof all->visitors[index].join);
-    all->visitors[index] = all->visitors[--all->visitor_count];
+    if (all->peers[index].socket >= 0)
+        close(all->peers[index].socket);
+    ce_mac_forget(&all->peers[index].join, sizeof all->peers[index].join);
+    all->peers[index] = all->peers[--all->peer_count];
 }
 
 /* Of the incoming connections, one without a hello of this job, or else any; never one that we opened. */
-static void dismiss_caller(meeting *all)
+static void drop_unknown(mesh_builder *all)
 {
     int chosen = -1;
-    for (int i = 0; i < all->visitor_count; i++)
-        if (all->visitors[i].rank < 0 && (chosen < 0 || !ce_join_heard(&all->visitors[i].join)))
+    for (int i = 0; i < all->peer_count; i++)
+        if (all->peers[i].rank < 0 && (chosen < 0 || !ce_join_heard(&all->peers[i].join)))
             chosen = i;
     if (chosen >= 0)
-        dismiss(all, chosen);
+        drop(all, chosen);
 }
 
-static cs_status open_door(meeting *all)
+static cs_status accept_peer(mesh_builder *all)
 {
-    int came = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (came < 0)
+    int accepted = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0)
         return errno == EMFILE || errno == ENFILE
                    ? ce_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
                    : CS_OK;
-    if (all->visitor_count == all->visitor_room)
-        dismiss_caller(all);
-    begin_joining(all, &all->visitors[all->visitor_count++], came, -1);
+    if (all->peer_count == all->peer_room)
+        drop_unknown(all);
+    begin_joining(all, &all->peers[all->peer_count++], accepted, -1);
     return CS_OK;
 }
 
-static cs_status seat(meeting *all, visitor *with)
+static cs_status admit(mesh_builder *all, peer *with)
 {
     identity its = { "", -1 };
     bool caller = with->rank >= 0;
@@ -196,9 +197,9 @@ static cs_status seat(meeting *all, visitor *with)
 }
 
 /* A refused incoming connection is only logged; if a rank to which we connected refuses us, opening fails. */
-static cs_status attend(meeting *all, int index)
+static cs_status advance_handshake(mesh_builder *all, int index)
 {
-    visitor *with = &all->visitors[index];
+    peer *with = &all->peers[index];
     ce_join_state state = ce_join_advance(&with->join, with->socket);
     cs_status status = CS_OK;
     if (state == CS_JOIN_WAITS)
@@ -210,12 +211,12 @@ static cs_status attend(meeting *all, int index)
     if (state == CS_JOIN_REFUSED && with->rank < 0)
         ce_log(CS_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
     if (state == CS_JOIN_DONE)
-        status = seat(all, with);
-    dismiss(all, index);
+        status = admit(all, with);
+    drop(all, index);
     return status;
 }
 
-static cs_status name_missing(const meeting *all)
+static cs_status report_missing(const mesh_builder *all)
 {
     char names[256] = "";
     size_t length = 0;
@@ -228,58 +229,58 @@ static cs_status name_missing(const meeting *all)
                    all->tcp->rank, all->seconds, all->missing > 1 ? "s" : "", names);
 }
 
-static cs_status connect_all(meeting *all)
+static cs_status connect_all(mesh_builder *all)
 {
     for (int i = 0; i < all->tcp->rank; i++)
-        CS_TRY(call(all, i));
+        CS_TRY(connect_to(all, i));
     while (all->missing > 0) {
-        int count = all->visitor_count;
+        int count = all->peer_count;
         if (ce_clock_seconds() > all->end)
-            return name_missing(all);
+            return report_missing(all);
         all->polls[0] = (struct pollfd){ all->listener, POLLIN, 0 };
         for (int i = 0; i < count; i++)
-            all->polls[i + 1] = (struct pollfd){ all->visitors[i].socket, ce_join_events(&all->visitors[i].join), 0 };
+            all->polls[i + 1] = (struct pollfd){ all->peers[i].socket, ce_join_events(&all->peers[i].join), 0 };
         poll(all->polls, (nfds_t)count + 1, 500);
-        for (int i = count - 1; i >= 0; i--) /* downwards: dismissing moves the last into the gap */
-            CS_TRY(attend(all, i));
+        for (int i = count - 1; i >= 0; i--) /* downwards, because drop moves the last element into the gap */
+            CS_TRY(advance_handshake(all, i));
         if (all->polls[0].revents)
-            CS_TRY(open_door(all));
+            CS_TRY(accept_peer(all));
     }
     return CS_OK;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------- */
 
-static cs_status build(meeting *all, ce_mesh_place *places)
+static cs_status build(mesh_builder *all, ce_mesh_place *places)
 {
     size_t size = (size_t)all->tcp->size;
-    all->visitor_room = all->tcp->size + MOST_STRANGERS;
-    all->cards = calloc(size, sizeof *all->cards);
-    all->visitors = calloc((size_t)all->visitor_room, sizeof *all->visitors);
-    all->polls = calloc((size_t)all->visitor_room + 1, sizeof *all->polls);
-    if (!all->cards || !all->visitors || !all->polls)
+    all->peer_room = all->tcp->size + MAX_UNKNOWN;
+    all->endpoints = calloc(size, sizeof *all->endpoints);
+    all->peers = calloc((size_t)all->peer_room, sizeof *all->peers);
+    all->polls = calloc((size_t)all->peer_room + 1, sizeof *all->polls);
+    if (!all->endpoints || !all->peers || !all->polls)
         return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
     CS_TRY(ce_join_key(all->key, &all->keyed));
     CS_TRY(ce_store_open(&all->store, &all->tcp->comm->world, all->seconds));
     all->end = ce_clock_seconds() + all->seconds;
-    CS_TRY(exchange_cards(all));
+    CS_TRY(exchange_endpoints(all));
     for (size_t i = 0; i < size; i++)
-        places[i] = all->cards[i].place;
+        places[i] = all->endpoints[i].place;
     return connect_all(all);
 }
 
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds)
 {
-    meeting all = { .tcp = tcp, .listener = -1, .missing = tcp->size - 1, .seconds = seconds };
+    mesh_builder all = { .tcp = tcp, .listener = -1, .missing = tcp->size - 1, .seconds = seconds };
     cs_status status = build(&all, places);
-    while (all.visitor_count > 0)
-        dismiss(&all, 0);
+    while (all.peer_count > 0)
+        drop(&all, 0);
     if (all.listener >= 0)
         close(all.listener);
     ce_store_close(all.store);
     ce_mac_forget(all.key, sizeof all.key);
-    free(all.cards);
-    free(all.visitors);
+    free(all.endpoints);
+    free(all.peers);
     free(all.polls);
     return status;
 }

@@ -66,39 +66,39 @@ static void pause_for(int milliseconds)
 }
 
 /* Returns a rank that has ended, as the host's side knows it, or -1. A world of one rank has no others. */
-static int missing_rank(const connection *own, bool *closed)
+static int missing_rank(const connection *conn, bool *closed)
 {
-    cs_comm *host = own->comm->host;
+    cs_comm *host = conn->comm->host;
     return host->transport->missing ? host->transport->missing(host, closed) : -1;
 }
 
 /* ---- ending the process ----------------------------------------------------------------------- */
 
-static const char *doing(connection *own)
+static const char *doing(connection *conn)
 {
-    int last = atomic_load(&own->doing);
+    int last = atomic_load(&conn->doing);
     return last ? ce_call_name(last) : "the connection of the ranks";
 }
 
 /* Only the first thread that calls this, to end the process, returns from it; any other thread blocks here. */
-static void claim_ending(connection *own)
+static void claim_ending(connection *conn)
 {
-    while (atomic_exchange(&own->ending, true))
+    while (atomic_exchange(&conn->ending, true))
         pause();
 }
 
 /* After an abort the caller must not use the results of kernels, which are undefined. */
-static void stop_if_ending(connection *own)
+static void stop_if_ending(connection *conn)
 {
-    if (atomic_load(&own->ending))
-        claim_ending(own);
+    if (atomic_load(&conn->ending))
+        claim_ending(conn);
 }
 
 /* Makes kernels and calls that wait for other ranks return, as the head of this file explains. The process must end
  * next, because the results of the kernels are undefined. */
-static void abort_nccl(connection *own)
+static void abort_nccl(connection *conn)
 {
-    ncclComm_t nccl = atomic_load(&own->nccl);
+    ncclComm_t nccl = atomic_load(&conn->nccl);
     if (nccl) {
         ncclGroupStart();
         ncclCommAbort(nccl);
@@ -107,125 +107,126 @@ static void abort_nccl(connection *own)
 
 /* Called after claim_ending. Before this rank ends too, it gives the other ranks time to detect which rank was lost
  * first. */
-static _Noreturn void lose(connection *own, int peer, const char *what)
+static _Noreturn void lose(connection *conn, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
-    abort_nccl(own);
-    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
+    abort_nccl(conn);
+    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(conn));
 }
 
 /* Most errors of NCCL are caused by the end of another rank, which the host's side detects a moment later. */
-static _Noreturn void fail(connection *own, ncclResult_t error)
+static _Noreturn void fail(connection *conn, ncclResult_t error)
 {
     bool closed = true;
     char reason[512];
-    claim_ending(own);
+    claim_ending(conn);
     snprintf(reason, sizeof reason, "%s", ncclGetLastError(NULL));
     for (int looks = 0; looks < 1000 / LOOK_MILLISECONDS; looks++) {
-        int peer = missing_rank(own, &closed);
+        int peer = missing_rank(conn, &closed);
         if (peer >= 0 && !closed)
-            lose(own, peer, "was lost");
+            lose(conn, peer, "was lost");
         pause_for(LOOK_MILLISECONDS);
     }
-    abort_nccl(own);
-    ce_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(own),
+    abort_nccl(conn);
+    ce_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(conn),
              ncclGetErrorString(error), reason);
 }
 
 /* ---- the watch -------------------------------------------------------------------------------- */
 
-static bool is_waiting(connection *own)
+static bool is_waiting(connection *conn)
 {
-    return atomic_load(&own->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(own->comm->device, CS_COMM));
+    return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
 }
 
 /* A rank that has closed has done all its collectives, so this rank's will soon be done as well, unless one of them is
  * a collective that the other never called. */
-static void look_for_ranks(connection *own, double *alone_since)
+static void look_for_ranks(connection *conn, double *alone_since)
 {
     bool closed = true;
-    int peer = missing_rank(own, &closed);
+    int peer = missing_rank(conn, &closed);
     double now = ce_clock_seconds();
-    if (peer < 0 || (closed && !is_waiting(own)))
+    if (peer < 0 || (closed && !is_waiting(conn)))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
         return;
-    claim_ending(own);
-    lose(own, peer, closed ? "has left" : "was lost");
+    claim_ending(conn);
+    lose(conn, peer, closed ? "has left" : "was lost");
 }
 
 /* A caller inside a call sees errors by itself. */
-static void look_for_errors(connection *own)
+static void look_for_errors(connection *conn)
 {
     ncclResult_t state = ncclSuccess;
-    ncclComm_t nccl = atomic_load(&own->nccl);
-    if (!nccl || pthread_mutex_trylock(&own->lock) != 0)
+    ncclComm_t nccl = atomic_load(&conn->nccl);
+    if (!nccl || pthread_mutex_trylock(&conn->lock) != 0)
         return;
     ncclResult_t asked = ncclCommGetAsyncError(nccl, &state);
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_unlock(&conn->lock);
     if (asked != ncclSuccess || state != ncclSuccess)
-        fail(own, asked != ncclSuccess ? asked : state);
+        fail(conn, asked != ncclSuccess ? asked : state);
 }
 
-static void look_at_deadline(connection *own)
+static void look_at_deadline(connection *conn)
 {
-    double deadline = atomic_load(&own->deadline);
+    double deadline = atomic_load(&conn->deadline);
     if (deadline == 0 || ce_clock_seconds() < deadline)
         return;
-    claim_ending(own);
-    abort_nccl(own);
+    claim_ending(conn);
+    abort_nccl(conn);
     ce_fatal(CS_NO_PEER,
              "%s over NCCL did not return within %.3g seconds: a rank does not take part in it, or cannot be reached; "
              "NCCL_DEBUG=INFO makes NCCL say more",
-             doing(own), own->seconds);
+             doing(conn), conn->seconds);
 }
 
 static void *watch(void *argument)
 {
-    connection *own = argument;
+    connection *conn = argument;
     double since = ce_clock_seconds();
-    CS_CUDA(cudaSetDevice(own->number)); /* a thread's own setting; without it the first GPU would be opened too */
-    while (!atomic_load(&own->closing)) {
-        look_for_ranks(own, &since);
-        look_for_errors(own);
-        look_at_deadline(own);
+    /* The current device belongs to a thread. Without this call the thread would open the first GPU as well. */
+    CS_CUDA(cudaSetDevice(conn->number));
+    while (!atomic_load(&conn->closing)) {
+        look_for_ranks(conn, &since);
+        look_for_errors(conn);
+        look_at_deadline(conn);
         pause_for(LOOK_MILLISECONDS);
     }
-    if (ncclCommFinalize(own->nccl) == ncclSuccess)
-        ncclCommDestroy(own->nccl);
+    if (ncclCommFinalize(conn->nccl) == ncclSuccess)
+        ncclCommDestroy(conn->nccl);
     return NULL;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static void enter(connection *own)
+static void enter(connection *conn)
 {
-    pthread_mutex_lock(&own->lock);
-    atomic_store(&own->deadline, ce_clock_seconds() + own->seconds);
+    pthread_mutex_lock(&conn->lock);
+    atomic_store(&conn->deadline, ce_clock_seconds() + conn->seconds);
 }
 
 /* Returns NULL if a CUDA graph is replayed that contains the call. `more` is a further part of the call's hash: the
  * type, or the peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
-    connection *own = comm->own;
+    connection *conn = comm->private_data;
     uint64_t where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
     uint64_t what = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
-    stop_if_ending(own);
-    atomic_store(&own->doing, comm->doing);
+    stop_if_ending(conn);
+    atomic_store(&conn->doing, comm->doing);
     if (ce_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
         return NULL;
-    enter(own);
-    return own;
+    enter(conn);
+    return conn;
 }
 
 /* `result` is that of the NCCL call that was made after enter(). */
-static void end(connection *own, ncclResult_t result)
+static void end(connection *conn, ncclResult_t result)
 {
-    atomic_store(&own->deadline, 0);
+    atomic_store(&conn->deadline, 0);
     if (result != ncclSuccess)
-        fail(own, result);
-    pthread_mutex_unlock(&own->lock);
+        fail(conn, result);
+    pthread_mutex_unlock(&conn->lock);
 }
 
 static ncclDataType_t type_of(cs_dtype dtype)
@@ -243,51 +244,52 @@ static ncclRedOp_t operation_of(cs_reduce_op op)
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    connection *own = begin(comm, data, data, count, (int)dtype);
-    if (own)
-        end(own, ncclAllReduce(data, data, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
+    connection *conn = begin(comm, data, data, count, (int)dtype);
+    if (conn)
+        end(conn, ncclAllReduce(data, data, (size_t)count, type_of(dtype), operation_of(op), conn->nccl, conn->stream));
 }
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    connection *own = begin(comm, out, in, count, (int)dtype);
-    if (own)
-        end(own, ncclReduceScatter(in, out, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
+    connection *conn = begin(comm, out, in, count, (int)dtype);
+    if (conn)
+        end(conn,
+            ncclReduceScatter(in, out, (size_t)count, type_of(dtype), operation_of(op), conn->nccl, conn->stream));
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    connection *own = begin(comm, out, in, count, (int)dtype);
-    if (own)
-        end(own, ncclAllGather(in, out, (size_t)count, type_of(dtype), own->nccl, own->stream));
+    connection *conn = begin(comm, out, in, count, (int)dtype);
+    if (conn)
+        end(conn, ncclAllGather(in, out, (size_t)count, type_of(dtype), conn->nccl, conn->stream));
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    connection *own = begin(comm, data, data, count, (int)dtype);
-    if (own)
-        end(own, ncclBroadcast(data, data, (size_t)count, type_of(dtype), root, own->nccl, own->stream));
+    connection *conn = begin(comm, data, data, count, (int)dtype);
+    if (conn)
+        end(conn, ncclBroadcast(data, data, (size_t)count, type_of(dtype), root, conn->nccl, conn->stream));
 }
 
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    connection *own = begin(comm, data, data, (int64_t)bytes, to);
-    if (own)
-        end(own, ncclSend(data, bytes, ncclUint8, to, own->nccl, own->stream));
+    connection *conn = begin(comm, data, data, (int64_t)bytes, to);
+    if (conn)
+        end(conn, ncclSend(data, bytes, ncclUint8, to, conn->nccl, conn->stream));
 }
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    connection *own = begin(comm, data, data, (int64_t)bytes, from);
-    if (own)
-        end(own, ncclRecv(data, bytes, ncclUint8, from, own->nccl, own->stream));
+    connection *conn = begin(comm, data, data, (int64_t)bytes, from);
+    if (conn)
+        end(conn, ncclRecv(data, bytes, ncclUint8, from, conn->nccl, conn->stream));
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
 /* Writes a name of the GPU that no other GPU of any machine has. It contains the kernel's random id of this boot,
  * because GPUs of two machines may have the same address on the bus. */
-static void seat(char text[CS_TRANSPORT_SEAT])
+static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
 {
     char machine[40] = "", bus[32] = "";
     int number = 0;
@@ -298,14 +300,14 @@ static void seat(char text[CS_TRANSPORT_SEAT])
         fclose(file);
     CS_CUDA(cudaGetDevice(&number));
     CS_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, number));
-    snprintf(text, CS_TRANSPORT_SEAT, "%s of machine %s", bus, machine);
+    snprintf(text, CS_TRANSPORT_GPU_NAME, "%s of machine %s", bus, machine);
 }
 
-static cs_status share_id(const connection *own, ncclUniqueId *id)
+static cs_status share_id(const connection *conn, ncclUniqueId *id)
 {
-    cs_comm *host = own->comm->host;
+    cs_comm *host = conn->comm->host;
     memset(id, 0, sizeof *id);
-    if (own->comm->world.rank == 0) {
+    if (conn->comm->world.rank == 0) {
         ncclResult_t given = ncclGetUniqueId(id);
         if (given != ncclSuccess)
             return ce_fail(CS_NO_PEER,
@@ -317,33 +319,33 @@ static cs_status share_id(const connection *own, ncclUniqueId *id)
 }
 
 /* Ends the process on failure, because nothing else works until the ranks are connected. */
-static void connect(connection *own, ncclUniqueId id)
+static void connect(connection *conn, ncclUniqueId id)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t made = NULL;
     config.blocking = 1;
-    enter(own);
-    end(own, ncclCommInitRankConfig(&made, own->comm->world.size, id, own->comm->world.rank, &config));
-    atomic_store(&own->nccl, made);
+    enter(conn);
+    end(conn, ncclCommInitRankConfig(&made, conn->comm->world.size, id, conn->comm->world.rank, &config));
+    atomic_store(&conn->nccl, made);
 }
 
 static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 {
     ncclUniqueId id;
-    connection *own = calloc(1, sizeof *own);
-    comm->own = own;
-    if (!own)
+    connection *conn = calloc(1, sizeof *conn);
+    comm->private_data = conn;
+    if (!conn)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d GPUs", comm->world.size);
-    own->comm = comm;
-    own->stream = ce_cuda_stream(ce_device_stream(comm->device, CS_COMM));
-    own->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
-    pthread_mutex_init(&own->lock, NULL);
-    CS_CUDA(cudaGetDevice(&own->number));
-    CS_TRY(share_id(own, &id));
-    int error = pthread_create(&own->watch, NULL, watch, own);
+    conn->comm = comm;
+    conn->stream = ce_cuda_stream(ce_device_stream(comm->device, CS_COMM));
+    conn->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
+    pthread_mutex_init(&conn->lock, NULL);
+    CS_CUDA(cudaGetDevice(&conn->number));
+    CS_TRY(share_id(conn, &id));
+    int error = pthread_create(&conn->watch, NULL, watch, conn);
     if (error)
         return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
-    connect(own, id);
+    connect(conn, id);
     return CS_OK;
 }
 
@@ -351,17 +353,17 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* Waits for the stream while the watch thread still detects lost ranks. Returns false if NCCL does not end in time; the
  * watch thread is then still inside NCCL. No kernel waits by then, so there is nothing to abort. */
-static bool finish(connection *own)
+static bool finish(connection *conn)
 {
-    double seconds = own->seconds < CLOSE_SECONDS ? own->seconds : CLOSE_SECONDS;
+    double seconds = conn->seconds < CLOSE_SECONDS ? conn->seconds : CLOSE_SECONDS;
     struct timespec end;
-    ce_stream_sync(ce_device_stream(own->comm->device, CS_COMM));
-    stop_if_ending(own);
-    ce_cuda_graphs_drop(own->comm->device);
-    atomic_store(&own->closing, true);
+    ce_stream_sync(ce_device_stream(conn->comm->device, CS_COMM));
+    stop_if_ending(conn);
+    ce_cuda_graphs_drop(conn->comm->device);
+    atomic_store(&conn->closing, true);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += 1 + (time_t)seconds;
-    if (pthread_timedjoin_np(own->watch, NULL, &end) == 0)
+    if (pthread_timedjoin_np(conn->watch, NULL, &end) == 0)
         return true;
     ce_log(CS_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
     return false;
@@ -369,11 +371,11 @@ static bool finish(connection *own)
 
 static void close_nccl(cs_comm *comm)
 {
-    connection *own = comm->own;
-    if (!own || (own->nccl && !finish(own)))
+    connection *conn = comm->private_data;
+    if (!conn || (conn->nccl && !finish(conn)))
         return;
-    pthread_mutex_destroy(&own->lock);
-    free(own);
+    pthread_mutex_destroy(&conn->lock);
+    free(conn);
 }
 
 const ce_transport ce_comm_nccl = {
@@ -387,5 +389,5 @@ const ce_transport ce_comm_nccl = {
     .broadcast = broadcast,
     .send = send_message,
     .receive = receive_message,
-    .seat = seat,
+    .gpu_name = gpu_name,
 };

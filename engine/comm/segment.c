@@ -3,7 +3,7 @@
  * A segment is a memfd as large as the heap may become; only pages that are written cost memory. It has no name, is
  * sealed against changes of its size, and is freed when the last process that maps it ends. */
 #include "comm/shm.h"
-#include "comm/wire.h"
+#include "comm/unix_socket.h"
 #include "base/range.h"
 
 #include <errno.h>
@@ -14,16 +14,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LEAST_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
+enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
 /* How long a wait spins and yields before it sleeps. With one core for each rank most waits end before. With fewer
  * cores the core is better given to the rank that others wait for, and a barrier costs more than copying some more
  * bytes. */
-enum { SPINS_ROOMY = 4000, YIELDS_ROOMY = 2000, SPINS_CROWDED = 0, YIELDS_CROWDED = 200 };
-enum { SMALL_ROOMY = 2 << 10, SMALL_CROWDED = 8 << 10 };
+enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
+enum { SMALL_OWN_CORE = 2 << 10, SMALL_SHARED_CORE = 8 << 10 };
 
 _Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
-_Static_assert(sizeof(ce_bell) == CS_SHM_LINE, "a bell is one cache line");
+_Static_assert(sizeof(ce_shm_signal) == CS_SHM_LINE, "a signal is one cache line");
 
 static cs_status reserve(ce_shm *shm, const cs_comm_settings *settings)
 {
@@ -37,7 +37,7 @@ static cs_status reserve(ce_shm *shm, const cs_comm_settings *settings)
             shm->base = base;
             return CS_OK;
         }
-        if (settings->heap_bytes || heap / 2 < LEAST_HEAP)
+        if (settings->heap_bytes || heap / 2 < MIN_HEAP)
             return ce_fail_errno(CS_NO_MEMORY, errno, "no address space for %d heaps of %zu bytes", shm->size, heap);
     }
 }
@@ -46,7 +46,7 @@ static cs_status make_memory(ce_shm *shm)
 {
     cpu_set_t cores;
     int memory = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    shm->guests[shm->rank].memory = memory;
+    shm->handles[shm->rank].memory = memory;
     if (memory < 0 || ftruncate(memory, (off_t)shm->segment_bytes) < 0)
         return ce_fail_errno(CS_NO_MEMORY, errno, "no shared memory of %zu bytes", shm->segment_bytes);
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
@@ -63,12 +63,12 @@ static cs_status make_memory(ce_shm *shm)
 static cs_status make_life(ce_shm *shm)
 {
     int pipes[2];
-    shm->guests[shm->rank].life = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (shm->guests[shm->rank].life >= 0)
+    shm->handles[shm->rank].life = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (shm->handles[shm->rank].life >= 0)
         return CS_OK;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "no pipe by which others see this rank end");
-    shm->guests[shm->rank].life = pipes[0];
+    shm->handles[shm->rank].life = pipes[0];
     shm->life_end = pipes[1];
     return CS_OK;
 }
@@ -78,13 +78,13 @@ static cs_status map_all(ce_shm *shm)
     for (int i = 0; i < shm->size; i++) {
         char *at = ce_shm_segment(shm, i);
         if (mmap(at, shm->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                 shm->guests[i].memory, 0) == MAP_FAILED)
+                 shm->handles[i].memory, 0) == MAP_FAILED)
             return ce_fail_errno(CS_NO_MEMORY, errno, "the shared memory of rank %d (%zu bytes) could not be mapped", i,
                                  shm->segment_bytes);
         madvise(at, shm->segment_bytes, MADV_DONTDUMP);
         madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
-        close(shm->guests[i].memory);
-        shm->guests[i].memory = -1;
+        close(shm->handles[i].memory);
+        shm->handles[i].memory = -1;
     }
     return CS_OK;
 }
@@ -96,22 +96,22 @@ static void choose_patience(ce_shm *shm)
     for (int i = 0; i < shm->size; i++)
         CPU_OR(&all, &all, &ce_shm_header_of(shm, i)->cores);
     bool roomy = CPU_COUNT(&all) >= shm->size;
-    shm->spins = roomy ? SPINS_ROOMY : SPINS_CROWDED;
-    shm->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
-    shm->small_bytes = roomy ? SMALL_ROOMY : SMALL_CROWDED;
+    shm->spins = roomy ? SPINS_OWN_CORE : SPINS_SHARED_CORE;
+    shm->yields = roomy ? YIELDS_OWN_CORE : YIELDS_SHARED_CORE;
+    shm->small_bytes = roomy ? SMALL_OWN_CORE : SMALL_SHARED_CORE;
 }
 
 static cs_status make_lists(ce_shm *shm)
 {
     size_t size = (size_t)shm->size;
-    shm->guests = calloc(size, sizeof *shm->guests);
+    shm->handles = calloc(size, sizeof *shm->handles);
     shm->inputs = calloc(size, sizeof *shm->inputs);
     shm->outputs = calloc(size, sizeof *shm->outputs);
     shm->sent = calloc(size, sizeof *shm->sent);
     shm->received = calloc(size, sizeof *shm->received);
-    for (int i = 0; shm->guests && i < shm->size; i++)
-        shm->guests[i] = (ce_guest){ -1, -1 };
-    if (!shm->guests || !shm->inputs || !shm->outputs || !shm->sent || !shm->received)
+    for (int i = 0; shm->handles && i < shm->size; i++)
+        shm->handles[i] = (ce_shm_handles){ -1, -1 };
+    if (!shm->handles || !shm->inputs || !shm->outputs || !shm->sent || !shm->received)
         return ce_fail(CS_NO_MEMORY, "no memory for the lists of %d ranks", shm->size);
     return CS_OK;
 }
@@ -119,7 +119,7 @@ static cs_status make_lists(ce_shm *shm)
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 {
     ce_shm *shm = calloc(1, sizeof *shm);
-    comm->own = shm;
+    comm->private_data = shm;
     if (!shm)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     shm->comm = comm;
@@ -132,7 +132,7 @@ cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
     CS_TRY(make_life(shm));
     uint64_t agreed = shm->segment_bytes;
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
-    CS_TRY(ce_meet(&comm->world, seconds, &agreed, shm->guests));
+    CS_TRY(ce_shm_rendezvous(&comm->world, seconds, &agreed, shm->handles));
     shm->segment_bytes = agreed;
     CS_TRY(map_all(shm));
     choose_patience(shm);
@@ -143,18 +143,18 @@ cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 
 void ce_segment_close(cs_comm *comm)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     if (!shm)
         return;
     if (comm->heap)
         atomic_store(&ce_shm_header_of(shm, shm->rank)->closed, 1);
     if (shm->base)
         munmap(shm->base, shm->reserved_bytes);
-    for (int i = 0; shm->guests && i < shm->size; i++)
-        ce_wire_drop(&shm->guests[i]);
+    for (int i = 0; shm->handles && i < shm->size; i++)
+        ce_unix_socket_drop(&shm->handles[i]);
     if (shm->life_end >= 0)
         close(shm->life_end);
-    free(shm->guests);
+    free(shm->handles);
     free(shm->inputs);
     free(shm->outputs);
     free(shm->sent);

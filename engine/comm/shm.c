@@ -6,25 +6,29 @@
  * in place from the descriptions of the call that all of them wrote before the first barrier, so they always agree. */
 #include "comm/shm.h"
 #include "comm/copy.h"
-#include "comm/fold.h"
+#include "comm/reduce.h"
 #include "base/beat.h"
+#include "base/must.h"
 #include "base/range.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_STEP = 64 }; /* in elements, so that parts begin at cache lines */
+enum {
+    PART_STEP = 64,   /* in elements, so that parts begin at cache lines */
+    ADD_BLOCK = 2048, /* elements that stay in the first-level cache between the sum over ranks and its addition */
+};
 
 static uint64_t place_of(const ce_shm *shm, const void *data)
 {
-    uintptr_t own = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
-    return at >= own && at < own + shm->segment_bytes ? at - own : CS_SHM_NOWHERE;
+    uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
+    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CS_SHM_NOWHERE;
 }
 
 static bool all_have_first(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (ce_bell_call(shm, i)->first == CS_SHM_NOWHERE)
+        if (ce_shm_call_of(shm, i)->first == CS_SHM_NOWHERE)
             return false;
     return true;
 }
@@ -32,60 +36,78 @@ static bool all_have_first(const ce_shm *shm)
 static bool all_have_second(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (ce_bell_call(shm, i)->second == CS_SHM_NOWHERE)
+        if (ce_shm_call_of(shm, i)->second == CS_SHM_NOWHERE)
             return false;
     return true;
 }
 
 static char *first_of(const ce_shm *shm, int rank)
 {
-    return ce_shm_segment(shm, rank) + ce_bell_call(shm, rank)->first;
+    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
 }
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
     bool small = (size_t)count * element <= shm->small_bytes;
     if (!small)
-        ce_bell_meet(shm, &call);
+        ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
-        ce_staged_all_reduce(shm, &call, data);
+        ce_shm_slots_all_reduce(shm, &call, data);
         return;
     }
     int64_t step = ce_round_up((count + shm->size - 1) / shm->size, PART_STEP);
-    ce_range own = ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
+    ce_range own_range =
+        ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {
-        shm->outputs[i] = first_of(shm, i) + (size_t)own.from * element;
+        shm->outputs[i] = first_of(shm, i) + (size_t)own_range.from * element;
         shm->inputs[i] = shm->outputs[i];
     }
-    ce_fold(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own), dtype, op);
-    ce_bell_meet(shm, &call);
+    ce_reduce(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own_range), dtype, op);
+    ce_shm_barrier(shm, &call);
 }
 
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
     bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
-        ce_bell_meet(shm, &call);
+        ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
-        ce_staged_reduce_scatter(shm, &call, out, in, apart);
+        ce_shm_slots_reduce_scatter(shm, &call, out, in, apart);
         return;
     }
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * apart) * element;
-    ce_fold(&out, 1, shm->inputs, shm->size, count, dtype, op);
-    ce_bell_meet(shm, &call);
+    ce_reduce(&out, 1, shm->inputs, shm->size, count, dtype, op);
+    ce_shm_barrier(shm, &call);
 }
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     ce_shm_reduce_parts(comm, out, in, count, count, dtype, op);
+}
+
+static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { { CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count }, place_of(shm, in), 0 };
+    float block[ADD_BLOCK];
+    ce_shm_barrier(shm, &call);
+    CS_ASSERT(all_have_first(shm));
+    for (int64_t at = 0; at < count; at += ADD_BLOCK) {
+        int64_t length = count - at < ADD_BLOCK ? count - at : ADD_BLOCK;
+        for (int i = 0; i < shm->size; i++)
+            shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * count + at) * sizeof *in;
+        ce_reduce((void *[]){ block }, 1, shm->inputs, shm->size, length, CS_F32, CS_SUM);
+        ce_reduce((void *[]){ sum + at }, 1, (const void *[]){ sum + at, block }, 2, length, CS_F32, CS_SUM);
+    }
+    ce_shm_barrier(shm, &call);
 }
 
 /* Each rank writes its part to all others, beginning with the next rank, so that no two write to one rank at a time. */
@@ -95,7 +117,7 @@ static void push(const ce_shm *shm, const void *in, size_t bytes)
         int peer = (shm->rank + i) % shm->size;
         char *to = first_of(shm, peer) + (size_t)shm->rank * bytes;
         if (to != in)
-            ce_copy_far(to, in, bytes);
+            ce_copy_nontemporal(to, in, bytes);
     }
 }
 
@@ -104,52 +126,58 @@ static void pull(const ce_shm *shm, void *out, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
         int peer = (shm->rank + i) % shm->size;
-        const char *from = ce_shm_segment(shm, peer) + ce_bell_call(shm, peer)->second;
+        const char *from = ce_shm_segment(shm, peer) + ce_shm_call_of(shm, peer)->second;
         char *to = (char *)out + (size_t)peer * bytes;
         if (peer != shm->rank || to != in)
-            ce_copy_far(to, peer == shm->rank ? in : from, bytes);
+            ce_copy_nontemporal(to, peer == shm->rank ? in : from, bytes);
     }
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
     bool small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
-        ce_bell_meet(shm, &call);
+        ce_shm_barrier(shm, &call);
     if (!small && all_have_second(shm)) {
         pull(shm, out, in, bytes);
     } else if (!small && all_have_first(shm)) {
         push(shm, in, bytes);
     } else {
-        ce_staged_all_gather(shm, &call, out, in);
+        ce_shm_slots_all_gather(shm, &call, out, in);
         return;
     }
-    ce_bell_meet(shm, &call);
+    ce_shm_barrier(shm, &call);
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    ce_shm *shm = comm->own;
+    ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
     bool small = bytes <= shm->small_bytes;
     if (!small)
-        ce_bell_meet(shm, &call);
-    if (small || ce_bell_call(shm, root)->first == CS_SHM_NOWHERE) {
-        ce_staged_broadcast(shm, &call, data);
+        ce_shm_barrier(shm, &call);
+    if (small || ce_shm_call_of(shm, root)->first == CS_SHM_NOWHERE) {
+        ce_shm_slots_broadcast(shm, &call, data);
         return;
     }
     if (comm->world.rank != root)
-        ce_copy_far(data, first_of(shm, root), bytes);
-    ce_bell_meet(shm, &call);
+        ce_copy_nontemporal(data, first_of(shm, root), bytes);
+    ce_shm_barrier(shm, &call);
 }
 
 static void barrier(cs_comm *comm)
 {
-    ce_bell_meet(comm->own, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
+    ce_shm_barrier(comm->private_data, &(ce_shm_call){ .is.what = CS_BEAT_BARRIER });
+}
+
+static void *first(cs_comm *comm, void *memory)
+{
+    const ce_shm *shm = comm->private_data;
+    return shm->base + place_of(shm, memory);
 }
 
 static bool fits(const cs_world *world)
@@ -167,7 +195,9 @@ const ce_transport ce_comm_shm = {
     .all_gather = all_gather,
     .broadcast = broadcast,
     .barrier = barrier,
-    .send = ce_mail_send,
-    .receive = ce_mail_receive,
-    .missing = ce_bell_missing,
+    .send = ce_shm_messages_send,
+    .receive = ce_shm_messages_receive,
+    .missing = ce_shm_missing,
+    .first = first,
+    .reduce_scatter_add = reduce_scatter_add,
 };

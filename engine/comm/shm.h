@@ -3,19 +3,19 @@
  * Each rank owns a segment, a memfd that all ranks map. The segments are adjacent in one reserved range of addresses,
  * so the address of a peer's byte is computed. A segment contains:
  *
- *     header                        counters for which other ranks wait, and the call that this rank is making
+ *     header                        signals for which other ranks wait, and the call that this rank is making
  *     channels, one for each peer   messages to that peer, two chunks in flight
  *     two slots                     staging buffers, used alternately
  *     heap                          memory for cs_comm_alloc
  *
- * A bell is a counter in its own cache line, together with a description of the call. Barrier number n is passed when
- * arrival[n % 2] of every rank is n. Two bells are enough, since no rank reaches barrier n + 2 before all have left
+ * A signal is a counter in its own cache line, together with a description of the call. Barrier number n is passed when
+ * arrival[n % 2] of every rank is n. Two signals are enough, since no rank reaches barrier n + 2 before all have left
  * n. */
 #ifndef CS_COMM_SHM_H
 #define CS_COMM_SHM_H
 
 #include "comm/call.h"
-#include "comm/meet.h"
+#include "comm/shm_rendezvous.h"
 #include "comm/transport.h"
 
 #include <sched.h>
@@ -41,18 +41,18 @@ typedef struct {
     _Alignas(CS_SHM_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
     ce_shm_call call;
-} ce_bell;
+} ce_shm_signal;
 
 typedef struct {
-    ce_bell arrival[2];
+    ce_shm_signal arrival[2];
     _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* set by cs_comm_close: this rank has finished and is not lost */
     _Atomic uint32_t gave_up;                      /* this rank ends because another one failed */
     cpu_set_t cores;                               /* the cores that this rank may use */
 } ce_shm_header;
 
 typedef struct {
-    ce_bell filled, emptied; /* number of chunks so far */
-    uint64_t bytes[2];       /* length of the whole message to which each chunk belongs */
+    ce_shm_signal filled, emptied; /* number of chunks so far */
+    uint64_t bytes[2];             /* length of the whole message to which each chunk belongs */
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
 } ce_shm_channel;
 
@@ -62,12 +62,12 @@ typedef struct {
     int first;  /* the first rank of this host, which messages add to rank numbers; 0 on a single host */
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    ce_guest *guests;    /* [size]; the memory descriptors are closed after mapping */
-    int life_end;        /* write end of the pipe by which others see that this process lives; -1: a pidfd serves
+    ce_shm_handles *handles; /* [size]; the memory descriptors are closed after mapping */
+    int life_end;            /* write end of the pipe by which others see that this process lives; -1: a pidfd serves
                           * instead */
-    uint32_t point;      /* number of barriers passed */
-    uint32_t slot;       /* number of slots used */
-    int spins, yields;   /* how often a waiting rank reads a bell before it yields its core, and before it sleeps */
+    uint32_t point;          /* number of barriers passed */
+    uint32_t slot;           /* number of slots used */
+    int spins, yields;   /* how often a waiting rank reads a signal before it yields its core, and before it sleeps */
     size_t small_bytes;  /* vectors of at most this size go through the slots with one barrier instead of two */
     const void **inputs; /* [size] the operands of the current reduction */
     void **outputs;
@@ -104,24 +104,24 @@ static inline size_t ce_shm_heap_at(int size)
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings);
 void ce_segment_close(cs_comm *comm);
 
-/* bell.c */
+/* shm_barrier.c */
 
-/* Sets the bell to `value` and wakes the ranks that sleep until it changes. */
-void ce_bell_ring(ce_bell *bell, uint32_t value);
-/* Waits until the bell of rank `owner` is at least `value`: first spins, then yields the core, then sleeps. If a peer
+/* Sets the signal to `value` and wakes the ranks that sleep until it changes. */
+void ce_shm_signal_set(ce_shm_signal *signal, uint32_t value);
+/* Waits until the signal of rank `owner` is at least `value`: first spins, then yields the core, then sleeps. If a peer
  * is lost meanwhile, ends the process with CS_NO_PEER. */
-void ce_bell_wait(ce_shm *shm, ce_bell *bell, uint32_t value, int owner);
+void ce_shm_signal_wait(ce_shm *shm, ce_shm_signal *signal, uint32_t value, int owner);
 /* The barrier: waits until all ranks have called it, and checks that all make the same collective call. */
-void ce_bell_meet(ce_shm *shm, const ce_shm_call *call);
-int ce_bell_missing(cs_comm *comm, bool *closed);
+void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
+int ce_shm_missing(cs_comm *comm, bool *closed);
 /* The call of `rank` at the barrier that was passed last. */
-const ce_shm_call *ce_bell_call(const ce_shm *shm, int rank);
+const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
 
-/* staged.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
-void ce_staged_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);
-void ce_staged_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart);
-void ce_staged_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
-void ce_staged_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
+/* shm_slots.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
+void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);
+void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart);
+void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
+void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 
 /* shm.c */
 
@@ -129,8 +129,8 @@ void ce_staged_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
-/* mail.c: point-to-point messages */
-void ce_mail_send(cs_comm *comm, const void *data, size_t bytes, int to);
-void ce_mail_receive(cs_comm *comm, void *data, size_t bytes, int from);
+/* shm_messages.c: point-to-point messages */
+void ce_shm_messages_send(cs_comm *comm, const void *data, size_t bytes, int to);
+void ce_shm_messages_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
 #endif

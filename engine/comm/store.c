@@ -2,7 +2,7 @@
 #include "comm/store.h"
 #include "base/clock.h"
 #include "base/join.h"
-#include "comm/keeper.h"
+#include "comm/store_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct ce_store {
     int socket;
     ce_address master;
     ce_seal seal;
-    ce_keeper *keeper; /* on rank 0 only */
+    ce_store_server *server; /* on rank 0 only */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
 };
@@ -50,15 +50,15 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
  * host. */
 static cs_status listen_as_master(ce_store *store, int *listener, ce_address *address)
 {
-    CS_TRY(ce_dial_resolve(address, store->world.address, store->world.port));
-    cs_status status = ce_dial_listen(listener, address, store->keyed);
+    CS_TRY(ce_socket_resolve(address, store->world.address, store->world.port));
+    cs_status status = ce_socket_listen(listener, address, store->keyed);
     if (status != CS_IO_ERROR || errno != EADDRNOTAVAIL)
         return status;
-    CS_TRY(ce_dial_resolve(address, address->name.ss_family == AF_INET6 ? "::" : "0.0.0.0", store->world.port));
-    return ce_dial_listen(listener, address, store->keyed);
+    CS_TRY(ce_socket_resolve(address, address->name.ss_family == AF_INET6 ? "::" : "0.0.0.0", store->world.port));
+    return ce_socket_listen(listener, address, store->keyed);
 }
 
-static cs_status host(ce_store *store)
+static cs_status start_server(ce_store *store)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");
     ce_address address;
@@ -71,10 +71,10 @@ static cs_status host(ce_store *store)
         return status;
     }
     store->master = address;
-    if (ce_dial_is_any(&address))
-        CS_TRY(ce_dial_resolve(&store->master, address.name.ss_family == AF_INET6 ? "::1" : "127.0.0.1",
-                               ce_dial_port(&address)));
-    return ce_keeper_open(&store->keeper, listener, &store->world, store->keyed ? store->key : NULL);
+    if (ce_socket_is_any(&address))
+        CS_TRY(ce_socket_resolve(&store->master, address.name.ss_family == AF_INET6 ? "::1" : "127.0.0.1",
+                                 ce_socket_port(&address)));
+    return ce_store_server_open(&store->server, listener, &store->world, store->keyed ? store->key : NULL);
 }
 
 /* ---- every rank calls ------------------------------------------------------------------------- */
@@ -83,11 +83,11 @@ typedef enum { JOINED, AGAIN, FAILED } outcome;
 
 static outcome join(ce_store *store, double end)
 {
-    ce_keeper_name own = { store->world.rank, store->world.size };
+    ce_store_identity identity = { store->world.rank, store->world.size };
     ce_join join;
     ce_join_state state;
-    if (ce_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &own,
-                      sizeof own) != CS_OK)
+    if (ce_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &identity,
+                      sizeof identity) != CS_OK)
         return FAILED;
     join.deadline = end;
     while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
@@ -98,26 +98,26 @@ static outcome join(ce_store *store, double end)
     return JOINED;
 }
 
-static outcome call(ce_store *store, double end)
+static outcome connect_once(ce_store *store, double end)
 {
-    char text[CS_DIAL_TEXT];
+    char text[CS_SOCKET_TEXT];
     double left = end - ce_clock_seconds();
-    if (store->world.rank != 0 && ce_dial_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
+    if (store->world.rank != 0 && ce_socket_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
         snprintf(store->why, sizeof store->why, "%s", cs_error());
         return AGAIN;
     }
     if (ce_join_allow((const struct sockaddr *)(const void *)&store->master.name, store->keyed) != CS_OK)
         return FAILED;
-    store->socket = ce_dial_call(&store->master, left < 5 ? left : 5);
+    store->socket = ce_socket_connect(&store->master, left < 5 ? left : 5);
     if (store->socket < 0) {
-        snprintf(store->why, sizeof store->why, "%s: %s", ce_dial_text(&store->master, text), strerror(errno));
+        snprintf(store->why, sizeof store->why, "%s: %s", ce_socket_text(&store->master, text), strerror(errno));
         return AGAIN;
     }
-    ce_dial_tune(store->socket);
+    ce_socket_tune(store->socket);
     outcome result = join(store, end);
     if (result == JOINED)
         return result;
-    snprintf(store->why, sizeof store->why, "%s: %s", ce_dial_text(&store->master, text), cs_error());
+    snprintf(store->why, sizeof store->why, "%s: %s", ce_socket_text(&store->master, text), cs_error());
     close(store->socket);
     store->socket = -1;
     if (result == FAILED)
@@ -125,11 +125,11 @@ static outcome call(ce_store *store, double end)
     return result;
 }
 
-static cs_status call_until(ce_store *store, double end)
+static cs_status connect_until(ce_store *store, double end)
 {
     long pause = 1000000;
     do {
-        outcome result = call(store, end);
+        outcome result = connect_once(store, end);
         if (result != AGAIN)
             return result == JOINED ? CS_OK : CS_NO_PEER;
         nanosleep(&(struct timespec){ .tv_nsec = pause }, NULL);
@@ -142,7 +142,7 @@ static cs_status call_until(ce_store *store, double end)
                    store->world.job);
 }
 
-/* ---- letters ---------------------------------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 static cs_status lost(const ce_store *store)
 {
@@ -165,30 +165,30 @@ static bool move(ce_store *store, void *data, size_t bytes, bool in, double end)
     return true;
 }
 
-static void write_letter(ce_store *store, int kind, void *body, size_t bytes, double end)
+static void send_request(ce_store *store, int kind, void *body, size_t bytes, double end)
 {
-    ce_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
-    struct iovec parts[] = { { &head, offsetof(ce_keeper_head, tag) }, { body, bytes } };
+    ce_store_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec parts[] = { { &head, offsetof(ce_store_head, tag) }, { body, bytes } };
     ce_seal_sign(&store->seal, head.tag, parts, 2);
     if (move(store, &head, sizeof head, false, end))
         move(store, body, bytes, false, end);
 }
 
-/* The reply is written to `body`, which has CS_KEEPER_BODY + 1 bytes. */
+/* The reply is written to `body`, which has CS_STORE_BODY + 1 bytes. */
 static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
     double end = ce_clock_seconds() + seconds + LATE_SECONDS;
-    ce_keeper_head head;
-    write_letter(store, kind, body, *bytes, end); /* if it fails, rank 0 may have sent the reason */
-    if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_KEEPER_BODY ||
+    ce_store_head head;
+    send_request(store, kind, body, *bytes, end); /* if it fails, rank 0 may have sent the reason */
+    if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_STORE_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);
-    struct iovec parts[] = { { &head, offsetof(ce_keeper_head, tag) }, { body, head.bytes } };
+    struct iovec parts[] = { { &head, offsetof(ce_store_head, tag) }, { body, head.bytes } };
     if (!ce_seal_check(&store->seal, head.tag, parts, 2))
         return ce_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
     *bytes = head.bytes;
     body[head.bytes] = 0;
-    return head.kind == CS_KEEPER_VALUE ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
+    return head.kind == CS_STORE_REPLY ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
 }
 
 static cs_status check_name(const char *name)
@@ -200,7 +200,7 @@ static cs_status check_name(const char *name)
 
 cs_status ce_store_set(ce_store *store, const char *name, const void *value, size_t bytes)
 {
-    char body[CS_KEEPER_BODY + 1];
+    char body[CS_STORE_BODY + 1];
     size_t length = strlen(name), whole = 1 + length + bytes;
     CS_TRY(check_name(name));
     if (bytes > CS_STORE_VALUE)
@@ -208,18 +208,18 @@ cs_status ce_store_set(ce_store *store, const char *name, const void *value, siz
     body[0] = (char)length;
     memcpy(body + 1, name, length);
     memcpy(body + 1 + length, value, bytes);
-    return ask(store, CS_KEEPER_SET, body, &whole, store->seconds);
+    return ask(store, CS_STORE_SET, body, &whole, store->seconds);
 }
 
 cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds)
 {
-    char body[CS_KEEPER_BODY + 1];
+    char body[CS_STORE_BODY + 1];
     uint32_t milliseconds = seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
     size_t whole = sizeof milliseconds + strlen(name);
     CS_TRY(check_name(name));
     memcpy(body, &milliseconds, sizeof milliseconds);
     memcpy(body + sizeof milliseconds, name, strlen(name));
-    CS_TRY(ask(store, CS_KEEPER_GET, body, &whole, seconds));
+    CS_TRY(ask(store, CS_STORE_GET, body, &whole, seconds));
     if (whole > room)
         return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, room);
     memcpy(value, body, whole);
@@ -229,12 +229,12 @@ cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t ro
 
 static cs_status await_all(ce_store *store, double end)
 {
-    char body[CS_KEEPER_BODY + 1];
+    char body[CS_STORE_BODY + 1];
     double left = end - ce_clock_seconds();
     uint32_t milliseconds = left < 0 ? 0 : (uint32_t)(left < 4e6 ? left * 1000 : 4e9);
     size_t bytes = sizeof milliseconds;
     memcpy(body, &milliseconds, sizeof milliseconds);
-    return ask(store, CS_KEEPER_ALL, body, &bytes, left);
+    return ask(store, CS_STORE_ALL, body, &bytes, left);
 }
 
 static cs_status build(ce_store *store)
@@ -242,8 +242,8 @@ static cs_status build(ce_store *store)
     double end = ce_clock_seconds() + store->seconds;
     CS_TRY(ce_join_key(store->key, &store->keyed));
     if (store->world.rank == 0)
-        CS_TRY(host(store));
-    CS_TRY(call_until(store, end));
+        CS_TRY(start_server(store));
+    CS_TRY(connect_until(store, end));
     return await_all(store, end);
 }
 
@@ -271,7 +271,7 @@ void ce_store_close(ce_store *store)
         return;
     if (store->socket >= 0)
         close(store->socket);
-    ce_keeper_close(store->keeper, store->seconds);
+    ce_store_server_close(store->server, store->seconds);
     ce_seal_close(&store->seal);
     ce_mac_forget(store->key, sizeof store->key);
     free(store);

@@ -14,7 +14,7 @@
 #define CS_COMM_STORE_H
 
 #include "base/status.h"
-#include "comm/dial.h"
+#include "comm/socket.h"
 #include "cspeed/comm.h"
 
 typedef struct ce_store ce_store;

@@ -1,8 +1,8 @@
 /* tcp.c - collectives between ranks on several hosts: parts are exchanged directly, and summed in the order of the
  * tree.
  *
- * Every rank sends to each other rank that rank's part of the vector, and sums its own part in the order of fold.h, so
- * the bits are those of the shm transport. An all_reduce sends 2 (n - 1) / n of the vector from each rank, as a ring
+ * Every rank sends to each other rank that rank's part of the vector, and sums its own part in the order of reduce.h,
+ * so the bits are those of the shm transport. An all_reduce sends 2 (n - 1) / n of the vector from each rank, as a ring
  * does, but in two steps instead of 2 (n - 1). A short vector is sent whole to all ranks, in one step. A long vector is
  * divided into pieces: while the sum of one piece is distributed, the next is collected. Only operands of sums are
  * copied, and no memory is allocated. */
@@ -10,7 +10,7 @@
 #include "base/beat.h"
 #include "base/processors.h"
 #include "base/range.h"
-#include "comm/fold.h"
+#include "comm/reduce.h"
 #include "comm/heap.h"
 
 #include <sched.h>
@@ -39,12 +39,12 @@ static char *slot_of(const ce_tcp *tcp, const ce_tcp_group *group, int member)
 /* ---- collectives of a group ------------------------------------------------------------------- */
 
 /* Sums the operands in the slots and this rank's own operand in tree order. */
-static void fold_slots(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *own, int64_t count,
-                       cs_dtype dtype, cs_reduce_op op)
+static void reduce_slots(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *own_data, int64_t count,
+                         cs_dtype dtype, cs_reduce_op op)
 {
     for (int i = 0; i < group->count; i++)
-        tcp->inputs[i] = i == group->own ? own : slot_of(tcp, group, i);
-    ce_fold((void *[]){ out }, 1, tcp->inputs, group->count, count, dtype, op);
+        tcp->inputs[i] = i == group->own_index ? own_data : slot_of(tcp, group, i);
+    ce_reduce((void *[]){ out }, 1, tcp->inputs, group->count, count, dtype, op);
 }
 
 static void all_reduce_short(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
@@ -52,13 +52,13 @@ static void all_reduce_short(ce_tcp *tcp, const ce_tcp_group *group, void *data,
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
-        ce_flow_send(tcp, group->ranks[i], data, bytes);
-        ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
+        ce_tcp_frames_send(tcp, group->ranks[i], data, bytes);
+        ce_tcp_frames_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
     }
-    ce_flow_run(tcp);
-    fold_slots(tcp, group, data, data, count, dtype, op);
+    ce_tcp_frames_run(tcp);
+    reduce_slots(tcp, group, data, data, count, dtype, op);
 }
 
 /* The elements of piece `index` of a member's part of a vector. */
@@ -80,28 +80,29 @@ void ce_tcp_all_reduce(ce_tcp *tcp, const ce_tcp_group *group, void *data, int64
         return;
     }
     for (int64_t step = 0; step <= steps; step++) {
-        ce_range own = piece_of(count, part, piece, group->own, step);
-        ce_range sum = piece_of(count, part, piece, group->own, step - 1); /* complete since the previous step */
+        ce_range own_piece = piece_of(count, part, piece, group->own_index, step);
+        ce_range sum = piece_of(count, part, piece, group->own_index, step - 1); /* complete since the previous step */
         for (int i = 0; i < group->count; i++) {
             ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
-            if (i == group->own)
+            if (i == group->own_index)
                 continue;
             if (step < steps) {
-                ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)its.from * element,
-                             (size_t)ce_range_length(its) * element);
-                ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), (size_t)ce_range_length(own) * element);
+                ce_tcp_frames_send(tcp, group->ranks[i], (char *)data + (size_t)its.from * element,
+                                   (size_t)ce_range_length(its) * element);
+                ce_tcp_frames_receive(tcp, group->ranks[i], slot_of(tcp, group, i),
+                                      (size_t)ce_range_length(own_piece) * element);
             }
             if (step > 0) {
-                ce_flow_send(tcp, group->ranks[i], (char *)data + (size_t)sum.from * element,
-                             (size_t)ce_range_length(sum) * element);
-                ce_flow_receive(tcp, group->ranks[i], (char *)data + (size_t)its_sum.from * element,
-                                (size_t)ce_range_length(its_sum) * element);
+                ce_tcp_frames_send(tcp, group->ranks[i], (char *)data + (size_t)sum.from * element,
+                                   (size_t)ce_range_length(sum) * element);
+                ce_tcp_frames_receive(tcp, group->ranks[i], (char *)data + (size_t)its_sum.from * element,
+                                      (size_t)ce_range_length(its_sum) * element);
             }
         }
-        ce_flow_run(tcp);
+        ce_tcp_frames_run(tcp);
         if (step < steps)
-            fold_slots(tcp, group, (char *)data + (size_t)own.from * element, (char *)data + (size_t)own.from * element,
-                       ce_range_length(own), dtype, op);
+            reduce_slots(tcp, group, (char *)data + (size_t)own_piece.from * element,
+                         (char *)data + (size_t)own_piece.from * element, ce_range_length(own_piece), dtype, op);
     }
 }
 
@@ -110,27 +111,27 @@ void ce_tcp_reduce_part(ce_tcp *tcp, const ce_tcp_group *group, void *out, const
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
-        ce_flow_send(tcp, group->ranks[i], (const char *)in + (size_t)i * apart, bytes);
-        ce_flow_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
+        ce_tcp_frames_send(tcp, group->ranks[i], (const char *)in + (size_t)i * apart, bytes);
+        ce_tcp_frames_receive(tcp, group->ranks[i], slot_of(tcp, group, i), bytes);
     }
-    ce_flow_run(tcp);
-    fold_slots(tcp, group, out, (const char *)in + (size_t)group->own * apart, count, dtype, op);
+    ce_tcp_frames_run(tcp);
+    reduce_slots(tcp, group, out, (const char *)in + (size_t)group->own_index * apart, count, dtype, op);
 }
 
 void ce_tcp_gather(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void *in, size_t bytes, size_t apart)
 {
     for (int i = 0; i < group->count; i++) {
-        if (i == group->own)
+        if (i == group->own_index)
             continue;
-        ce_flow_send(tcp, group->ranks[i], in, bytes);
-        ce_flow_receive(tcp, group->ranks[i], (char *)out + (size_t)i * apart, bytes);
+        ce_tcp_frames_send(tcp, group->ranks[i], in, bytes);
+        ce_tcp_frames_receive(tcp, group->ranks[i], (char *)out + (size_t)i * apart, bytes);
     }
-    ce_flow_run(tcp);
-    char *own = (char *)out + (size_t)group->own * apart;
-    if (bytes && own != in)
-        memcpy(own, in, bytes);
+    ce_tcp_frames_run(tcp);
+    char *own_part = (char *)out + (size_t)group->own_index * apart;
+    if (bytes && own_part != in)
+        memcpy(own_part, in, bytes);
 }
 
 void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group)
@@ -140,22 +141,22 @@ void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group)
 
 void ce_tcp_broadcast(ce_tcp *tcp, const ce_tcp_group *group, void *data, size_t bytes, int root)
 {
-    for (int i = 0; i < group->count && group->own == root; i++)
+    for (int i = 0; i < group->count && group->own_index == root; i++)
         if (i != root)
-            ce_flow_send(tcp, group->ranks[i], data, bytes);
-    if (group->own != root)
-        ce_flow_receive(tcp, group->ranks[root], data, bytes);
-    ce_flow_run(tcp);
+            ce_tcp_frames_send(tcp, group->ranks[i], data, bytes);
+    if (group->own_index != root)
+        ce_tcp_frames_receive(tcp, group->ranks[root], data, bytes);
+    ce_tcp_frames_run(tcp);
 }
 
 /* ---- the transport ---------------------------------------------------------------------------- */
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
-        ce_hybrid_all_reduce(tcp, data, count, dtype, op);
+        ce_hierarchical_all_reduce(tcp, data, count, dtype, op);
     else
         ce_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
 }
@@ -174,41 +175,41 @@ void ce_tcp_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
-        ce_hybrid_reduce_scatter(tcp, out, in, count, dtype, op);
+        ce_hierarchical_reduce_scatter(tcp, out, in, count, dtype, op);
     else
         ce_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     tcp->call = (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
     if (tcp->inside)
-        ce_hybrid_all_gather(tcp, out, in, count, dtype);
+        ce_hierarchical_all_gather(tcp, out, in, count, dtype);
     else
         ce_tcp_gather(tcp, &tcp->all, out, in, bytes, bytes);
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
     if (tcp->inside)
-        ce_hybrid_broadcast(tcp, data, count, dtype, root);
+        ce_hierarchical_broadcast(tcp, data, count, dtype, root);
     else
         ce_tcp_broadcast(tcp, &tcp->all, data, (size_t)count * cs_dtype_bytes(dtype), root);
 }
 
 static void barrier(cs_comm *comm)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_BARRIER };
     if (tcp->inside)
-        ce_hybrid_barrier(tcp);
+        ce_hierarchical_barrier(tcp);
     else
         ce_tcp_barrier(tcp, &tcp->all);
 }
@@ -216,18 +217,18 @@ static void barrier(cs_comm *comm)
 /* Both sides describe a message by the call of the sender. */
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
-    ce_flow_send(tcp, to, data, bytes);
-    ce_flow_run(tcp);
+    ce_tcp_frames_send(tcp, to, data, bytes);
+    ce_tcp_frames_run(tcp);
 }
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     tcp->call = (ce_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
-    ce_flow_receive(tcp, from, data, bytes);
-    ce_flow_run(tcp);
+    ce_tcp_frames_receive(tcp, from, data, bytes);
+    ce_tcp_frames_run(tcp);
 }
 
 /* ---- opening, closing ------------------------------------------------------------------------- */
@@ -263,7 +264,7 @@ static cs_status make_lists(ce_tcp *tcp)
     if (!tcp->links || !tcp->polls || !tcp->inputs || !tcp->all.ranks || !tcp->staging)
         return ce_fail(CS_NO_MEMORY, "no memory for the connections of %d ranks", tcp->size);
     tcp->all.count = tcp->size;
-    tcp->all.own = tcp->rank;
+    tcp->all.own_index = tcp->rank;
     for (int i = 0; i < tcp->size; i++)
         tcp->all.ranks[i] = i;
     return CS_OK;
@@ -275,13 +276,13 @@ static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_s
     if (!places)
         return ce_fail(CS_NO_MEMORY, "no memory for the places of %d ranks", tcp->size);
     CS_TRY(ce_mesh_open(tcp, places, seconds));
-    return ce_hybrid_fits(tcp, places) ? ce_hybrid_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
+    return ce_hierarchical_fits(tcp, places) ? ce_hierarchical_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
 }
 
 static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 {
     ce_tcp *tcp = calloc(1, sizeof *tcp);
-    comm->own = tcp;
+    comm->private_data = tcp;
     if (!tcp)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     tcp->comm = comm;
@@ -299,18 +300,18 @@ static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 
 static void close_tcp(cs_comm *comm)
 {
-    ce_tcp *tcp = comm->own;
+    ce_tcp *tcp = comm->private_data;
     if (!tcp)
         return;
     if (tcp->links)
-        ce_flow_leave(tcp);
+        ce_tcp_frames_leave(tcp);
     for (int i = 0; tcp->links && i < tcp->size; i++) {
         if (tcp->links[i].socket >= 0)
             close(tcp->links[i].socket);
         ce_seal_close(&tcp->links[i].seal);
     }
     if (tcp->inside)
-        ce_hybrid_close(tcp);
+        ce_hierarchical_close(tcp);
     else
         ce_heap_close(comm);
     free(tcp->links);
@@ -333,5 +334,5 @@ const ce_transport ce_comm_tcp = {
     .barrier = barrier,
     .send = send_message,
     .receive = receive_message,
-    .missing = ce_flow_missing,
+    .missing = ce_tcp_frames_missing,
 };

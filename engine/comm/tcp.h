@@ -5,8 +5,8 @@
  * numbered (base/seal.h), so that foreign, repeated or reordered frames and ranks that make different calls are
  * detected. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
- * A lane is one direction of a connection with the frames of the current call. ce_flow_run sends and receives on all
- * lanes until all frames are complete. All ranks must have the same byte order. */
+ * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_run sends and receives
+ * until the frames of all queues are complete. All ranks must have the same byte order. */
 #ifndef CS_COMM_TCP_H
 #define CS_COMM_TCP_H
 
@@ -17,11 +17,10 @@
 #include <poll.h>
 
 enum {
-    CS_TCP_FRAMES = 2,
-    CS_TCP_BYE = 100,
-    CS_TCP_LOST
-}; /* maximum number of frames of a lane; values of ce_call.what
-    * that are not collectives */
+    CS_TCP_FRAMES = 2,   /* maximum number of frames of a queue */
+    CS_TCP_CLOSED = 100, /* a value of ce_call.what that is not a collective: the sender closes its comm */
+    CS_TCP_LOST          /* another one: the sender ends because the rank in ce_call.root was lost */
+};
 
 typedef struct {
     ce_call call;
@@ -35,18 +34,18 @@ typedef struct {
     ce_tcp_head heads[CS_TCP_FRAMES];
     char *data[CS_TCP_FRAMES];
     size_t bytes[CS_TCP_FRAMES];
-} ce_tcp_lane;
+} ce_tcp_queue;
 
 typedef struct {
-    int socket; /* -1: this rank itself */
-    bool deaf;  /* the peer receives nothing more, but data from it may still be read */
+    int socket;       /* -1: this rank itself */
+    bool send_closed; /* the peer receives nothing more, but data from it may still be read */
     ce_seal seal;
-    ce_tcp_lane out, in;
+    ce_tcp_queue out, in;
 } ce_tcp_link;
 
-/* The ranks that take part in an exchange, in the order of the tree; ranks[own] is this rank. */
+/* The ranks that take part in an exchange, in the order of the tree; ranks[own_index] is this rank. */
 typedef struct {
-    int count, own;
+    int count, own_index;
     int *ranks;
 } ce_tcp_group;
 
@@ -60,7 +59,7 @@ typedef struct {
     ce_tcp_group all;
     char *staging;       /* CS_TCP_STAGING bytes: operands received from others, one slot for each rank */
     const void **inputs; /* [size] the operands of the current reduction */
-    /* For hierarchical collectives (hybrid.c); otherwise NULL. */
+    /* For hierarchical collectives (hierarchical.c); otherwise NULL. */
     cs_comm *inside;
     ce_tcp_group across; /* the ranks with this rank's local rank on their hosts */
     char *slots;         /* CS_TCP_STAGING bytes: sums over this host */
@@ -74,14 +73,14 @@ typedef struct {
 } ce_mesh_place;
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places /* [size] */, double seconds);
 
-/* flow.c */
+/* tcp_frames.c */
 
-/* Adds a frame to or from a rank. ce_flow_run moves all frames and returns when they are complete. */
-void ce_flow_send(ce_tcp *tcp, int to, const void *data, size_t bytes);
-void ce_flow_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
-void ce_flow_run(ce_tcp *tcp);
-void ce_flow_leave(ce_tcp *tcp); /* tells the others that this rank closes and is not lost */
-int ce_flow_missing(cs_comm *comm, bool *closed);
+/* Adds a frame to or from a rank. ce_tcp_frames_run moves all frames and returns when they are complete. */
+void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes);
+void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
+void ce_tcp_frames_run(ce_tcp *tcp);
+void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the others that this rank closes and is not lost */
+int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 
 /* tcp.c: collectives of a group. Part number i belongs to ranks[i] of the group; parts begin `apart` bytes from each
  * other. */
@@ -96,14 +95,15 @@ void ce_tcp_gather(ce_tcp *tcp, const ce_tcp_group *group, void *out, const void
 void ce_tcp_barrier(ce_tcp *tcp, const ce_tcp_group *group);
 void ce_tcp_broadcast(ce_tcp *tcp, const ce_tcp_group *group, void *data, size_t bytes, int root);
 
-/* hybrid.c */
-bool ce_hybrid_fits(const ce_tcp *tcp, const ce_mesh_place *places);
-cs_status ce_hybrid_open(ce_tcp *tcp, const cs_comm_settings *settings);
-void ce_hybrid_close(ce_tcp *tcp);
-void ce_hybrid_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
-void ce_hybrid_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
-void ce_hybrid_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype);
-void ce_hybrid_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root);
-void ce_hybrid_barrier(ce_tcp *tcp);
+/* hierarchical.c */
+bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places);
+cs_status ce_hierarchical_open(ce_tcp *tcp, const cs_comm_settings *settings);
+void ce_hierarchical_close(ce_tcp *tcp);
+void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                    cs_reduce_op op);
+void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype);
+void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root);
+void ce_hierarchical_barrier(ce_tcp *tcp);
 
 #endif

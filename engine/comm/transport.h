@@ -3,19 +3,20 @@
  * comm.c checks and counts the calls and keeps the heartbeat; a transport moves the bytes. Its functions may assume
  * that only one thread calls them at a time, that counts are not negative and that ranks are valid.
  *
- * A comm with a GPU has two sides. The host's side is opened first and moves host memory. The device side (`far`) is a
- * second comm inside it, whose transport moves GPU memory. It uses the host's side to let the ranks find each other and
- * to detect lost ranks. The transport of the device side is never called with a count of 0. */
+ * A comm with a GPU has two sides. The host's side is opened first and moves host memory. The device side
+ * (`device_side`) is a second comm inside it, whose transport moves GPU memory. It uses the host's side to let the
+ * ranks find each other and to detect lost ranks. The transport of the device side is never called with a count of
+ * 0. */
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
 #include "device/device.h"
 #include "cspeed/comm.h"
-#include "comm/tally.h"
+#include "comm/comms_logger.h"
 
 #include <stdatomic.h>
 
-enum { CS_TRANSPORT_SEAT = 96 };
+enum { CS_TRANSPORT_GPU_NAME = 96 };
 
 typedef struct ce_transport {
     size_t edition; /* in a transport from a module: CS_TRANSPORT_EDITION, which the program compares with its own */
@@ -34,22 +35,26 @@ typedef struct ce_transport {
      * prefers one that did not close, and of those one that did not end because of another's failure. Any thread may
      * call it at any time. NULL: there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
+    /* Returns the address in this process of rank 0's memory at the place that `own`, from cs_comm_alloc, has in this
+     * rank's memory. NULL: ranks do not see each other's memory. */
+    void *(*first)(cs_comm *comm, void *own);
+    void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count); /* or NULL: common.h */
     /* Only in a transport of GPU memory, or NULL. Writes a name of this rank's GPU; two ranks may not share one. */
-    void (*seat)(char seat[CS_TRANSPORT_SEAT]);
+    void (*gpu_name)(char gpu_name[CS_TRANSPORT_GPU_NAME]);
 } ce_transport;
 
 struct cs_comm {
     const ce_transport *transport;
     cs_world world;
-    void *own;  /* private to the transport */
-    char *heap; /* memory for cs_comm_alloc; the transport allocates and frees it */
+    void *private_data; /* private to the transport */
+    char *heap;         /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
     int doing; /* the collective that runs, an index into ce_beat_names, for error messages */
     atomic_flag busy;
     cs_comm_traffic traffic;
-    ce_tally *tally; /* NULL: comms_logger is off */
-    cs_comm *far;    /* the device side; NULL: there is no GPU */
+    ce_comms_logger *logger; /* NULL: comms_logger is off */
+    cs_comm *device_side;    /* the device side; NULL: there is no GPU */
     /* The following are set in a device side only. */
     cs_comm *host; /* the comm that contains it */
     cs_device *device;
@@ -60,7 +65,7 @@ struct cs_comm {
 /* Changes with the sizes of the structs that a module shares with the program. */
 #define CS_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
 
-extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_far;
+extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_device_staging;
 extern const ce_transport ce_comm_nccl; /* in the CUDA module, if that was built with NCCL */
 
 /* heap_bytes of the settings or, if that is 0, the machine's memory, limited by what this process may map or write. */

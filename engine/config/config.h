@@ -8,7 +8,7 @@
 #define CS_CONFIG_CONFIG_H
 
 #include "base/keys.h"
-#include "comm/tally.h"
+#include "comm/comms_logger.h"
 #include "cspeed/comm.h"
 #include "config/elasticity.h"
 #include "data/difficulty.h"
@@ -64,8 +64,8 @@ typedef struct {
     int64_t steps_per_print;  /* 0: never */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
-    ce_tally_settings tally;  /* comms_logger */
-    ce_difficulty curriculum; /* the curriculum of the sequence length */
+    ce_comms_logger_settings comms_logger; /* comms_logger */
+    ce_difficulty curriculum;              /* the curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;

@@ -67,9 +67,9 @@ static const ce_key comet[] = {
 
 static const ce_key comms_logger[] = {
     SUPPORTED(
-        "enabled", BOOL, tally.enabled, "false", 0, 0, "auto",
+        "enabled", BOOL, comms_logger.enabled, "false", 0, 0, "auto",
         "record the time of each collective and print a table at the end; on a GPU the host waits for each collective"),
-    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, "auto", "rank 0 prints a line for each collective"),
+    SUPPORTED("verbose", BOOL, comms_logger.verbose, "false", 0, 0, "auto", "rank 0 prints a line for each collective"),
     SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto",
               "record all operations; false: only those of prof_ops"),
     INERT("debug", "false", CALLER),
@@ -97,7 +97,7 @@ static uint32_t named_operations(cs_config *config)
         ce_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
-        int operation = name ? ce_tally_find(name) : 0;
+        int operation = name ? ce_comms_logger_find(name) : 0;
         operations |= 1u << operation;
         if (!operation)
             ce_json_fault(config->doc, "comms_logger.prof_ops",
@@ -117,10 +117,10 @@ void ce_monitors_resolve(cs_config *config)
     if (s->steps_per_print == INT64_MAX) /* Infinity */
         s->steps_per_print = 0;
     if (ce_json_is_set(config->doc, "comms_logger") && !ce_resolve_is_given(config, "comms_logger.enabled")) {
-        s->tally.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
+        s->comms_logger.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
         ce_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
     }
-    s->tally.operations = named_operations(config);
+    s->comms_logger.operations = named_operations(config);
     if (s->written.prof_all)
-        s->tally.operations = UINT32_MAX;
+        s->comms_logger.operations = UINT32_MAX;
 }

@@ -62,7 +62,8 @@ static const ce_key cspeed[] = {
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
-    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL, "stage 3: how many units are gathered in advance"),
+    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL,
+              "stage 3: units gathered in advance; ranks of one host gather none"),
     REFUSED("mode", "\"zero\"", NOT_YET "; \"zero\" is there, and its stage 0 is data parallelism"),
     REFUSED("strict", "false", NOT_YET),
 };

@@ -78,8 +78,8 @@ int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *settings, const char *path)
 {
     int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;
-    bool own = tokens->vocab_size > 0 && tokens->vocab_size < limit;
-    if (own)
+    bool stated = tokens->vocab_size > 0 && tokens->vocab_size < limit;
+    if (stated)
         limit = tokens->vocab_size;
     if (tokens->token_bytes == 2 && limit > UINT16_MAX)
         return CS_OK;
@@ -88,7 +88,7 @@ static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *s
         return CS_OK;
     return ce_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
                    ce_tokens_at(tokens, place), place, limit,
-                   own                        ? "vocabulary size that the shard itself states; pack the text again"
+                   stated                     ? "vocabulary size that the shard itself states; pack the text again"
                    : settings->vocab_size > 0 ? "model's vocab_size; the text was made into tokens for another model"
                                               : "largest token there can be");
 }

@@ -19,7 +19,7 @@ static size_t whole_pages(size_t bytes)
 
 static cs_status dry_open(cs_device *device, const ce_device_settings *settings)
 {
-    if (!(device->own = calloc(1, sizeof(ce_product_list))))
+    if (!(device->private_data = calloc(1, sizeof(ce_product_list))))
         return ce_fail(CS_NO_MEMORY, "no memory for the dry device");
     device->threads = settings->threads > 0 ? settings->threads : 1;
     snprintf(device->description, sizeof device->description, "dry: plans, computes nothing");
@@ -28,17 +28,17 @@ static cs_status dry_open(cs_device *device, const ce_device_settings *settings)
 
 static void dry_close(cs_device *device)
 {
-    free(device->own);
+    free(device->private_data);
 }
 
 static const ce_product_list *dry_product_list(const cs_device *device)
 {
-    return device->own;
+    return device->private_data;
 }
 
 static void dry_product(cs_device *device, const ce_product *product)
 {
-    ce_product_list_add(device->own, product);
+    ce_product_list_add(device->private_data, product);
 }
 
 static void *dry_alloc(cs_device *device, size_t bytes)

@@ -89,7 +89,7 @@ const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: the table of the CP
 struct cs_stream {
     cs_device *device;
     ce_stream_role role;
-    void *own; /* the device's */
+    void *private_data; /* for the device's implementation */
 };
 
 typedef struct {
@@ -101,7 +101,7 @@ typedef struct {
 struct cs_device {
     const ce_device_table *table;
     cs_stream streams[CS_STREAM_ROLES]; /* by role */
-    void *own;                          /* the device's */
+    void *private_data;                 /* for the device's implementation */
     int threads;
     ce_isa isa;
     char description[160];

@@ -69,21 +69,21 @@ static void *grown(void *list, int64_t count, size_t item)
 
 static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensors_entry *entry, int64_t data)
 {
-    folder_source *own = source->own;
+    folder_source *weights = source->private_data;
     int64_t at = source->count;
     cs_dtype dtype;
     if (is_buffer(entry->key))
         return CS_OK;
     if (!ce_safetensors_dtype(&dtype, entry->dtype) || dtype > CS_F16)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s is %s; weights are read as F32, BF16 or F16",
-                       own->files[file].path, entry->key, entry->dtype);
+                       weights->files[file].path, entry->key, entry->dtype);
     if (entry->dims > CS_MAX_DIMS)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
-                       own->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
+                       weights->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
     source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
-    own->places = grown(own->places, at + 1, sizeof *own->places);
-    own->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
-    source->tensors[at] = (ce_source_tensor){ own->places[at].name, dtype, entry->dims, { 0 } };
+    weights->places = grown(weights->places, at + 1, sizeof *weights->places);
+    weights->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
+    source->tensors[at] = (ce_source_tensor){ weights->places[at].name, dtype, entry->dims, { 0 } };
     for (int i = 0; i < entry->dims; i++)
         source->tensors[at].shape[i] = entry->shape[i];
     source->count++;
@@ -92,15 +92,15 @@ static cs_status add_tensor(ce_source *source, int64_t file, const ce_safetensor
 
 static cs_status add_header(ce_source *source, int64_t file, const char *block, size_t block_bytes, int64_t file_bytes)
 {
-    folder_source *own = source->own;
+    folder_source *weights = source->private_data;
     ce_safetensors header = { 0 };
     cs_status status = ce_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes,
-                                            own->files[file].path);
+                                            weights->files[file].path);
     if (status == CS_OK && json_object_get(header.metadata, "DCP_SHARDING_INFO"))
         status = ce_fail(CS_UNSUPPORTED,
                          "not supported: %s, because it holds pieces of tensors (PyTorch's sharded checkpoint), not "
                          "whole ones; load a checkpoint of cspeed as such, or merge the pieces first",
-                         own->files[file].path);
+                         weights->files[file].path);
     for (int64_t i = 0; i < header.count && status == CS_OK; i++)
         status = add_tensor(source, file, &header.entries[i], (int64_t)block_bytes);
     ce_safetensors_close(&header);
@@ -109,27 +109,27 @@ static cs_status add_header(ce_source *source, int64_t file, const char *block, 
 
 static cs_status add_file(ce_source *source, const char *folder, const char *name)
 {
-    folder_source *own = source->own;
-    int64_t at = own->file_count, bytes;
+    folder_source *weights = source->private_data;
+    int64_t at = weights->file_count, bytes;
     char *block = NULL;
     size_t block_bytes;
-    own->files = grown(own->files, at + 1, sizeof *own->files);
-    own->files[at] = (weight_file){ ce_files_join(folder, name), -1 };
-    own->file_count++;
-    CS_TRY(ce_files_open(&own->files[at].descriptor, own->files[at].path));
-    cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, own->files[at].path);
+    weights->files = grown(weights->files, at + 1, sizeof *weights->files);
+    weights->files[at] = (weight_file){ ce_files_join(folder, name), -1 };
+    weights->file_count++;
+    CS_TRY(ce_files_open(&weights->files[at].descriptor, weights->files[at].path));
+    cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, weights->files[at].path);
     if (status == CS_OK)
         status = add_header(source, at, block, block_bytes, bytes);
     free(block);
     return status;
 }
 
-static bool is_listed(const folder_source *own, const char *folder, const char *name)
+static bool is_listed(const folder_source *weights, const char *folder, const char *name)
 {
     char *path = ce_files_join(folder, name);
     bool found = false;
-    for (int64_t i = 0; i < own->file_count && !found; i++)
-        found = strcmp(own->files[i].path, path) == 0;
+    for (int64_t i = 0; i < weights->file_count && !found; i++)
+        found = strcmp(weights->files[i].path, path) == 0;
     free(path);
     return found;
 }
@@ -146,7 +146,7 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
         if (!name || strchr(name, '/') || !ends_with(name, ".safetensors"))
             return ce_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
                            path, key);
-        if (!is_listed(source->own, folder, name))
+        if (!is_listed(source->private_data, folder, name))
             CS_TRY(add_file(source, folder, name));
     }
     json_object_foreach (map, key, value) {
@@ -176,9 +176,9 @@ static cs_status add_index(ce_source *source, const char *folder)
 
 static void rename_tensor(ce_source *source, int64_t tensor, char *name)
 {
-    folder_source *own = source->own;
-    free(own->places[tensor].name);
-    source->tensors[tensor].name = own->places[tensor].name = name;
+    folder_source *weights = source->private_data;
+    free(weights->places[tensor].name);
+    source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
 /* Adds the class's prefix, which is the first word of every name in the model's body, if the first parameter is there
@@ -202,7 +202,7 @@ static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_m
 
 static void remove_alias(ce_source *source, const ce_model_facts *facts)
 {
-    folder_source *own = source->own;
+    folder_source *weights = source->private_data;
     int64_t head = facts->alias ? ce_source_find(source, facts->alias) : -1;
     char *table = head >= 0 && ce_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
     if (head < 0)
@@ -211,7 +211,7 @@ static void remove_alias(ce_source *source, const ce_model_facts *facts)
     if (table)
         return;
     size_t behind = (size_t)(--source->count - head);
-    memmove(&own->places[head], &own->places[head + 1], behind * sizeof *own->places);
+    memmove(&weights->places[head], &weights->places[head + 1], behind * sizeof *weights->places);
     memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
 }
 
@@ -226,38 +226,38 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
 
 static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
-    folder_source *own = source->own;
+    folder_source *weights = source->private_data;
     const ce_source_tensor *from = &source->tensors[tensor];
-    const weight_file *file = &own->files[own->places[tensor].file];
+    const weight_file *file = &weights->files[weights->places[tensor].file];
     size_t size = cs_dtype_bytes(from->dtype);
-    int64_t start = own->places[tensor].offset + range.from * (int64_t)size, count;
+    int64_t start = weights->places[tensor].offset + range.from * (int64_t)size, count;
     for (int64_t done = 0; done < ce_range_length(range); done += count) {
         int64_t rest = ce_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
         char *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
         count = rest < max ? rest : max;
         bool same = from->dtype == dtype;
-        CS_TRY(ce_files_read_at(file->descriptor, same ? goal : own->buffer, (size_t)count * size,
+        CS_TRY(ce_files_read_at(file->descriptor, same ? goal : weights->buffer, (size_t)count * size,
                                 start + done * (int64_t)size, file->path));
         if (!same)
-            ce_convert_elements(goal, dtype, own->buffer, from->dtype, count);
+            ce_convert_elements(goal, dtype, weights->buffer, from->dtype, count);
     }
     return CS_OK;
 }
 
 static void close_folder(ce_source *source)
 {
-    folder_source *own = source->own;
-    for (int64_t i = 0; i < own->file_count; i++) {
-        if (own->files[i].descriptor >= 0)
-            close(own->files[i].descriptor);
-        free(own->files[i].path);
+    folder_source *weights = source->private_data;
+    for (int64_t i = 0; i < weights->file_count; i++) {
+        if (weights->files[i].descriptor >= 0)
+            close(weights->files[i].descriptor);
+        free(weights->files[i].path);
     }
     for (int64_t i = 0; i < source->count; i++)
-        free(own->places[i].name);
-    free(own->files);
-    free(own->places);
-    free(own->buffer);
-    free(own);
+        free(weights->places[i].name);
+    free(weights->files);
+    free(weights->places);
+    free(weights->buffer);
+    free(weights);
 }
 
 static cs_status refuse_folder(const char *folder)
@@ -272,10 +272,10 @@ static cs_status refuse_folder(const char *folder)
 
 static cs_status build(ce_source *source, const char *folder)
 {
-    folder_source *own = source->own;
+    folder_source *weights = source->private_data;
     bool found;
-    own->buffer = malloc(CS_SOURCE_BUFFER);
-    if (!own->buffer)
+    weights->buffer = malloc(CS_SOURCE_BUFFER);
+    if (!weights->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
     CS_TRY(ce_huggingface_detect(&found, folder));
     if (!found)
@@ -285,8 +285,8 @@ static cs_status build(ce_source *source, const char *folder)
 
 cs_status ce_huggingface_open(ce_source *source, const char *folder)
 {
-    *source = (ce_source){ .read = read_range, .own = calloc(1, sizeof(folder_source)) };
-    if (!source->own)
+    *source = (ce_source){ .read = read_range, .private_data = calloc(1, sizeof(folder_source)) };
+    if (!source->private_data)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", folder);
     source->close = close_folder;
     cs_status status = build(source, folder);

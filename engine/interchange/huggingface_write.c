@@ -170,6 +170,20 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
+/* Where a GPT-2's config.json names no tokens for the begin and end of a text, transformers takes 50256, and warns if
+ * the vocabulary is smaller. */
+static void name_no_ends(json_t *config)
+{
+    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *tokens = json_object_get(config, "vocab_size");
+    if (!type || strcmp(type, "gpt2") != 0 || !tokens || json_integer_value(tokens) > 50256)
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!json_object_get(config, keys[i]))
+            json_object_set_new(config, keys[i], json_null());
+}
+
 /* Writes the given config.json, with the data type of the weights under the key's old and new names. */
 static cs_status write_config(const writing *w)
 {
@@ -177,6 +191,7 @@ static cs_status write_config(const writing *w)
     json_t *config = json_deep_copy(w->given->config);
     json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
     json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
+    name_no_ends(config);
     cs_status status = write_json(w, "config.json", config);
     json_decref(config);
     return status;

@@ -66,51 +66,52 @@ static cs_status check_magic(cs_status reading, int32_t first, const char *path)
                    first, MAGIC);
 }
 
-static cs_status read_head(llmc_file *own, cs_dtype *dtype)
+static cs_status read_head(llmc_file *file, cs_dtype *dtype)
 {
     int32_t head[WORDS] = { 0 };
-    CS_TRY(ce_files_open(&own->descriptor, own->path));
-    cs_status reading = ce_files_read_at(own->descriptor, head, sizeof head, 0, own->path);
-    CS_TRY(check_magic(reading, head[0], own->path));
+    CS_TRY(ce_files_open(&file->descriptor, file->path));
+    cs_status reading = ce_files_read_at(file->descriptor, head, sizeof head, 0, file->path);
+    CS_TRY(check_magic(reading, head[0], file->path));
     if (head[1] != 3 && head[1] != 5)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
                        "(bf16) are known",
-                       own->path, head[1]);
+                       file->path, head[1]);
     *dtype = head[1] == 3 ? CS_F32 : CS_BF16;
-    own->positions = head[2];
-    own->vocabulary = head[3];
-    own->layers = head[4];
-    own->heads = head[5];
-    own->width = head[6];
-    own->padded = head[7];
+    file->positions = head[2];
+    file->vocabulary = head[3];
+    file->layers = head[4];
+    file->heads = head[5];
+    file->width = head[6];
+    file->padded = head[7];
     for (int i = 2; i < 8; i++)
         if (head[i] < 1 || head[i] > 1 << 24)
-            return ce_fail(CS_BAD_FILE, "%s: number %d of its head is %d", own->path, i, head[i]);
-    if (own->padded < own->vocabulary || own->width % own->heads != 0 || own->layers > 1 << 14 || own->width > 1 << 17)
-        return ce_fail(CS_BAD_FILE, "%s: the sizes in its head fit no GPT-2", own->path);
+            return ce_fail(CS_BAD_FILE, "%s: number %d of its head is %d", file->path, i, head[i]);
+    if (file->padded < file->vocabulary || file->width % file->heads != 0 || file->layers > 1 << 14 ||
+        file->width > 1 << 17)
+        return ce_fail(CS_BAD_FILE, "%s: the sizes in its head fit no GPT-2", file->path);
     return CS_OK;
 }
 
 /* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
 static int64_t list_parameter(ce_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
-    llmc_file *own = source->own;
-    int64_t rows = s->rows * own->width, columns = s->columns * own->width, stored;
+    llmc_file *file = source->private_data;
+    int64_t rows = s->rows * file->width, columns = s->columns * file->width, stored;
     bool tokens = s == &parameters[0], positions = s == &parameters[1];
     if (tokens || positions)
-        rows = tokens ? own->vocabulary : own->positions;
-    stored = (tokens ? own->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
-    for (int64_t layer = 0; layer < (s->layered ? own->layers : 1); layer++) {
+        rows = tokens ? file->vocabulary : file->positions;
+    stored = (tokens ? file->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
+    for (int64_t layer = 0; layer < (s->layered ? file->layers : 1); layer++) {
         int64_t at = source->count++;
         char number[24];
         snprintf(number, sizeof number, "%lld", (long long)layer);
         const char *hole = strstr(s->name, "%lld");
-        snprintf(own->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
+        snprintf(file->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
                  hole ? hole + 4 : "");
-        own->offsets[at] = offset;
-        own->transposed[at] = s->transposed;
-        source->tensors[at] = (ce_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
+        file->offsets[at] = offset;
+        file->transposed[at] = s->transposed;
+        source->tensors[at] = (ce_source_tensor){ file->names[at], dtype, columns ? 2 : 1, { rows, columns } };
         offset += stored;
     }
     return offset;
@@ -118,24 +119,24 @@ static int64_t list_parameter(ce_source *source, const parameter *s, cs_dtype dt
 
 static cs_status list_all(ce_source *source, cs_dtype dtype)
 {
-    llmc_file *own = source->own;
-    size_t max = (size_t)(PARAMETERS * own->layers);
+    llmc_file *file = source->private_data;
+    size_t max = (size_t)(PARAMETERS * file->layers);
     int64_t offset = WORDS * 4, bytes;
     source->tensors = calloc(max, sizeof *source->tensors);
-    own->offsets = calloc(max, sizeof *own->offsets);
-    own->transposed = calloc(max, sizeof *own->transposed);
-    own->names = calloc(max, sizeof *own->names);
-    own->buffer = malloc(CS_SOURCE_BUFFER);
-    if (!source->tensors || !own->offsets || !own->transposed || !own->names || !own->buffer)
-        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
+    file->offsets = calloc(max, sizeof *file->offsets);
+    file->transposed = calloc(max, sizeof *file->transposed);
+    file->names = calloc(max, sizeof *file->names);
+    file->buffer = malloc(CS_SOURCE_BUFFER);
+    if (!source->tensors || !file->offsets || !file->transposed || !file->names || !file->buffer)
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", file->path);
     for (int i = 0; i < PARAMETERS; i++)
         offset = list_parameter(source, &parameters[i], dtype, offset);
-    CS_TRY(ce_files_size(&bytes, own->path));
+    CS_TRY(ce_files_size(&bytes, file->path));
     if (bytes != offset)
         return ce_fail(CS_BAD_FILE,
                        "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
                        "another kind",
-                       own->path, (long long)bytes, (long long)offset);
+                       file->path, (long long)bytes, (long long)offset);
     return CS_OK;
 }
 
@@ -143,21 +144,21 @@ static cs_status list_all(ce_source *source, cs_dtype dtype)
  * time and copies the elements that are in `range`. */
 static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range range, char *to, cs_dtype dtype)
 {
-    llmc_file *own = source->own;
+    llmc_file *file = source->private_data;
     const ce_source_tensor *t = &source->tensors[tensor];
     int64_t rows = t->shape[0], columns = t->shape[1]; /* the file's matrix is (columns, rows) */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
     int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
         int64_t last = first + max < columns ? first + max : columns;
-        CS_TRY(ce_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
-                                own->offsets[tensor] + first * rows * (int64_t)size, own->path));
+        CS_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((last - first) * rows) * size,
+                                file->offsets[tensor] + first * rows * (int64_t)size, file->path));
         for (int64_t row = range.from / columns; row * columns < range.to; row++)
             for (int64_t column = first; column < last; column++) {
                 int64_t place = row * columns + column;
                 if (place >= range.from && place < range.to)
                     ce_convert_elements(to + (size_t)(place - range.from) * wide, dtype,
-                                        own->buffer + (size_t)((column - first) * rows + row) * size, t->dtype, 1);
+                                        file->buffer + (size_t)((column - first) * rows + row) * size, t->dtype, 1);
             }
     }
     return CS_OK;
@@ -165,16 +166,16 @@ static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range ran
 
 static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
-    llmc_file *own = source->own;
+    llmc_file *file = source->private_data;
     const ce_source_tensor *t = &source->tensors[tensor];
     int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
-    if (own->transposed[tensor])
+    if (file->transposed[tensor])
         return read_transposed(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = at + max < range.to ? at + max : range.to;
-        CS_TRY(ce_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
-                                own->offsets[tensor] + at * size, own->path));
-        ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, own->buffer,
+        CS_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((next - at) * size),
+                                file->offsets[tensor] + at * size, file->path));
+        ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, file->buffer,
                             t->dtype, next - at);
     }
     return CS_OK;
@@ -182,39 +183,39 @@ static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, v
 
 static void close_file(ce_source *source)
 {
-    llmc_file *own = source->own;
-    if (own->descriptor >= 0)
-        close(own->descriptor);
-    free(own->path);
-    free(own->offsets);
-    free(own->transposed);
-    free(own->names);
-    free(own->buffer);
-    free(own);
+    llmc_file *file = source->private_data;
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    free(file->path);
+    free(file->offsets);
+    free(file->transposed);
+    free(file->names);
+    free(file->buffer);
+    free(file);
 }
 
 static cs_status build(ce_source *source, json_t **config)
 {
-    llmc_file *own = source->own;
+    llmc_file *file = source->private_data;
     cs_dtype dtype;
-    CS_TRY(read_head(own, &dtype));
+    CS_TRY(read_head(file, &dtype));
     CS_TRY(list_all(source, dtype));
     *config = json_pack("{ss s[s] sI sI sI sI sI sb}", "model_type", "gpt2", "architectures", "GPT2LMHeadModel",
-                        "vocab_size", (json_int_t)own->vocabulary, "n_positions", (json_int_t)own->positions, "n_embd",
-                        (json_int_t)own->width, "n_layer", (json_int_t)own->layers, "n_head", (json_int_t)own->heads,
-                        "tie_word_embeddings", 1);
+                        "vocab_size", (json_int_t)file->vocabulary, "n_positions", (json_int_t)file->positions,
+                        "n_embd", (json_int_t)file->width, "n_layer", (json_int_t)file->layers, "n_head",
+                        (json_int_t)file->heads, "tie_word_embeddings", 1);
     return *config ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a model's description");
 }
 
 cs_status ce_llmc_open(ce_source *source, json_t **config, const char *path)
 {
-    llmc_file *own = calloc(1, sizeof *own);
+    llmc_file *file = calloc(1, sizeof *file);
     *config = NULL;
-    if (!own)
+    if (!file)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", path);
-    own->descriptor = -1;
-    own->path = strdup(path);
-    *source = (ce_source){ .read = read_range, .close = close_file, .own = own };
+    file->descriptor = -1;
+    file->path = strdup(path);
+    *source = (ce_source){ .read = read_range, .close = close_file, .private_data = file };
     cs_status status = build(source, config);
     if (status != CS_OK)
         ce_source_close(source);

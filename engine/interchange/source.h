@@ -27,8 +27,8 @@ struct ce_source {
     int64_t count;
     /* Reads the elements `range` of tensor number `tensor`, converted to `dtype`, into `to`. */
     cs_status (*read)(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype);
-    void (*close)(ce_source *source); /* frees `own` */
-    void *own;
+    void (*close)(ce_source *source); /* frees private_data */
+    void *private_data;
 };
 
 int64_t ce_source_find(const ce_source *source, const char *name); /* index of the tensor; -1: no such tensor */

@@ -30,42 +30,42 @@ typedef struct {
 
 /* ---- opening ---- */
 
-static cs_status read_headers(checkpoint_source *own)
+static cs_status read_headers(checkpoint_source *checkpoint)
 {
-    cs_status found = ce_manifest_load(&own->manifest, own->path);
-    CS_TRY(found == CS_NOT_FOUND ? ce_not_found_manifest(own->path) : found);
-    CS_TRY(ce_manifest_check_files(&own->manifest, own->path));
-    for (int64_t i = 0; i < own->manifest.file_count; i++) {
-        char *path = ce_files_join(own->path, own->manifest.files[i].name), *block = NULL;
+    cs_status found = ce_manifest_load(&checkpoint->manifest, checkpoint->path);
+    CS_TRY(found == CS_NOT_FOUND ? ce_not_found_manifest(checkpoint->path) : found);
+    CS_TRY(ce_manifest_check_files(&checkpoint->manifest, checkpoint->path));
+    for (int64_t i = 0; i < checkpoint->manifest.file_count; i++) {
+        char *path = ce_files_join(checkpoint->path, checkpoint->manifest.files[i].name), *block = NULL;
         size_t block_bytes;
         int64_t bytes;
         cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, path);
         if (status == CS_OK)
-            status = ce_chunks_add(&own->chunks, &own->manifest, i, block, block_bytes, own->path);
+            status = ce_chunks_add(&checkpoint->chunks, &checkpoint->manifest, i, block, block_bytes, checkpoint->path);
         free(block);
         free(path);
         CS_TRY(status);
     }
-    return ce_chunks_check(&own->chunks, &own->manifest, own->path);
+    return ce_chunks_check(&checkpoint->chunks, &checkpoint->manifest, checkpoint->path);
 }
 
 /* Opens dir/name, or dir itself if `name` is NULL, if its manifest and headers are valid; on failure everything is
  * released again. */
-static cs_status try_folder(checkpoint_source *own, const char *dir, const char *name)
+static cs_status try_folder(checkpoint_source *checkpoint, const char *dir, const char *name)
 {
-    own->path = name ? ce_files_join(dir, name) : strdup(dir);
-    cs_status status = read_headers(own);
+    checkpoint->path = name ? ce_files_join(dir, name) : strdup(dir);
+    cs_status status = read_headers(checkpoint);
     if (status == CS_OK)
         return CS_OK;
-    ce_chunks_close(&own->chunks);
-    ce_manifest_close(&own->manifest);
-    free(own->path);
-    own->path = NULL;
+    ce_chunks_close(&checkpoint->chunks);
+    ce_manifest_close(&checkpoint->manifest);
+    free(checkpoint->path);
+    checkpoint->path = NULL;
     return status;
 }
 
 /* Opens the checkpoint that `latest` names, or, with a warning, the newest complete one. */
-static cs_status open_newest(checkpoint_source *own, const char *dir)
+static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
 {
     char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
     ce_catalog catalog;
@@ -74,49 +74,49 @@ static cs_status open_newest(checkpoint_source *own, const char *dir)
     if (status == CS_OK)
         ce_line_follow(&catalog, dir, latest);
     if (status == CS_OK)
-        status = try_folder(own, dir, latest);
+        status = try_folder(checkpoint, dir, latest);
     else if (status == CS_NOT_FOUND && catalog.count == 0)
         status = ce_not_found_all(&catalog, dir);
     snprintf(why, sizeof why, "%s", cs_error());
     for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
         const ce_catalog_item *item = &catalog.items[i];
-        if (strcmp(item->name, latest) == 0 || try_folder(own, dir, item->name) != CS_OK)
+        if (strcmp(item->name, latest) == 0 || try_folder(checkpoint, dir, item->name) != CS_OK)
             continue;
         status = CS_OK;
-        ce_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, own->path,
+        ce_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, checkpoint->path,
                (long long)item->step);
     }
     ce_catalog_close(&catalog);
     return status == CS_OK ? CS_OK : ce_fail(status, "%s", why);
 }
 
-static cs_status open_one(checkpoint_source *own, const char *dir, const char *tag)
+static cs_status open_one(checkpoint_source *checkpoint, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
     if (tag) {
         CS_TRY(ce_catalog_find(name, dir, tag));
-        return try_folder(own, dir, name);
+        return try_folder(checkpoint, dir, name);
     }
-    return ce_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(own, dir, NULL) : open_newest(own, dir);
+    return ce_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(checkpoint, dir, NULL) : open_newest(checkpoint, dir);
 }
 
 /* Lists the weights as the source's tensors; optimizer state is left out. */
-static cs_status list_weights(ce_source *source, checkpoint_source *own)
+static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
 {
-    source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
-    own->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
-    own->buffer = malloc(CS_SHARDFILE_BLOCK);
-    if (!source->tensors || !own->tensors || !own->buffer)
-        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
-    json_t *all = json_object_get(own->manifest.root, "tensors");
-    for (int64_t i = 0; i < own->manifest.tensor_count; i++) {
-        const ce_manifest_tensor *from = &own->manifest.tensors[i];
+    source->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *source->tensors);
+    checkpoint->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *checkpoint->tensors);
+    checkpoint->buffer = malloc(CS_SHARDFILE_BLOCK);
+    if (!source->tensors || !checkpoint->tensors || !checkpoint->buffer)
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", checkpoint->path);
+    json_t *all = json_object_get(checkpoint->manifest.root, "tensors");
+    for (int64_t i = 0; i < checkpoint->manifest.tensor_count; i++) {
+        const ce_manifest_tensor *from = &checkpoint->manifest.tensors[i];
         json_t *entry = json_object_get(all, from->name);
         const char *folder = json_string_value(json_object_get(entry, "folder"));
         if (!folder || strcmp(folder, "weights") != 0)
             continue;
         ce_source_tensor *to = &source->tensors[source->count];
-        own->tensors[source->count++] = i;
+        checkpoint->tensors[source->count++] = i;
         *to = (ce_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
         memcpy(to->shape, from->shape, sizeof to->shape);
     }
@@ -125,52 +125,53 @@ static cs_status list_weights(ce_source *source, checkpoint_source *own)
 
 /* ---- reading ---- */
 
-static cs_status open_file(checkpoint_source *own, int64_t file, const char *path)
+static cs_status open_file(checkpoint_source *checkpoint, int64_t file, const char *path)
 {
-    if (own->file == file)
+    if (checkpoint->file == file)
         return CS_OK;
-    if (own->file >= 0)
-        close(own->descriptor);
-    own->file = -1;
-    CS_TRY(ce_files_open(&own->descriptor, path));
-    own->file = file;
+    if (checkpoint->file >= 0)
+        close(checkpoint->descriptor);
+    checkpoint->file = -1;
+    CS_TRY(ce_files_open(&checkpoint->descriptor, path));
+    checkpoint->file = file;
     return CS_OK;
 }
 
-/* Reads one block of a chunk into own->buffer and verifies its checksum, unless the buffer holds this block already. */
-static cs_status load_block(checkpoint_source *own, int64_t chunk, int64_t index)
+/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer holds this block
+ * already. */
+static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_t index)
 {
-    const ce_chunk *from = &own->chunks.chunks[chunk];
-    if (own->held_chunk == chunk && own->held_block == index)
+    const ce_chunk *from = &checkpoint->chunks.chunks[chunk];
+    if (checkpoint->held_chunk == chunk && checkpoint->held_block == index)
         return CS_OK;
-    own->held_chunk = -1;
-    char *path = ce_files_join(own->path, own->manifest.files[from->file].name);
-    cs_status status = open_file(own, from->file, path);
-    ce_block block = { &own->manifest, &own->chunks, from, index, own->descriptor, path };
+    checkpoint->held_chunk = -1;
+    char *path = ce_files_join(checkpoint->path, checkpoint->manifest.files[from->file].name);
+    cs_status status = open_file(checkpoint, from->file, path);
+    ce_block block = { &checkpoint->manifest, &checkpoint->chunks, from, index, checkpoint->descriptor, path };
     if (status == CS_OK)
-        status = ce_blocks_read(own->buffer, &block);
+        status = ce_blocks_read(checkpoint->buffer, &block);
     free(path);
     CS_TRY(status);
-    own->held_chunk = chunk;
-    own->held_block = index;
+    checkpoint->held_chunk = chunk;
+    checkpoint->held_block = index;
     return CS_OK;
 }
 
 /* Copies the elements of `range` that are in the chunk, one contiguous run after another. */
-static cs_status copy_overlap(checkpoint_source *own, int64_t chunk, ce_range range, char *to, cs_dtype dtype)
+static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_range range, char *to, cs_dtype dtype)
 {
-    const ce_chunk *from = &own->chunks.chunks[chunk];
-    const ce_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
+    const ce_chunk *from = &checkpoint->chunks.chunks[chunk];
+    const ce_manifest_tensor *tensor = &checkpoint->manifest.tensors[from->tensor];
     ce_range cut = ce_boxes_cut(&from->box, tensor->shape, range);
     int64_t run = ce_boxes_run(&from->box, tensor->shape);
     int64_t block = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
     for (int64_t at = cut.from, next; at < cut.to; at = next) {
         next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
         next = next < cut.to ? next : cut.to;
-        CS_TRY(load_block(own, chunk, at / block));
+        CS_TRY(load_block(checkpoint, chunk, at / block));
         int64_t place = ce_boxes_place(&from->box, tensor->shape, at) - range.from;
         ce_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
-                            own->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
+                            checkpoint->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
                             next - at);
     }
     return CS_OK;
@@ -178,44 +179,44 @@ static cs_status copy_overlap(checkpoint_source *own, int64_t chunk, ce_range ra
 
 static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
-    checkpoint_source *own = source->own;
-    ce_range chunks = ce_chunks_of(&own->chunks, own->tensors[tensor]);
+    checkpoint_source *checkpoint = source->private_data;
+    ce_range chunks = ce_chunks_of(&checkpoint->chunks, checkpoint->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
-        CS_TRY(copy_overlap(own, i, range, to, dtype));
+        CS_TRY(copy_overlap(checkpoint, i, range, to, dtype));
     return CS_OK;
 }
 
 static void close_checkpoint(ce_source *source)
 {
-    checkpoint_source *own = source->own;
-    if (own->file >= 0)
-        close(own->descriptor);
-    ce_chunks_close(&own->chunks);
-    ce_manifest_close(&own->manifest);
-    free(own->path);
-    free(own->tensors);
-    free(own->buffer);
-    free(own);
+    checkpoint_source *checkpoint = source->private_data;
+    if (checkpoint->file >= 0)
+        close(checkpoint->descriptor);
+    ce_chunks_close(&checkpoint->chunks);
+    ce_manifest_close(&checkpoint->manifest);
+    free(checkpoint->path);
+    free(checkpoint->tensors);
+    free(checkpoint->buffer);
+    free(checkpoint);
 }
 
 static cs_status build(ce_source *source, const char *dir, const char *tag)
 {
-    checkpoint_source *own = source->own;
-    CS_TRY(open_one(own, dir, tag));
-    return list_weights(source, own);
+    checkpoint_source *checkpoint = source->private_data;
+    CS_TRY(open_one(checkpoint, dir, tag));
+    return list_weights(source, checkpoint);
 }
 
 cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag)
 {
-    checkpoint_source *own = calloc(1, sizeof *own);
-    if (!own)
+    checkpoint_source *checkpoint = calloc(1, sizeof *checkpoint);
+    if (!checkpoint)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
-    own->file = own->held_chunk = -1;
-    *source = (ce_source){ .read = read_range, .close = close_checkpoint, .own = own };
+    checkpoint->file = checkpoint->held_chunk = -1;
+    *source = (ce_source){ .read = read_range, .close = close_checkpoint, .private_data = checkpoint };
     cs_status status = build(source, dir, tag);
     if (status != CS_OK)
         ce_source_close(source);
     else
-        *provenance = json_object_get(own->manifest.root, "provenance");
+        *provenance = json_object_get(checkpoint->manifest.root, "provenance");
     return status;
 }

@@ -24,20 +24,20 @@ typedef struct {
 static void *open_csv(const char *folder, int64_t at)
 {
     (void)at; /* each tag's file is trimmed at its own first position */
-    csv *own = calloc(1, sizeof *own);
-    if (own && !(own->folder = strdup(folder))) {
-        free(own);
-        own = NULL;
+    csv *files = calloc(1, sizeof *files);
+    if (files && !(files->folder = strdup(folder))) {
+        free(files);
+        files = NULL;
     }
-    return own;
+    return files;
 }
 
-static char *path_of(const csv *own, const char *tag)
+static char *path_of(const csv *files, const char *tag)
 {
     char *path = NULL;
-    if (asprintf(&path, "%s/%s.csv", own->folder, tag) < 0)
+    if (asprintf(&path, "%s/%s.csv", files->folder, tag) < 0)
         return NULL;
-    for (char *letter = path + strlen(own->folder) + 1; *letter; letter++)
+    for (char *letter = path + strlen(files->folder) + 1; *letter; letter++)
         if (*letter == '/')
             *letter = '_';
     return path;
@@ -93,10 +93,10 @@ static bool trim(const char *path, int64_t at)
     return good;
 }
 
-static FILE *open_column(const csv *own, const char *tag, int64_t at)
+static FILE *open_column(const csv *files, const char *tag, int64_t at)
 {
     const char *slash = strrchr(tag, '/');
-    char *path = path_of(own, tag);
+    char *path = path_of(files, tag);
     FILE *file = path && trim(path, at) ? fopen(path, "a") : NULL;
     free(path);
     if (file && fseeko(file, 0, SEEK_END) == 0 && ftello(file) > 0)
@@ -106,23 +106,23 @@ static FILE *open_column(const csv *own, const char *tag, int64_t at)
     return file;
 }
 
-static FILE *file_of(csv *own, const char *tag, int64_t at)
+static FILE *file_of(csv *files, const char *tag, int64_t at)
 {
-    for (int i = 0; i < own->count; i++)
-        if (strcmp(own->columns[i].tag, tag) == 0)
-            return own->columns[i].file;
-    column *longer = realloc(own->columns, (size_t)(own->count + 1) * sizeof *longer);
+    for (int i = 0; i < files->count; i++)
+        if (strcmp(files->columns[i].tag, tag) == 0)
+            return files->columns[i].file;
+    column *longer = realloc(files->columns, (size_t)(files->count + 1) * sizeof *longer);
     if (!longer)
         return NULL;
-    own->columns = longer;
+    files->columns = longer;
     column added = { strdup(tag), NULL };
     if (added.tag)
-        added.file = open_column(own, tag, at);
+        added.file = open_column(files, tag, at);
     if (!added.file) {
         free(added.tag);
         return NULL;
     }
-    own->columns[own->count++] = added;
+    files->columns[files->count++] = added;
     return added.file;
 }
 
@@ -134,23 +134,23 @@ static bool write_csv(void *writer, const char *tag, double value, int64_t at)
 
 static bool flush_csv(void *writer)
 {
-    csv *own = writer;
+    csv *files = writer;
     bool good = true;
-    for (int i = 0; i < own->count && good; i++)
-        good = fflush(own->columns[i].file) == 0;
+    for (int i = 0; i < files->count && good; i++)
+        good = fflush(files->columns[i].file) == 0;
     return good;
 }
 
 static void close_csv(void *writer)
 {
-    csv *own = writer;
-    for (int i = 0; i < own->count; i++) {
-        fclose(own->columns[i].file);
-        free(own->columns[i].tag);
+    csv *files = writer;
+    for (int i = 0; i < files->count; i++) {
+        fclose(files->columns[i].file);
+        free(files->columns[i].tag);
     }
-    free(own->columns);
-    free(own->folder);
-    free(own);
+    free(files->columns);
+    free(files->folder);
+    free(files);
 }
 
 const ce_writer ce_writer_csv = { "csv_monitor", open_csv, write_csv, flush_csv, close_csv };

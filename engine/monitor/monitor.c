@@ -13,8 +13,8 @@ static const ce_writer *const writers[] = { &ce_writer_csv, &ce_writer_events };
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
-    char *folder; /* NULL: not enabled, or disabled after a failure */
-    void *own;    /* state of the writer; NULL: not opened yet */
+    char *folder;       /* NULL: not enabled, or disabled after a failure */
+    void *private_data; /* state of the writer; NULL: not opened yet */
 } sink;
 
 struct ce_monitor {
@@ -35,8 +35,8 @@ static void give_up(sink *s, const ce_writer *writer)
 {
     ce_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the training goes on without it", writer->name, s->folder,
            strerror(errno));
-    if (s->own)
-        writer->close(s->own);
+    if (s->private_data)
+        writer->close(s->private_data);
     free(s->folder);
     *s = (sink){ 0 };
 }
@@ -69,9 +69,9 @@ void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_
 {
     for (int i = 0; monitor && i < WRITERS; i++) {
         sink *s = &monitor->sinks[i];
-        if (s->folder && !s->own && make_folders(s->folder))
-            s->own = writers[i]->open(s->folder, at);
-        if (s->folder && (!s->own || !writers[i]->write(s->own, tag, value, at)))
+        if (s->folder && !s->private_data && make_folders(s->folder))
+            s->private_data = writers[i]->open(s->folder, at);
+        if (s->folder && (!s->private_data || !writers[i]->write(s->private_data, tag, value, at)))
             give_up(s, writers[i]);
     }
 }
@@ -79,7 +79,7 @@ void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_
 void ce_monitor_flush(ce_monitor *monitor)
 {
     for (int i = 0; monitor && i < WRITERS; i++)
-        if (monitor->sinks[i].own && !writers[i]->flush(monitor->sinks[i].own))
+        if (monitor->sinks[i].private_data && !writers[i]->flush(monitor->sinks[i].private_data))
             give_up(&monitor->sinks[i], writers[i]);
 }
 
@@ -89,8 +89,8 @@ void ce_monitor_close(ce_monitor *monitor)
         return;
     ce_monitor_flush(monitor);
     for (int i = 0; i < WRITERS; i++) {
-        if (monitor->sinks[i].own)
-            writers[i]->close(monitor->sinks[i].own);
+        if (monitor->sinks[i].private_data)
+            writers[i]->close(monitor->sinks[i].private_data);
         free(monitor->sinks[i].folder);
     }
     free(monitor);

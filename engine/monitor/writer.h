@@ -9,9 +9,9 @@ typedef struct {
     const char *name; /* name of the section in the configuration */
     /* `at` is the position of the first number; NULL on failure, with errno set */
     void *(*open)(const char *folder, int64_t at);
-    bool (*write)(void *own, const char *tag, double value, int64_t at);
-    bool (*flush)(void *own);
-    void (*close)(void *own);
+    bool (*write)(void *private_data, const char *tag, double value, int64_t at);
+    bool (*flush)(void *private_data);
+    void (*close)(void *private_data);
 } ce_writer;
 
 extern const ce_writer ce_writer_csv, ce_writer_events;

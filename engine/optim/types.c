@@ -133,7 +133,7 @@ void ce_types_help(void)
         snprintf(heading, sizeof heading, "optimizer.params of %s", types[i].name);
         ce_keys_help(heading, types[i].keys, types[i].count);
     }
-    printf("\noptimizers that are not supported\n");
+    printf("\n## Optimizers that are not supported\n\n");
     for (int i = 0; i < REFUSED_TYPES; i++)
-        printf("  %-42s because %s\n", refused[i].name, refused[i].reason);
+        printf("- `%s`, because %s\n", refused[i].name, refused[i].reason);
 }

@@ -240,9 +240,9 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
-    char own[MARK_DIGITS];
-    const char *mark = own; /* old checkpoints have no mark: no difference */
-    format_mark(own, engine->mark);
+    char current[MARK_DIGITS];
+    const char *mark = current; /* old checkpoints have no mark: no difference */
+    format_mark(current, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
         ce_log(CS_LOG_WARNING,
@@ -255,7 +255,7 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
                "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
                "epoch is another, and what was learnt from may come again before the rest has come",
                (long long)windows, (long long)engine->windows);
-    else if (strcmp(mark, own) != 0)
+    else if (strcmp(mark, current) != 0)
         ce_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
                                "cspeed.data.train names now");
 }

@@ -127,7 +127,7 @@ static void write_events(cs_engine *engine)
 cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    ce_comm_record(engine->comm, &settings->tally);
+    ce_comm_record(engine->comm, &settings->comms_logger);
     if (engine->world.rank != 0)
         return CS_OK;
     CS_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));

@@ -151,6 +151,17 @@ static json_t *remove_total(json_t *params, const ce_schedule *shape)
     return value;
 }
 
+/* Where DeepSpeed's default of warmup_max_lr is a number, the file's reader may expect the optimizer's rate instead. */
+static void note_rate(ce_json *doc, const json_t *params, const ce_schedule_settings *settings)
+{
+    const ce_key *key = ce_keys_find(settings->shape->keys, settings->shape->key_count, "warmup_max_lr");
+    if (key && strcmp(key->fallback, "null") != 0 && !is_there(params, key->name) &&
+        settings->warmup_max_lr != settings->base_rate)
+        ce_json_note(doc, "scheduler.params.warmup_max_lr",
+                     "not in the file: the rate rises to DeepSpeed's default, %g, and not to optimizer.params.lr, %g",
+                     settings->warmup_max_lr, settings->base_rate);
+}
+
 static void read_params(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
     static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0" };
@@ -165,6 +176,7 @@ static void read_params(ce_json *doc, json_t *params, int64_t total_steps, ce_sc
         settings->cycle_second_step_size = settings->cycle_first_step_size;
     if (settings->cycle_second_stair_count < 0)
         settings->cycle_second_stair_count = settings->cycle_first_stair_count;
+    note_rate(doc, params, settings);
     resolve_total(doc, params, total_steps, settings);
     json_t *unknown = settings->total_is_auto && total_steps == 0 ? remove_total(params, shape) : NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
@@ -206,5 +218,5 @@ void ce_schedule_help(void)
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
         ce_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
     }
-    printf("\nschedules that are not supported\n  PyTorch's %s\n", refused_types);
+    printf("\n## Schedules that are not supported\n\nPyTorch's %s.\n", refused_types);
 }

@@ -27,7 +27,7 @@ struct ce_cutters {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     ce_words_visit visit;
-    void *visitor;
+    void *visit_argument;
 };
 
 const char ce_words_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -215,7 +215,7 @@ static bool find_match(ce_cutters *cutters, int number, const char *text, size_t
 static void cut(ce_cutters *cutters, int number, const char *text, size_t size)
 {
     if (number == cutters->words->count) {
-        cutters->visit(cutters->visitor, text, size);
+        cutters->visit(cutters->visit_argument, text, size);
         return;
     }
     bool drop = cutters->words->rounds[number].drop_between;
@@ -232,7 +232,7 @@ static void cut(ce_cutters *cutters, int number, const char *text, size_t size)
 void ce_words_each(ce_cutters *cutters, const char *text, size_t size, ce_words_visit visit, void *context)
 {
     cutters->visit = visit;
-    cutters->visitor = context;
+    cutters->visit_argument = context;
     if (size > 0)
         cut(cutters, 0, text, size);
 }

@@ -23,13 +23,13 @@ void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *
 ce_state_range ce_apply_range(const ce_shard *shard, int entry)
 {
     const ce_unit_entry *from = shard->unit->entries[entry];
-    ce_range own = ce_part_own(shard, from);
+    ce_range own_range = ce_part_own(shard, from);
     int64_t begin = ce_part_from(shard);
-    ce_state_range range = { .from = own.from - begin,
-                             .to = own.to - begin,
+    ce_state_range range = { .from = own_range.from - begin,
+                             .to = own_range.to - begin,
                              .decays = from->param.decay || shard->zero->groups->group[from->group].decays };
     for (int i = 0; i < CS_OPTIM_SLOTS; i++)
-        range.slots[i] = ce_stage_slot_share(shard->zero, shard->unit, (ce_range){ begin, own.from }, i);
+        range.slots[i] = ce_stage_slot_share(shard->zero, shard->unit, (ce_range){ begin, own_range.from }, i);
     return range;
 }
 

@@ -1,5 +1,6 @@
 /* gradient.c - accumulation of a unit's gradient over micro-batches and its reduction over ranks. */
 #include "zero/part.h"
+#include "comm/common.h"
 
 /* True if backward adds to `sum` directly. Else it adds to a row of the pool, which is then reduced or added to
  * `sum`. */
@@ -97,10 +98,13 @@ static void reduce_part(void *argument)
     int64_t count = ce_range_length(shard->part);
     bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
     void *sent = pack(shard, shard->reducing, types.wire);
-    void *own = ce_part_at(sent, types.wire, shard->part.from);
-    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own, sent, count, types.wire, CS_SUM);
+    void *own_part = ce_part_at(sent, types.wire, shard->part.from);
+    if (!straight && types.wire == CS_F32 && types.sums == CS_F32 &&
+        ce_comm_reduce_scatter_add(shard->zero->comm, shard->sum, sent, count))
+        return;
+    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own_part, sent, count, types.wire, CS_SUM);
     if (!straight)
-        put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own, types.wire, count));
+        put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own_part, types.wire, count));
 }
 
 void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
@@ -132,15 +136,15 @@ static void reduce_whole(void *argument)
     ce_range mine = sharded ? shard->part : (ce_range){ 0, shard->padded };
     int64_t count = ce_range_length(mine);
     void *sent = sums_in_place(shard) ? pack(shard, shard->sum, types.wire) : shard->sum;
-    void *own = ce_part_at(sent, types.wire, mine.from);
+    void *own_part = ce_part_at(sent, types.wire, mine.from);
     if (sharded)
-        cs_comm_reduce_scatter(comm, own, sent, count, types.wire, CS_SUM);
+        cs_comm_reduce_scatter(comm, own_part, sent, count, types.wire, CS_SUM);
     else
         cs_comm_all_reduce(comm, sent, count, types.wire, CS_SUM);
     if (types.wire != types.sums)
         ce_state_convert(ce_part_stream(shard, CS_COMM),
                          cs_vector(ce_part_at(shard->sum, types.sums, mine.from), types.sums, count),
-                         cs_vector(own, types.wire, count), 1);
+                         cs_vector(own_part, types.wire, count), 1);
 }
 
 void ce_gradient_finish(ce_shard *shard)
@@ -153,7 +157,7 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    cs_tensor own =
+    cs_tensor own_part =
         cs_vector(ce_part_sum(shard, shard->part.from), shard->zero->precision.sums, ce_range_length(shard->part));
-    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
+    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own_part, 0, unscale);
 }

@@ -11,6 +11,7 @@ struct ce_shard {
     int64_t padded;
     ce_range part; /* this rank's elements of the row */
     void *home;    /* compute type: the whole row, or this rank's part */
+    void *whole;   /* the whole row, if it exists always: `home`, or what `home` is a part of; else NULL */
     void *sum;     /* reduced gradient: the whole row, or this rank's part */
     void *master;  /* the whole row or the part, as stage.optim says; inside `home` if types are equal */
     void *slots[CS_OPTIM_SLOTS];

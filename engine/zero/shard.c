@@ -2,6 +2,7 @@
  * zero.h explains the verbs; gradient.c and apply.c have the other ones. */
 #include "zero/part.h"
 #include "base/must.h"
+#include "comm/common.h"
 
 #include <stdlib.h>
 
@@ -15,15 +16,34 @@ static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_ent
     return &shard->zero->groups->group[entry->group].optimizer;
 }
 
+static bool is_common(const ce_zero *zero)
+{
+    return zero->common && zero->stage.params == CS_SHARDED;
+}
+
+static void take_values(ce_shard *shard)
+{
+    const ce_zero *zero = shard->zero;
+    cs_dtype dtype = zero->precision.values;
+    size_t home = (size_t)ce_stage_share(zero, zero->stage.params, shard->padded) * cs_dtype_bytes(dtype);
+    if (is_common(zero)) {
+        shard->whole = ce_comm_alloc_common(zero->comm, (size_t)shard->padded * cs_dtype_bytes(dtype));
+        shard->home = ce_part_at(shard->whole, dtype, shard->part.from);
+        return;
+    }
+    shard->home = cs_comm_alloc(zero->comm, home);
+    if (zero->stage.params == CS_REPLICATED)
+        shard->whole = shard->home;
+}
+
 /* Buffers that collectives use come from comm, so that collectives work in place; the others come from the device. */
 static void take_memory(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
     ce_precision types = zero->precision;
-    int64_t home = ce_stage_share(zero, zero->stage.params, shard->padded);
     int64_t sum = ce_stage_share(zero, zero->stage.grads, shard->padded);
     size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
-    shard->home = cs_comm_alloc(zero->comm, (size_t)home * cs_dtype_bytes(types.values));
+    take_values(shard);
     shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
     if (norms)
         shard->norms = cs_comm_alloc(zero->comm, norms * sizeof(float));
@@ -44,10 +64,13 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
     (*shard)->grads_pool = grads;
     (*shard)->padded = ce_stage_padded(zero, unit->length);
     (*shard)->part = ce_stage_part(zero, (*shard)->padded);
-    if (ce_part_dry(*shard))
-        (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* must not be accessed */
-    else
+    if (!ce_part_dry(*shard)) {
         take_memory(*shard);
+        return CS_OK;
+    }
+    (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* must not be accessed */
+    if (zero->stage.params == CS_REPLICATED || is_common(zero))
+        (*shard)->whole = (*shard)->home;
     return CS_OK;
 }
 
@@ -80,7 +103,7 @@ static void fetch(void *argument)
 
 void ce_shard_gather(ce_shard *shard)
 {
-    if (shard->users++ > 0 || shard->zero->stage.params == CS_REPLICATED)
+    if (shard->users++ > 0 || shard->whole)
         return;
     CS_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
@@ -111,10 +134,9 @@ static void attach_values(ce_shard *shard, void *whole)
 void ce_shard_await(ce_shard *shard)
 {
     CS_ASSERT(shard->users > 0);
-    void *whole = shard->value_row ? ce_pool_data(shard->value_row) : shard->home;
     if (shard->value_row && !ce_part_dry(shard))
         ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->gathered);
-    attach_values(shard, whole);
+    attach_values(shard, shard->whole ? shard->whole : ce_pool_data(shard->value_row));
 }
 
 void ce_shard_release(ce_shard *shard)
@@ -175,6 +197,20 @@ void ce_shard_publish(ce_shard *shard)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
+}
+
+static void meet(void *comm)
+{
+    cs_comm_barrier(comm);
+}
+
+void ce_shard_published(const ce_zero *zero)
+{
+    cs_stream *compute = ce_device_stream(zero->device, CS_COMPUTE), *comm = ce_device_stream(zero->device, CS_COMM);
+    if (!is_common(zero))
+        return;
+    ce_stream_follow(comm, compute);
+    ce_stream_call(comm, meet, zero->comm);
 }
 
 /* ---- initial values, checkpoints ---- */
@@ -269,9 +305,9 @@ static void spread_slot(ce_shard *shard, int slot)
             const ce_unit_entry *entry = shard->unit->entries[i];
             if (slot >= optimizer_of(shard, entry)->slots)
                 continue;
-            cs_tensor own = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
+            cs_tensor local = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
             cs_tensor placed = cs_vector(ce_part_at(row, dtype, entry->offset), dtype, entry->count);
-            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? own : placed, back ? placed : own);
+            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? local : placed, back ? placed : local);
         }
         if (!back)
             spread_row(shard, row, dtype);
@@ -298,5 +334,7 @@ void ce_shard_spread(ce_shard *shard)
         spread_values(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);
+    if (is_common(zero))
+        cs_comm_barrier(zero->comm);
     ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }

@@ -43,9 +43,9 @@ int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range r
     int64_t count = ce_range_length(range);
     for (int i = 0; i < unit->entry_count; i++) {
         const ce_unit_entry *entry = unit->entries[i];
-        ce_range own = { entry->offset, entry->offset + entry->count };
+        ce_range entry_range = { entry->offset, entry->offset + entry->count };
         if (slot >= zero->groups->group[entry->group].optimizer.slots)
-            count -= ce_range_length(ce_range_overlap(range, own));
+            count -= ce_range_length(ce_range_overlap(range, entry_range));
     }
     return count;
 }

@@ -5,7 +5,8 @@
  * rank holds all of it (REPLICATED) or only its own part (SHARDED). A unit's parameters are one row of elements; a
  * rank's part is a contiguous range of it. The buffers of a unit:
  *
- *  whole    compute type, all elements    exists always if params are REPLICATED, else while in use (from a pool)
+ *  whole    compute type, all elements    exists always if params are REPLICATED, else while in use (from a pool); in
+ *                                         memory that is common to the ranks of one host, it is made of their parts
  *  part     compute type, own elements    always if params are SHARDED; else it is a range of whole
  *  grad     fp32, all elements            during backward (from a pool); if grads are REPLICATED and sums are fp32 it
  *                                         exists always and is the same buffer as sum
@@ -18,12 +19,14 @@
  *
  * What each verb does:
  *
- *  gather, release (params)   REPLICATED: nothing             SHARDED: all-gather into a pool row; return the row
+ *  gather, release (params)   REPLICATED: nothing             SHARDED: all-gather into a pool row; return the row. In
+ *                                                             common memory: nothing
  *  reduce (grads)             REPLICATED: accumulates; at the SHARDED: reduce-scatter of each micro-batch, which is
  *                             boundary all-reduce, or reduce- added to this rank's part
  *                             scatter if optim is SHARDED
  *  update (optim)             updates all elements            updates this rank's part
- *  publish (optim)            nothing more                    if params are REPLICATED: all-gather
+ *  publish (optim)            nothing more                    if params are REPLICATED: all-gather; if they are in
+ *                                                             common memory: a barrier after the last unit
  *
  * Gradients in fp32 that are sent in 16 bits are converted into one further row, which all units use in turn
  * (ce_zero.wire).
@@ -62,6 +65,8 @@ typedef struct {
     cs_comm *comm;
     cs_device *device;
     int rank, world;
+    bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values lies there, each part written by
+                  * its rank, and all ranks compute with it in place */
     void *wire; /* a row in which gradients are converted to precision.wire, one unit after another, in the comm stream;
                  * NULL: they are sent in the type that they have (ce_plan_wire) */
 } ce_zero;
@@ -111,6 +116,9 @@ void ce_shard_release(ce_shard *shard); /* counts one user fewer; the last retur
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
 void ce_shard_publish(ce_shard *shard); /* after an update: other ranks' copies get the new values */
+/* After the last unit of an update: waits until values in common memory are new on all ranks. Collective. No rank may
+ * compute with the old values any more when the update begins: the all-reduce of the gradient norm ensures it. */
+void ce_shard_published(const ce_zero *zero);
 
 /* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);

@@ -115,7 +115,8 @@ int64_t cs_config_get_int(const cs_config *config, const char *path); /* a resol
 double cs_config_get_number(const cs_config *config, const char *path);
 const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: the key is not set */
 bool cs_config_get_bool(const cs_config *config, const char *path);
-/* Prints every key with its type, its default and what it does, or why cspeed does not accept it. */
+/* Prints every key with its type, its default and what it does, or why cspeed does not accept it, in Markdown: the page
+ * docs/keys.md. */
 void cs_config_help(void);
 
 /* Makes the configuration that evaluates or samples a trained model. `source` is a folder of checkpoints, one
@@ -125,11 +126,11 @@ void cs_config_help(void);
  * Hugging Face folder it is unset, because cs_initialize reads the weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
-/* Connects the ranks, opens the device and builds the model. `own` is a model made with cs_model_new, or NULL for the
- * model that the configuration names. The engine takes ownership of `config` and `own`, even if the call fails.
+/* Connects the ranks, opens the device and builds the model. `model` is one made with cs_model_new, or NULL for the
+ * model that the configuration names. The engine takes ownership of `config` and `model`, even if the call fails.
  * CS_DISAGREE: ranks were given different settings. The device, the number of threads and the names of files and
  * folders may differ, and the seed of rank 0 is used on all ranks. Collective. */
-cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model);
 void cs_destroy(cs_engine *engine); /* accepts NULL */
 
 /* Sets total_num_steps of the learning-rate schedule, if the configuration has "auto" there. Every rank must pass the

@@ -70,10 +70,9 @@ typedef struct {
     const char *hint;  /* the end of a message about an unknown option or argument */
     const cs_option *options;
     int count;
-    int min, max;       /* how many positional arguments there are; a max below 0: any number */
-    const char *needs;  /* the message if there are fewer than `min` */
-    bool stops;         /* the first positional argument ends the options */
-    bool abbreviations; /* the beginning of a name is accepted if only one option begins so */
+    int min, max;      /* how many positional arguments there are; a max below 0: any number */
+    const char *needs; /* the message if there are fewer than `min` */
+    bool stops;        /* the first positional argument ends the options */
     /* NULL, or called for each option before its value is stored. It returns 0, or an exit code with a message. */
     int (*given)(void *settings, const cs_option *option, const char *word, const char *value);
 } cs_options_form;

@@ -1,11 +1,16 @@
-/* help.c - `cspeed -h`, `cspeed help [COMMAND|flags]` and `cspeed version`. */
+/* help.c - `cspeed -h`, `cspeed help [COMMAND|PAGE|flags]` and `cspeed version`. */
 #include "codes.h"
 #include "command.h"
+#include "command/pages.h"
+#include "show/markdown.h"
 
 #include "cspeed/cspeed.h"
+#include "cspeed/plot.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char head[] =
     "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
@@ -26,23 +31,26 @@ static const char examples[] =
     "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
     "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
     "\n"
-    "cspeed help COMMAND, cspeed COMMAND --help; cspeed help flags lists all launch flags; man cspeed\n";
+    "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags: launch flags; man cspeed\n";
+
+/* Prints one more name of a group, whose first line begins with its heading. */
+static void print_name(const char *group, const char *name, int *column)
+{
+    if (*column == 0)
+        *column = printf("%-15s", group);
+    else if (*column + (int)strlen(name) > 98)
+        *column = printf("\n%-15s", "") - 1;
+    *column += printf(" %s", name);
+}
 
 /* Prints the commands of one group, in the order of the table. */
 static void print_group(const char *group)
 {
     int column = 0;
-    for (const cl_command *const *each = cl_commands; *each; each++) {
-        if (strcmp((*each)->group, group) != 0)
-            continue;
-        if (column == 0)
-            column = printf("%-15s", group);
-        else if (column + (int)strlen((*each)->name) > 98)
-            column = printf("\n%-15s", "") - 1;
-        column += printf(" %s", (*each)->name);
-    }
-    if (column)
-        putchar('\n');
+    for (const cl_command *const *each = cl_commands; *each; each++)
+        if (strcmp((*each)->group, group) == 0)
+            print_name(group, (*each)->name, &column);
+    putchar('\n');
 }
 
 static bool is_first_of_group(const cl_command *const *command)
@@ -61,6 +69,10 @@ static void print_screen(void)
     for (const cl_command *const *each = cl_commands; *each; each++)
         if (is_first_of_group(each))
             print_group((*each)->group);
+    int column = 0;
+    for (const cl_page *page = cl_pages; page->name; page++)
+        print_name("Pages", page->name, &column);
+    putchar('\n');
 }
 
 static void print_flags(void)
@@ -71,50 +83,70 @@ static void print_flags(void)
     cs_options_help(cl_flags, cl_flags_count);
 }
 
-/* Topics that people search for and that are not commands. */
-static const char oom[] =
-    "Out of memory, on a host: the kernel ends a process with SIGKILL when the memory of the host, or of the cgroup "
-    "that\n"
-    "a container or a scheduler has put the job in, is used up. The rank ends with exit code 137 (128 + SIGKILL) and\n"
-    "writes nothing. cspeed reads the cgroup's oom_kill counter before and after; where it has grown, the last words "
-    "of\n"
-    "the job say so, and result.json has \"oom\": true. Where the counter cannot be read, `dmesg` on that host may "
-    "tell.\n"
-    "On a GPU: the rank's own error says \"out of memory\".\n"
-    "\n"
-    "What each rank will need:  cspeed plan train --config ds_config.json, before anything is started\n"
-    "What helps:                fewer ranks a host (--num_gpus), a smaller train_micro_batch_size_per_gpu with more\n"
-    "                           gradient_accumulation_steps, recomputation (activation_checkpointing), a higher\n"
-    "                           zero_optimization.stage, bf16\n"
-    "Limits of this machine:    cspeed report\n";
-
-static int help(const cl_options *options, char **arguments)
+static void print_page(const cl_options *options, const char *text)
 {
-    (void)options;
-    if (!arguments[0]) {
-        print_screen();
-        return 0;
-    }
-    if (strcmp(arguments[0], "flags") == 0) {
-        print_flags();
-        return 0;
-    }
-    if (strcmp(arguments[0], "oom") == 0) {
-        fputs(oom, stdout);
-        return 0;
-    }
-    const char *names[128];
+    enum { WIDEST = 100 }; /* longer lines are hard to read */
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM"), *color = options->color;
+    int columns = cs_plot_screen_of(stdout).columns;
+    bool fits = isatty(STDOUT_FILENO) && !(none && *none) && terminal && strcmp(terminal, "dumb") != 0;
+    cl_markdown_print(&(cl_markdown){ .file = stdout,
+                                      .columns = columns < 20       ? 20
+                                                 : columns < WIDEST ? columns
+                                                                    : WIDEST,
+                                      .styled =
+                                          color && strcmp(color, "auto") != 0 ? strcmp(color, "always") == 0 : fits },
+                      text);
+}
+
+/* Names what exists, for a word that is the name of nothing. Returns the exit code. */
+static int fail_unknown(const char *name, const char *const *names)
+{
+    char pages[1024] = "";
+    size_t used = 0;
+    const char *nearest = cs_nearest(name, names);
+    if (nearest)
+        return cl_codes_fail(CL_CODE_USAGE, "there is no command or page %s; the nearest is %s", name, nearest);
+    for (const cl_page *page = cl_pages; page->name && used < sizeof pages; page++)
+        used += (size_t)snprintf(pages + used, sizeof pages - used, "%s%s", used ? ", " : "", page->name);
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "there is no command or page %s; the pages are %s; `cspeed help` lists the commands too", name,
+                         pages);
+}
+
+/* Prints the command's help or the page of this name. Returns the exit code. */
+static int print_topic(const cl_options *options, const char *name)
+{
+    enum { NAMES = 127 };
+    const char *names[NAMES + 1];
     int count = 0;
-    for (const cl_command *const *each = cl_commands; *each && count < 127; each++) {
+    name = strcmp(name, "oom") == 0 ? "memory" : name; /* the word that people search for */
+    for (const cl_command *const *each = cl_commands; *each && count < NAMES; each++) {
         names[count++] = (*each)->name;
-        if (strcmp((*each)->name, arguments[0]) == 0) {
+        if (strcmp((*each)->name, name) == 0)
             return cl_command_help(*each);
+    }
+    for (const cl_page *page = cl_pages; page->name && count < NAMES; page++) {
+        names[count++] = page->name;
+        if (strcmp(page->name, name) == 0) {
+            print_page(options, page->text);
+            return 0;
         }
     }
     names[count] = NULL;
-    const char *nearest = cs_nearest(arguments[0], names);
-    return cl_codes_fail(CL_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
-                         nearest ? nearest : "; `cspeed help` lists them");
+    return fail_unknown(name, names);
+}
+
+static int help(const cl_options *options, char **arguments)
+{
+    if (arguments[0] && arguments[1])
+        return cl_codes_fail(CL_CODE_USAGE, "help takes one word, not %s too", arguments[1]);
+    if (!arguments[0])
+        print_screen();
+    else if (strcmp(arguments[0], "flags") == 0)
+        print_flags();
+    else
+        return print_topic(options, arguments[0]);
+    return 0;
 }
 
 static int version(const cl_options *options, char **arguments)
@@ -128,11 +160,13 @@ static int version(const cl_options *options, char **arguments)
 const cl_command cl_command_manual = {
     .name = "help",
     .group = "Look",
-    .summary = "this text, that of a command, all launch flags, or what to do when memory runs out",
-    .usage = "cspeed help [COMMAND|flags|oom]",
-    .text = "Without an argument, one screen; with a command's name, what it does and an example; oom: how a rank\n"
-            "ends when memory runs out, and what helps.\n",
-    .example = "cspeed help plan",
+    .summary = "this text, that of a command, all launch flags, or a page of the documentation",
+    .usage = "cspeed help [COMMAND|PAGE|flags]",
+    .text =
+        "Without an argument, one screen, which lists the commands and the pages. With the name of a command: what\n"
+        "it does and an example. With that of a page: the page of the documentation, in columns that fit the\n"
+        "terminal (at most 100), for example `cspeed help troubleshooting | less`.\n",
+    .example = "cspeed help memory",
     .run = help,
 };
 

@@ -211,23 +211,23 @@ static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
     cl_open_checkpoint checkpoint = { 0 };
-    char *own, *dir;
+    char *path_tag, *dir;
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
-    dir = cl_open_checkpoint_locate(r.path, &own);
-    if (!r.tag && !own && !r.glob && !r.stats) {
+    dir = cl_open_checkpoint_locate(r.path, &path_tag);
+    if (!r.tag && !path_tag && !r.glob && !r.stats) {
         code = show_tags(&r, dir);
     } else {
-        code = cl_open_checkpoint_open(&checkpoint, dir, r.tag ? r.tag : own);
+        code = cl_open_checkpoint_open(&checkpoint, dir, r.tag ? r.tag : path_tag);
         if (code == 0)
             code = cs_exit_code(show(&r, checkpoint.reader));
         if (code == 0)
             cl_codes_fail(0, "%s", "");
         cl_open_checkpoint_close(&checkpoint);
     }
-    free(own);
+    free(path_tag);
     free(dir);
     return code;
 }

@@ -54,8 +54,8 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];
-    char *own, *dir = cl_open_checkpoint_locate(r->path, &own);
-    const char *tag = r->tag ? r->tag : own;
+    char *path_tag, *dir = cl_open_checkpoint_locate(r->path, &path_tag);
+    const char *tag = r->tag ? r->tag : path_tag;
     cs_status status = tag ? ce_catalog_find(name, dir, tag) : find_latest(name, dir);
     *directory = status == CS_OK ? ce_files_join(dir, name) : NULL;
     char *manifest = *directory ? ce_files_join(*directory, CS_MANIFEST_FILE) : NULL;
@@ -65,7 +65,7 @@ static cs_status find(char **directory, const request *r)
     else if (manifest && access(manifest, F_OK) != 0 && errno == ENOENT)
         status = ce_not_found_manifest(*directory);
     free(manifest);
-    free(own);
+    free(path_tag);
     free(dir);
     return status;
 }

@@ -155,7 +155,7 @@ static void say_here(cl_front *front)
                   plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
     cl_output_say(&front->output, "  %s%s",
-                  plan->has_devices ? "" : "off CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].seats);
+                  plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].binding_text);
 }
 
 static void say_table(cl_front *front)
@@ -170,7 +170,7 @@ static void say_table(cl_front *front)
         int from = plan->nodes[i].first_rank, count = plan->nodes[i].host->slot_count;
         snprintf(ranks, sizeof ranks, count == 1 ? "%d" : "%d-%d", from, from + count - 1);
         cl_output_say(&front->output, "  %-4d %-16s %-6d %-10s %s", i, front->nodes[i].host, count, ranks,
-                      front->nodes[i].seats);
+                      front->nodes[i].binding_text);
     }
 }
 

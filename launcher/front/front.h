@@ -19,7 +19,7 @@
 #include "node/guard.h"
 #include "plan/hostplan.h"
 #include "wire/link.h"
-#include "wire/lobby.h"
+#include "wire/rendezvous.h"
 #include "show/output.h"
 #include "front/registry.h"
 #include "wire/remote.h"
@@ -65,9 +65,9 @@ typedef struct {
     char own_address[64], front_address[64]; /* addresses that the connection of this node has proved; "": not known */
     /* set for the first node only: the address of the interface --master_if; "": not given */
     char interface[64];
-    char seats[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
-    int left_count;  /* number of processes that could not be ended */
-    char left[256];  /* their process ids */
+    char binding_text[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
+    int left_count;         /* number of processes that could not be ended */
+    char left[256];         /* their process ids */
     /* bytes of output that were shown here and not yet credited to the agent */
     uint64_t shown;
 } cl_node;
@@ -78,7 +78,7 @@ typedef struct {
     cl_plan *plan;
     cl_output output;
     cl_registry registry;
-    cl_lobby *lobby; /* NULL: every agent is started from this process */
+    cl_rendezvous *rendezvous; /* NULL: every agent is started from this process */
     /* [node_total]; the first plan->node_count nodes take part in this attempt, in the order of plan->nodes */
     cl_node *nodes;
     int node_total;
@@ -160,7 +160,7 @@ bool cl_workers_failed(const cl_front *front, int rank);
 /* ---- join_agents.c: the rendezvous of agents, and reducing the plan to the nodes that came ---- */
 int cl_join_agents_open(cl_front *front);                /* creates the nodes of the plan, all of them absent */
 int cl_join_agents_call(cl_front *front, int64_t now);   /* starts the agents of absent nodes for a new attempt */
-void cl_join_agents_admit(cl_front *front, int64_t now); /* accepts the nodes that wait in the lobby */
+void cl_join_agents_admit(cl_front *front, int64_t now); /* accepts the nodes that wait at the rendezvous port */
 bool cl_join_agents_complete(cl_front *front, int64_t now);
 /* Prints every 10 s which nodes are missing or not ready, and what they are doing. */
 void cl_join_agents_remind(cl_front *front, int64_t now);

@@ -27,7 +27,7 @@
 #define TICK (SECOND / 20)
 #define LAST_WAIT (2 * SECOND)
 
-enum { MAX_LOBBY = 256, MAX_OTHER = 8 };
+enum { MAX_RENDEZVOUS = 256, MAX_OTHER = 8 };
 
 /* ---- opening ---- */
 
@@ -95,7 +95,7 @@ static int open_rendezvous(cl_front *front)
                           "(`cspeed ps`); another job needs another port, the same on all its nodes",
                           port);
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
-        code = cl_lobby_open(&front->lobby, front->plan);
+        code = cl_rendezvous_open(&front->rendezvous, front->plan);
     if (code == 0 && front->plan->min_nodes < front->plan->max_nodes)
         code = cl_world_sizes_read(&front->world_sizes, front->plan->arguments);
     return code;
@@ -128,8 +128,8 @@ static int64_t next_due(const cl_front *front, int64_t now)
     int64_t due = cl_output_due(&front->output);
     due = front->deadline < due ? front->deadline : due;
     due = front->heartbeat_at < due ? front->heartbeat_at : due;
-    if (front->lobby && cl_lobby_due(front->lobby) < due)
-        due = cl_lobby_due(front->lobby);
+    if (front->rendezvous && cl_rendezvous_due(front->rendezvous) < due)
+        due = cl_rendezvous_due(front->rendezvous);
     /* the timeout of a blocked console is only noticed when poll returns */
     bool waits = cl_output_waits(&front->output);
     int64_t max = now + (waits ? TICK : SECOND);
@@ -148,7 +148,7 @@ static int list_polled(const cl_front *front, struct pollfd *polled, int signal_
             polled[count++] =
                 (struct pollfd){ .fd = front->nodes[i].link.in_fd,
                                  .events = cl_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
-    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MAX_LOBBY) : 0);
+    return count + (front->rendezvous ? cl_rendezvous_poll(front->rendezvous, polled + count, MAX_RENDEZVOUS) : 0);
 }
 
 static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
@@ -190,9 +190,9 @@ static void reap(cl_front *front)
 
 static void take_signals(cl_front *front, int signal_fd, int64_t now)
 {
-    struct signalfd_siginfo news;
-    while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
-        cl_front_take_signal(front, (int)news.ssi_signo, now);
+    struct signalfd_siginfo received;
+    while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received)
+        cl_front_take_signal(front, (int)received.ssi_signo, now);
 }
 
 static void run(cl_front *front, int signal_fd, struct pollfd *polled)
@@ -205,7 +205,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_join_agents_admit(front, now); /* accepts a bounded number of callers; they may be strangers */
+        cl_join_agents_admit(front, now); /* accepts a bounded number, because callers may be no nodes */
         cl_front_take_time(front, now);
         cl_stall_check(&timer, front, now);
         cl_output_serve(&front->output, now);
@@ -258,8 +258,8 @@ static void close_front(cl_front *front)
     for (int i = 0; front->nodes && i < front->node_total; i++)
         end_child(front->nodes[i].pid);
     end_child(front->starter);
-    if (front->lobby)
-        cl_lobby_close(front->lobby);
+    if (front->rendezvous)
+        cl_rendezvous_close(front->rendezvous);
     cl_workers_free(front);
     cl_world_sizes_free(&front->world_sizes);
     cl_registry_close(&front->registry);
@@ -270,7 +270,7 @@ static void close_front(cl_front *front)
 /* Runs a job that has been set up, until its end. */
 static int run_to_end(cl_front *front, int signal_fd)
 {
-    struct pollfd *polled = calloc((size_t)(front->node_total + MAX_LOBBY + MAX_OTHER), sizeof *polled);
+    struct pollfd *polled = calloc((size_t)(front->node_total + MAX_RENDEZVOUS + MAX_OTHER), sizeof *polled);
     if (!polled)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
     run(front, signal_fd, polled);

@@ -60,7 +60,7 @@ static int call_here(cl_front *front, cl_node *node)
             if (&front->nodes[i] != node)
                 cl_link_close(&front->nodes[i].link);
         cl_registry_forget(&front->registry);
-        cl_lobby_close(front->lobby);
+        cl_rendezvous_close(front->rendezvous);
         close(ends[0]);
         setsid();
         cl_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
@@ -91,7 +91,7 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     node->left_count = 0;
     node->shown = 0;
     node->state = CL_NODE_ABSENT;
-    if (front->lobby && !node->here)
+    if (front->rendezvous && !node->here)
         return 0; /* the node connects by itself */
     int code = node->here ? call_here(front, node) : call_remote(front, node);
     node->state = CL_NODE_CALLED;
@@ -103,7 +103,7 @@ static int call(cl_front *front, cl_node *node, int64_t now)
  * node. */
 static bool is_coming(const cl_front *front, const cl_node *node)
 {
-    return front->lobby && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
+    return front->rendezvous && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
 }
 
 int cl_join_agents_call(cl_front *front, int64_t now)
@@ -118,11 +118,11 @@ int cl_join_agents_call(cl_front *front, int64_t now)
     front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
     if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
-        code = cl_starter_open(&front->starter, front->plan, cl_lobby_port(front->lobby));
+        code = cl_starter_open(&front->starter, front->plan, cl_rendezvous_port(front->rendezvous));
     return code;
 }
 
-/* ---- the lobby ---- */
+/* ---- the rendezvous ---- */
 
 static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char text[64])
 {
@@ -140,11 +140,11 @@ static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t
     snprintf(text, 64, "%s", mapped ? printed + 7 : printed);
 }
 
-static cl_node *find_place(cl_front *front, const cl_guest_node *guest)
+static cl_node *find_place(cl_front *front, const cl_joined_node *joined)
 {
     for (int i = 0; i < front->node_total; i++) {
         cl_node *node = &front->nodes[i];
-        if (guest->node_rank < 0 ? !node->here && !cl_link_is_open(&node->link) : node->place == guest->node_rank)
+        if (joined->node_rank < 0 ? !node->here && !cl_link_is_open(&node->link) : node->place == joined->node_rank)
             return node;
     }
     return NULL;
@@ -152,7 +152,7 @@ static cl_node *find_place(cl_front *front, const cl_guest_node *guest)
 
 /* True while the ranks may listen on the port to which nodes connect: from the sending of the orders until all nodes
  * are swept. */
-static bool port_is_lent(const cl_front *front)
+static bool port_is_shared(const cl_front *front)
 {
     return cl_hostplan_ranks_port(front->plan) != 0 && front->phase >= CL_ORDERING && front->phase <= CL_STOPPING;
 }
@@ -173,25 +173,25 @@ static void dismiss(cl_link *link, int code, const char *why)
     cl_link_close(link);
 }
 
-static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
+static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
 {
     char why[512];
     cl_link link;
-    cl_node *node = find_place(front, guest);
-    cl_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
+    cl_node *node = find_place(front, joined);
+    cl_link_open(&link, joined->fd, joined->fd, joined->sealed ? joined->key : NULL, false);
     link.heard = now;
     if (!node || cl_link_is_open(&node->link) || node->here) {
-        snprintf(why, sizeof why, "job %s has no free place for %s as node %d: %s", front->plan->id, guest->host,
-                 guest->node_rank, node ? "that node is there already" : "there is no such node");
+        snprintf(why, sizeof why, "job %s has no free place for %s as node %d: %s", front->plan->id, joined->host,
+                 joined->node_rank, node ? "that node is there already" : "there is no such node");
         dismiss(&link, CL_CODE_DISAGREE, why);
         cl_output_say(&front->output, "cspeed: refused: %s", why);
         return;
     }
-    if (guest->digest != front->digest) {
+    if (joined->digest != front->digest) {
         snprintf(why, sizeof why,
                  "node %d (%s) was started with another hostfile, program or version than this one; the "
                  "same command is needed on every node (`cspeed plan` prints what each makes of it)",
-                 node->place, guest->host);
+                 node->place, joined->host);
         dismiss(&link, CL_CODE_DISAGREE, why);
         if (front->phase == CL_JOINING && front->attempt == 0)
             cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
@@ -201,23 +201,23 @@ static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
     }
     node->link = link;
     node->state = CL_NODE_CALLED; /* its agent has not sent HELLO yet */
-    print_address(guest->fd, getpeername, node->own_address);
-    print_address(guest->fd, getsockname, node->front_address);
+    print_address(joined->fd, getpeername, node->own_address);
+    print_address(joined->fd, getsockname, node->front_address);
 }
 
 void cl_join_agents_admit(cl_front *front, int64_t now)
 {
-    cl_guest_node guest;
-    if (!front->lobby)
+    cl_joined_node joined;
+    if (!front->rendezvous)
         return;
-    cl_lobby_listen(front->lobby, has_place(front) && !port_is_lent(front));
-    int code = cl_lobby_accept(front->lobby);
+    cl_rendezvous_listen(front->rendezvous, has_place(front) && !port_is_shared(front));
+    int code = cl_rendezvous_accept(front->rendezvous);
     if (code && front->phase == CL_JOINING)
         cl_front_fail(front, -1, code, cs_error());
-    while (cl_lobby_serve(front->lobby, &guest))
-        admit(front, &guest, now);
-    for (const char *news; (news = cl_lobby_news(front->lobby));)
-        cl_output_say(&front->output, "cspeed: %s", news);
+    while (cl_rendezvous_advance(front->rendezvous, &joined))
+        admit(front, &joined, now);
+    for (const char *report; (report = cl_rendezvous_report(front->rendezvous));)
+        cl_output_say(&front->output, "cspeed: %s", report);
 }
 
 /* ---- the nodes that take part ---- */
@@ -328,7 +328,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     if (node->state == CL_NODE_ABSENT)
         return front->options->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
                                                          : "has not called yet";
-    return node->here || front->lobby ? "starts its agent" : "is being called over SSH";
+    return node->here || front->rendezvous ? "starts its agent" : "is being called over SSH";
 }
 
 /* True if the job waits for the node to join, or to become ready after all nodes have joined. */

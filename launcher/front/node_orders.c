@@ -12,14 +12,14 @@
 /* Lists the propagated variables first, then those of the host's own hostfile line, which take precedence. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
-    int own = 0;
-    while (host->env && host->env[own])
-        own++;
-    char **list = calloc((size_t)(plan->env.count + own) + 1, sizeof *list);
+    int host_count = 0;
+    while (host->env && host->env[host_count])
+        host_count++;
+    char **list = calloc((size_t)(plan->env.count + host_count) + 1, sizeof *list);
     for (int i = 0; list && i < plan->env.count; i++)
         if (asprintf(&list[i], "%s=%s", plan->env.list[i].name, plan->env.list[i].value) < 0)
             return NULL;
-    for (int i = 0; list && i < own; i++)
+    for (int i = 0; list && i < host_count; i++)
         list[plan->env.count + i] = strdup(host->env[i]);
     return list;
 }
@@ -34,8 +34,8 @@ static void free_environment(char **list)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    /* A link through the lobby is signed but not encrypted, so the key is not sent over it. */
-    for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++)
+    /* A link through the rendezvous port is signed but not encrypted, so the key is not sent over it. */
+    for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
 
@@ -117,8 +117,8 @@ int cl_node_orders_send(cl_front *front)
     int *places = list_places(front);
     if (!places)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
-    if (front->lobby && cl_hostplan_ranks_port(front->plan))
-        cl_lobby_lend(front->lobby);
+    if (front->rendezvous && cl_hostplan_ranks_port(front->plan))
+        cl_rendezvous_share_port(front->rendezvous);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cl_order order;
         size_t length;

@@ -178,13 +178,13 @@ static void take_hello(cl_front *front, cl_node *node, const cl_message *message
 
 static void take_ready(cl_front *front, cl_node *node, const cl_message *message)
 {
-    const char *seats = memchr(message->bytes, '\0', message->length);
-    if (!seats || node->state != CL_NODE_JOINED)
+    const char *binding_text = memchr(message->bytes, '\0', message->length);
+    if (!binding_text || node->state != CL_NODE_JOINED)
         return;
     if (node == &front->nodes[0])
         front->master_port = atoi(message->bytes);
-    snprintf(node->seats, sizeof node->seats, "%s", seats + 1);
-    const char *interface = seats + 1 + strlen(seats + 1) + 1, *end = message->bytes + message->length;
+    snprintf(node->binding_text, sizeof node->binding_text, "%s", binding_text + 1);
+    const char *interface = binding_text + 1 + strlen(binding_text + 1) + 1, *end = message->bytes + message->length;
     snprintf(node->interface, sizeof node->interface, "%s", interface < end ? interface : "");
     node->state = CL_NODE_READY;
 }

@@ -3,7 +3,7 @@
 
 #include "node/agent.h"
 #include "codes.h"
-#include "wire/lobby.h"
+#include "wire/rendezvous.h"
 #include "show/output.h"
 #include "node/sweep.h"
 
@@ -138,9 +138,9 @@ static void pass_up(relay *here, int64_t now)
 
 static void take_signals(relay *here, int signal_fd)
 {
-    struct signalfd_siginfo news;
-    while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
-        int number = (int)news.ssi_signo;
+    struct signalfd_siginfo received;
+    while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
+        int number = (int)received.ssi_signo;
         if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
             cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),
                         "this node was asked to end by %s", cl_codes_signal_name(number));
@@ -221,10 +221,10 @@ static void run(relay *here, int signal_fd)
 
 static int open_relay(relay *here, const cl_guard *guard)
 {
-    cl_guest_node joined;
+    cl_joined_node joined;
     int code = cl_output_open(&here->output, here->plan, ce_clock_now());
     if (code == 0)
-        code = cl_lobby_call(here->plan, &joined);
+        code = cl_rendezvous_join_plan(here->plan, &joined);
     if (code)
         return code;
     cl_link_open(&here->front, joined.fd, joined.fd, joined.sealed ? joined.key : NULL, true);

@@ -161,7 +161,7 @@ void cl_hardware_cpu(cl_facts *facts)
     cl_facts_add(facts, "model", "%s", known ? value : "not known");
     cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), ce_processors_allowed());
     if (cl_facts_line("/sys/devices/system/cpu/smt/active", value))
-        cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
+        cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several per core" : "one per core");
     bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
     cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not known");
     add_flags(facts);

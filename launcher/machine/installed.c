@@ -64,11 +64,11 @@ static void add_onednn(cl_facts *facts)
 static void add_programs(cl_facts *facts)
 {
     static const char *const names[] = { "train", "pack", "generate", "eval" };
-    char own[PATH_MAX], folder[PATH_MAX] = "", path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length < 0 ? 0 : length] = '\0';
+    char self_path[PATH_MAX], folder[PATH_MAX] = "", path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
+    ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
+    self_path[length < 0 ? 0 : length] = '\0';
     bool known = cl_programs_folder(folder);
-    cl_facts_add(facts, "binary", "%s", own);
+    cl_facts_add(facts, "binary", "%s", self_path);
     for (size_t i = 0; known && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         size_t used = strlen(found);

@@ -298,9 +298,9 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 /* Handles signals to the agent itself: they end its node's part in the job. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
-    struct signalfd_siginfo news;
-    while (read(agent->signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
-        int number = (int)news.ssi_signo;
+    struct signalfd_siginfo received;
+    while (read(agent->signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
+        int number = (int)received.ssi_signo;
         if (number == SIGCHLD || number == SIGUSR1 || number == SIGUSR2)
             continue;
         cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),

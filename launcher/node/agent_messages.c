@@ -87,16 +87,16 @@ void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
     struct {
         cl_link_end end;
         char tail[CL_TAIL_BYTES];
-    } news;
-    news.end = (cl_link_end){ .status = process->status,
-                              .stopped = process->stopped,
-                              .age = now - process->ended,
-                              .oom_from = agent->oom_kills,
-                              .oom_to = cl_cgroup_oom_kills(),
-                              .beat = beat_of(agent, local, now) };
-    size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, news.tail);
-    cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &news,
-                 sizeof news.end + length);
+    } message;
+    message.end = (cl_link_end){ .status = process->status,
+                                 .stopped = process->stopped,
+                                 .age = now - process->ended,
+                                 .oom_from = agent->oom_kills,
+                                 .oom_to = cl_cgroup_oom_kills(),
+                                 .beat = beat_of(agent, local, now) };
+    size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, message.tail);
+    cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &message,
+                 sizeof message.end + length);
 }
 
 void cl_agent_send_stack(cl_agent *agent, int rank)

@@ -5,7 +5,7 @@
 #include "node/leftover.h"
 #include "node/port.h"
 #include "node/program.h"
-#include "wire/lobby.h"
+#include "wire/rendezvous.h"
 #include "wire/secret.h"
 #include "node/venv.h"
 
@@ -53,7 +53,7 @@ static int hold_port(cl_agent *agent)
     if (agent->order.node_rank != 0)
         return 0;
     const char *wanted = agent->order.master_if;
-    if (*wanted && cl_lobby_interface(wanted, agent->interface, sizeof agent->interface))
+    if (*wanted && cl_rendezvous_interface(wanted, agent->interface, sizeof agent->interface))
         return CL_CODE_USAGE;
     return cl_port_hold(&(cl_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.many_hosts },
                         &agent->order.master_port, &agent->master_fd);

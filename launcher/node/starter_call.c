@@ -3,7 +3,7 @@
 
 #include "node/agent.h"
 #include "codes.h"
-#include "wire/lobby.h"
+#include "wire/rendezvous.h"
 
 #include "base/status.h"
 
@@ -28,12 +28,12 @@ static int find_index(void)
 /* Returns this process's entry of "NODE=HOST,NODE=HOST,", without its comma, or NULL. */
 static char *find_entry(char *nodes, int index)
 {
-    const char *own = getenv("SLURMD_NODENAME");
+    const char *node_name = getenv("SLURMD_NODENAME");
     char *next, *nth = NULL;
     int i = 0;
     for (char *entry = strtok_r(nodes, ",", &next); entry; entry = strtok_r(NULL, ",", &next)) {
         const char *host = strchr(entry, '=');
-        if (own && host && strcmp(host + 1, own) == 0)
+        if (node_name && host && strcmp(host + 1, node_name) == 0)
             return entry;
         if (i++ == index)
             nth = entry;
@@ -56,7 +56,7 @@ static bool split(char *text, char *fields[FIELDS + 1])
     return true;
 }
 
-static int call(cl_guest_node *guest)
+static int call(cl_joined_node *node)
 {
     const char *join = getenv("CSPEED_JOIN");
     char *text = strdup(join ? join : ""), *fields[FIELDS + 1], *entry = NULL;
@@ -74,14 +74,14 @@ static int call(cl_guest_node *guest)
                                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
     if (code == 0) {
         char *host = strchr(entry, '=');
-        code = cl_lobby_join(&(cl_lobby_guest){ .address = fields[0],
-                                                .port = atoi(fields[1]),
-                                                .digest = strtoull(fields[2], NULL, 16),
-                                                .patience = atof(fields[3]),
-                                                .job = fields[4],
-                                                .node_rank = atoi(entry),
-                                                .host = host ? host + 1 : entry },
-                             guest);
+        code = cl_rendezvous_join(&(cl_join_parameters){ .address = fields[0],
+                                                         .port = atoi(fields[1]),
+                                                         .digest = strtoull(fields[2], NULL, 16),
+                                                         .timeout_seconds = atof(fields[3]),
+                                                         .job = fields[4],
+                                                         .node_rank = atoi(entry),
+                                                         .host = host ? host + 1 : entry },
+                                  node);
     }
     free(text);
     return code;
@@ -90,11 +90,11 @@ static int call(cl_guest_node *guest)
 /* Connects in the watcher, not in the guard, so that no other process keeps the connection open. */
 static int serve(void *argument, const cl_guard *guard)
 {
-    cl_guest_node guest;
-    int code = call(&guest);
+    cl_joined_node node;
+    int code = call(&node);
     (void)argument;
     if (code == 0)
-        return cl_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
+        return cl_agent_serve(node.fd, node.fd, node.sealed ? node.key : NULL, guard);
     fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard is another process, and has another cs_error() */
     return code;
 }

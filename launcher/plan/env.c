@@ -220,8 +220,8 @@ static void read_both(collection *all, const char *const *names, int count)
 static void read_default_files(collection *all)
 {
     static const char *const usual[] = { ".deepspeed_env", ".cspeed_env" };
-    const char *own = getenv("CSPEED_ENV_FILE"), *theirs = getenv("DS_ENV_FILE");
-    const char *name = own && *own ? own : theirs;
+    const char *cspeed_file = getenv("CSPEED_ENV_FILE"), *deepspeed_file = getenv("DS_ENV_FILE");
+    const char *name = cspeed_file && *cspeed_file ? cspeed_file : deepspeed_file;
     int before = all->read;
     if (!name || !*name) {
         read_both(all, usual, 2);
@@ -233,7 +233,7 @@ static void read_default_files(collection *all)
             ce_faults_add(&all->faults, name, 0, 0, "",
                           "%s names this environment file, which is neither in the home "
                           "folder nor here",
-                          own && *own ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
+                          cspeed_file && *cspeed_file ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
             all->missing = true;
         }
     }

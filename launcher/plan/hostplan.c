@@ -7,6 +7,7 @@
 #include "plan/slots.h"
 
 #include "base/must.h"
+#include "cspeed/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -170,26 +171,37 @@ static int set_master_addr(cl_plan *plan)
     return 0;
 }
 
+/* Reads MASTER_PORT into *port, or -1 if it is not set, is empty, or belongs to the job of which this process is a
+ * rank. */
+static int read_port_variable(int *port)
+{
+    const char *text = getenv("MASTER_PORT");
+    int64_t number = -1;
+    int code = 0;
+    if (text && *text && !getenv("CSPEED_ATTEMPT"))
+        code = cs_options_whole(&number, "the environment variable MASTER_PORT", text, 0, 65535);
+    *port = (int)number;
+    return code;
+}
+
 static int set_master_port(cl_plan *plan)
 {
-    const char *given = getenv("MASTER_PORT");
-    int port = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
-    if (plan->options->master_port >= 0) {
-        plan->master_port = plan->options->master_port;
-        plan->master_port_given = true;
-        SET(plan->master_port_origin, "%s", cl_options_origin("master_port"));
-        if (plan->master_port == 0 && plan->no_ssh)
-            return cl_codes_fail(CL_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
-                                 cl_options_origin("master_port"));
-    } else if (port > 0 && port < 65536) {
-        plan->master_port = port;
-        plan->master_port_given = true;
+    int port = plan->options->master_port, code = 0;
+    SET(plan->master_port_origin, "%s", cl_options_origin("master_port"));
+    if (port < 0) {
+        code = read_port_variable(&port);
         SET(plan->master_port_origin, "MASTER_PORT");
-    } else {
+    }
+    plan->master_port = port;
+    plan->master_port_given = port >= 0;
+    if (port < 0) {
         plan->master_port = plan->no_ssh ? 29500 : 0;
         SET(plan->master_port_origin, "%s", plan->no_ssh ? "default" : "any free one");
     }
-    return 0;
+    if (port == 0 && plan->no_ssh)
+        return cl_codes_fail(CL_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
+                             plan->master_port_origin);
+    return code;
 }
 
 bool cl_hostplan_nodes_come(const cl_plan *plan)

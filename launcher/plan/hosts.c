@@ -145,12 +145,12 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count)
  * the domain; with two different domains they are two hosts. */
 static bool is_own_name(const char *name)
 {
-    char own[NAME_BYTES] = "";
-    gethostname(own, sizeof own - 1);
-    size_t length = strcspn(own, "."), wanted = strcspn(name, ".");
-    if (length != wanted || length == 0 || strncasecmp(own, name, length) != 0)
+    char host_name[NAME_BYTES] = "";
+    gethostname(host_name, sizeof host_name - 1);
+    size_t length = strcspn(host_name, "."), wanted = strcspn(name, ".");
+    if (length != wanted || length == 0 || strncasecmp(host_name, name, length) != 0)
         return false;
-    return !own[length] || !name[wanted] || cl_hostline_same(own, name);
+    return !host_name[length] || !name[wanted] || cl_hostline_same(host_name, name);
 }
 
 /* 127.0.0.1 is this machine; 127.0.0.2 counts as another machine, even if an interface has that address. */
@@ -179,10 +179,11 @@ static bool is_own_address(const char *name)
 
 bool cl_hosts_is_here(const cl_host *host)
 {
-    static const char *const own[] = { "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback" };
+    static const char *const loopback_names[] = { "localhost", "localhost.localdomain", "ip6-localhost",
+                                                  "ip6-loopback" };
     const char *name = host->address ? host->address : host->name;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (cl_hostline_same(name, own[i]))
+    for (size_t i = 0; i < sizeof loopback_names / sizeof *loopback_names; i++)
+        if (cl_hostline_same(name, loopback_names[i]))
             return true;
     return is_own_name(name) || is_own_address(name);
 }

@@ -45,23 +45,23 @@ static void ask_variable(finding *found, const char *name)
 /* Returns the only host that is this machine; -1: none, or several. */
 static int own_host(const cl_plan *plan)
 {
-    int own = -1, count = 0;
+    int index = -1, count = 0;
     for (int i = 0; i < plan->hosts.count; i++)
         if (cl_hosts_is_here(&plan->hosts.list[i])) {
-            own = i;
+            index = i;
             count++;
         }
-    return count == 1 ? own : -1;
+    return count == 1 ? index : -1;
 }
 
 static void ask_name(finding *found, const cl_plan *plan)
 {
     char value[2 * NAME_BYTES];
-    int own = own_host(plan);
-    if (own < 0)
+    int index = own_host(plan);
+    if (index < 0)
         return;
-    snprintf(value, sizeof value, "%d (%.200s)", own, plan->hosts.list[own].name);
-    note(found, "the host name", value, own);
+    snprintf(value, sizeof value, "%d (%.200s)", index, plan->hosts.list[index].name);
+    note(found, "the host name", value, index);
 }
 
 /* The last resort: the N of NAME-N. Pods of a Kubernetes StatefulSet or Indexed Job are named NAME-0, NAME-1, ... */

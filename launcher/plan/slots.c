@@ -174,12 +174,13 @@ int cl_slots_choose(cl_plan *plan)
     for (int i = 0; i < plan->hosts.count; i++) {
         cl_host *host = &plan->hosts.list[i];
         if (wanted > host->slot_count && !options->oversubscribe)
-            ce_faults_add(&faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
-                          plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
-                          plan->named || plan->has_devices
-                              ? ""
-                              : " (off CUDA, one a core this process may use, as far as its cgroup grants CPU time)",
-                          host->slot_count);
+            ce_faults_add(
+                &faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
+                plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
+                plan->named || plan->has_devices
+                    ? ""
+                    : " (without CUDA, one per core that this process may use, as far as its cgroup grants CPU time)",
+                host->slot_count);
         else
             resize(host, wanted);
     }

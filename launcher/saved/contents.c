@@ -30,11 +30,11 @@ static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk 
 static json_t *describe_tensor(const ce_checkpoint_reader *reader, int64_t index)
 {
     const ce_manifest_tensor *tensor = &reader->manifest.tensors[index];
-    ce_range own = ce_chunks_of(&reader->chunks, index);
+    ce_range of_tensor = ce_chunks_of(&reader->chunks, index);
     json_t *parts = json_array();
     int64_t count;
     ce_boxes_count(&count, tensor->shape, tensor->dims, 1);
-    for (int64_t i = own.from; i < own.to; i++)
+    for (int64_t i = of_tensor.from; i < of_tensor.to; i++)
         json_array_append_new(parts, describe_part(reader, &reader->chunks.chunks[i]));
     return json_pack("{sssssosIso}", "name", tensor->name, "dtype", ce_safetensors_name(tensor->dtype), "shape",
                      numbers(tensor->shape, tensor->dims), "bytes",

@@ -45,12 +45,12 @@ int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, co
 {
     cs_world world = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
-    char *own, *dir = cl_open_checkpoint_locate(path, &own);
+    char *path_tag, *dir = cl_open_checkpoint_locate(path, &path_tag);
     *checkpoint = (cl_open_checkpoint){ 0 };
     cs_status status = cs_comm_open(&checkpoint->self, &world, &settings);
     if (status == CS_OK)
-        status = ce_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : own);
-    free(own);
+        status = ce_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : path_tag);
+    free(path_tag);
     free(dir);
     return cs_exit_code(status);
 }

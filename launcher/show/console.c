@@ -47,9 +47,9 @@ int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
     if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
         return 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    console->blocks = own < 0;
-    console->fd = own < 0 ? fd : own;
+    int reopened = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    console->blocks = reopened < 0;
+    console->fd = reopened < 0 ? fd : reopened;
     return 0;
 }
 

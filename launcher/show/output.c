@@ -267,9 +267,9 @@ void cl_output_drain(cl_output *output, int signal_fd)
         int count = 1 + cl_output_poll(output, polled + 1);
         poll(polled, (nfds_t)count, 1000);
         cl_output_serve(output, ce_clock_now());
-        struct signalfd_siginfo news;
-        while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
-            asked |= news.ssi_signo != SIGCHLD;
+        struct signalfd_siginfo received;
+        while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received)
+            asked |= received.ssi_signo != SIGCHLD;
     }
 }
 

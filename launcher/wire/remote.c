@@ -353,7 +353,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;
         c.agent = agent;
-        c.route = (cl_route){ .host = host, .options = options, .command = command, .news = &c.link };
+        c.route = (cl_route){ .host = host, .options = options, .command = command, .messages = &c.link };
         carry(&c);
         way->close(&c.route);
         _exit(0);

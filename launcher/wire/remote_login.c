@@ -220,7 +220,7 @@ static int log_in(ssh_session session, const cl_options *options)
     return explain_login(session, options);
 }
 
-int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options *options, cl_link *news)
+int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options *options, cl_link *messages)
 {
     int fd = -1, code;
     *session = ssh_new();
@@ -234,6 +234,6 @@ int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options 
     ssh_options_set(*session, SSH_OPTIONS_FD, &fd);
     if (ssh_connect(*session) != SSH_OK)
         return cl_codes_fail(CL_CODE_HOST, "no SSH session: %s", ssh_get_error(*session));
-    code = cl_remote_trust(*session, options, news);
+    code = cl_remote_trust(*session, options, messages);
     return code ? code : log_in(*session, options);
 }

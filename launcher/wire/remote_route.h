@@ -18,7 +18,7 @@ typedef struct {
     const cl_host *host;
     const cl_options *options;
     const char *command; /* command line for the host's shell */
-    cl_link *news;       /* receives CL_LINK_SAY frames */
+    cl_link *messages;   /* receives CL_LINK_SAY frames */
     void *state;         /* private data of the implementation */
 } cl_route;
 

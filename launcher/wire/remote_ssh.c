@@ -30,7 +30,7 @@ static int open_ssh(cl_route *route)
     line *l = route->state = calloc(1, sizeof *l);
     if (!l)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
-    int code = cl_remote_login(&l->session, route->host, route->options, route->news);
+    int code = cl_remote_login(&l->session, route->host, route->options, route->messages);
     if (code)
         return code;
     l->channel = ssh_channel_new(l->session);

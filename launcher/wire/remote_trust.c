@@ -38,7 +38,8 @@ static void make_folder(const char *file)
 }
 
 /* Adds the key to known_hosts. Other processes may be adding their keys, or the same key, at the same time. */
-static int add_to_known_hosts(ssh_session session, const char *file, const char *host, const char *print, cl_link *news)
+static int add_to_known_hosts(ssh_session session, const char *file, const char *host, const char *print,
+                              cl_link *messages)
 {
     make_folder(file);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), code = 0;
@@ -49,14 +50,15 @@ static int add_to_known_hosts(ssh_session session, const char *file, const char 
             code = cl_codes_fail(CL_CODE_HOST, "%s: the new host key cannot be stored there: %s", file,
                                  ssh_get_error(session));
         else
-            cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; stored in %s", host, print, file);
+            cl_link_say(messages, CL_LINK_SAY, 0, "new host key of %s: %s; stored in %s", host, print, file);
     }
     if (fd >= 0)
         close(fd);
     return code;
 }
 
-static int verify_key(ssh_session session, const cl_options *options, const char *host, const char *file, cl_link *news)
+static int verify_key(ssh_session session, const cl_options *options, const char *host, const char *file,
+                      cl_link *messages)
 {
     char print[256];
     int known = ssh_session_is_known_server(session);
@@ -78,13 +80,13 @@ static int verify_key(ssh_session session, const cl_options *options, const char
             "host's own (ssh-keygen -lf), and log in once with ssh to add it",
             host, print, file);
     if (strcmp(file, CL_REMOTE_NO_FILE) != 0)
-        return add_to_known_hosts(session, file, host, print, news);
-    cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
+        return add_to_known_hosts(session, file, host, print, messages);
+    cl_link_say(messages, CL_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
                 print);
     return 0;
 }
 
-int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *news)
+int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *messages)
 {
     char *host = NULL, *file = NULL, name[512];
     unsigned port = 22;
@@ -98,7 +100,7 @@ int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *new
         snprintf(name, sizeof name, "%s", host);
     else
         snprintf(name, sizeof name, "[%s]:%u", host, port);
-    int code = verify_key(session, options, name, file, news);
+    int code = verify_key(session, options, name, file, messages);
     ssh_string_free_char(host);
     ssh_string_free_char(file);
     return code;

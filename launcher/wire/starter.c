@@ -62,15 +62,15 @@ static const cl_host *first_elsewhere(const cl_plan *plan)
 static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
-    struct sockaddr_storage own;
-    socklen_t length = sizeof own;
+    struct sockaddr_storage local;
+    socklen_t length = sizeof local;
     int unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
     if (unresolved)
         return cl_codes_fail(CL_CODE_HOST, "%s: the name cannot be resolved: %s", host->name, gai_strerror(unresolved));
     fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
-                 getnameinfo((struct sockaddr *)&own, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
+                 getsockname(fd, (struct sockaddr *)&local, &length) == 0 &&
+                 getnameinfo((struct sockaddr *)&local, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
     freeaddrinfo(all);
     if (fd >= 0)
         close(fd);
@@ -84,12 +84,12 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 static int set_join_variable(const cl_plan *plan, int port)
 {
     static char text[JOIN_BYTES];
-    char own[INET6_ADDRSTRLEN] = "";
+    char found[INET6_ADDRSTRLEN] = "";
     const char *address = plan->master_addr;
-    int code = *address ? 0 : find_address(first_elsewhere(plan), own);
+    int code = *address ? 0 : find_address(first_elsewhere(plan), found);
     if (code)
         return code;
-    int used = snprintf(text, sizeof text, "%s %d %llx %.0f %s ", *address ? address : own, port,
+    int used = snprintf(text, sizeof text, "%s %d %llx %.0f %s ", *address ? address : found, port,
                         cl_hostplan_digest(plan), plan->options->rdzv_timeout, plan->id);
     for (int i = 0; i < plan->node_count && used < JOIN_BYTES; i++)
         if (!plan->nodes[i].here)

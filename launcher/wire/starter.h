@@ -1,5 +1,5 @@
 /* starter.h - Starts agents with mpirun or srun: one on each node that is not this machine. Each agent then connects
- * to the front's rendezvous (lobby.h). */
+ * to the front's rendezvous (rendezvous.h). */
 #ifndef CL_STARTER_H
 #define CL_STARTER_H
 
@@ -7,17 +7,17 @@
 
 #include <sys/types.h>
 
-/* Creates a secret for this job (CSPEED_SECRET in this process's environment); call it before cl_lobby_open. Returns
- * 0, or CL_CODE_SYSTEM. */
+/* Creates a secret for this job (CSPEED_SECRET in this process's environment); call it before cl_rendezvous_open.
+ * Returns 0, or CL_CODE_SYSTEM. */
 int cl_starter_secret(void);
 
 /* Starts `mpirun ... cspeed __agent --join` or srun, depending on options->launcher, for every node of the plan that
- * is not this machine; the lobby listens on `port`. *pid is the child process, or 0 if every node is this machine.
+ * is not this machine; the rendezvous listens on `port`. *pid is the child process, or 0 if every node is this machine.
  * Returns 0, CL_CODE_USAGE, or CL_CODE_NOT_FOUND with a message that names what to install. */
 int cl_starter_open(pid_t *pid, const cl_plan *plan, int port);
 
-/* The main function of such an agent (`cspeed __agent --join`): connects to the lobby that its environment names, as
- * the node given by mpirun or srun, and serves the front. Returns the exit code. */
+/* The main function of such an agent (`cspeed __agent --join`): connects to the rendezvous that its environment names,
+ * as the node given by mpirun or srun, and serves the front. Returns the exit code. */
 int cl_starter_join(const cl_options *options, char **arguments);
 
 #endif

@@ -66,6 +66,7 @@ void ending_print(const session *run)
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
+    bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
     draw_curve(run);
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
@@ -74,8 +75,8 @@ void ending_print(const session *run)
             bin, output, exported);
     else
         say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
-    say("`%scspeed generate %s%s --prompt TEXT` goes on with a text of yours", bin, output,
-        tokenizer ? "" : " --tokenizer FOLDER");
+    say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
+        chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
     free(plotted);
     free(bin);
     free(output);

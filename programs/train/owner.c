@@ -52,7 +52,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t ending;
     pthread_t thread;
-} own = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
+} this_run = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
 
 /* ---- identifying a run ---- */
 
@@ -150,7 +150,7 @@ static bool same(const sight *one, const sight *other)
 static bool is_there(int file)
 {
     struct stat open_one, named;
-    return fstat(file, &open_one) == 0 && stat(own.path, &named) == 0 && open_one.st_dev == named.st_dev &&
+    return fstat(file, &open_one) == 0 && stat(this_run.path, &named) == 0 && open_one.st_dev == named.st_dev &&
            open_one.st_ino == named.st_ino;
 }
 
@@ -164,7 +164,7 @@ static bool lock(int file)
 static int open_locked(bool make)
 {
     for (int tries = 0;; tries++) {
-        int file = open(own.path, O_RDWR | (make ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, 0666);
+        int file = open(this_run.path, O_RDWR | (make ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (file >= 0 && lock(file) && is_there(file))
             return file;
         int why = errno;
@@ -174,7 +174,7 @@ static int open_locked(bool make)
             return -1;
         if (file < 0 || tries == LOCK_TRIES) {
             complain("cannot %s %s: %s; it says which run writes the folder; --output DIR names another folder",
-                     file < 0 ? "open" : "lock", own.path, strerror(why));
+                     file < 0 ? "open" : "lock", this_run.path, strerror(why));
             return -1;
         }
         nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
@@ -183,10 +183,11 @@ static int open_locked(bool make)
 
 static bool write_record(int file)
 {
-    size_t length = strlen(own.text);
-    if (pwrite(file, own.text, length, 0) == (ssize_t)length && ftruncate(file, (off_t)length) == 0 && fsync(file) == 0)
+    size_t length = strlen(this_run.text);
+    if (pwrite(file, this_run.text, length, 0) == (ssize_t)length && ftruncate(file, (off_t)length) == 0 &&
+        fsync(file) == 0)
         return true;
-    complain("cannot write %s: %s; --output DIR names another folder", own.path, strerror(errno));
+    complain("cannot write %s: %s; --output DIR names another folder", this_run.path, strerror(errno));
     return false;
 }
 
@@ -195,12 +196,12 @@ static bool write_record(int file)
  * alive. */
 static bool names_us(sight *found, bool renew)
 {
-    int file = open(own.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int file = open(this_run.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     found->text[0] = 0;
     if (file < 0)
         return errno != ENOENT && errno != ENOTDIR;
     look(found, file);
-    bool ours = strcmp(found->text, own.text) == 0;
+    bool ours = strcmp(found->text, this_run.text) == 0;
     if (ours && renew)
         futimens(file, NULL);
     close(file);
@@ -226,12 +227,12 @@ static bool lives(const owner *who)
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;
-    if (!read_text(&who, seen->text) || strcmp(seen->text, own.text) == 0 || same(seen, still))
+    if (!read_text(&who, seen->text) || strcmp(seen->text, this_run.text) == 0 || same(seen, still))
         return FREE;
-    bool ours = strcmp(who.job, "-") != 0 && strcmp(who.job, own.who.job) == 0;
-    bool here =
-        strcmp(who.boot, "-") != 0 && strcmp(who.boot, own.who.boot) == 0 && strcmp(who.space, own.who.space) == 0;
-    if (ours && who.attempt < own.who.attempt)
+    bool ours = strcmp(who.job, "-") != 0 && strcmp(who.job, this_run.who.job) == 0;
+    bool here = strcmp(who.boot, "-") != 0 && strcmp(who.boot, this_run.who.boot) == 0 &&
+                strcmp(who.space, this_run.who.space) == 0;
+    if (ours && who.attempt < this_run.who.attempt)
         return FREE;
     if (!here)
         return FAR;
@@ -244,7 +245,7 @@ static verdict judge(const sight *seen, const sight *still)
 static bool stands_still(const sight *seen)
 {
     char *holder = describe(seen->text);
-    say("%s is held by %s; whether that run still lives shows within %d s", own.output, holder, PATIENCE);
+    say("%s is held by %s; whether that run still lives shows within %d s", this_run.output, holder, PATIENCE);
     free(holder);
     for (double began = now(); now() - began < PATIENCE;) {
         double before = now();
@@ -280,7 +281,7 @@ static int refuse(const char *written, bool here)
     char *holder = describe(written), *way = way_to_stop(written, here);
     complain("the output folder %s is written by another run: %s. Let it end, or %s; or give --output DIR another "
              "folder. --force_output takes this one, and the other run ends before its next checkpoint",
-             own.output, holder, way);
+             this_run.output, holder, way);
     free(holder);
     free(way);
     return TAKEN;
@@ -292,10 +293,10 @@ static int take(int file, const sight *seen, bool force)
     owner who;
     if (!write_record(file))
         return ANY_FAILURE;
-    if (force && read_text(&who, seen->text) && strcmp(seen->text, own.text) != 0) {
+    if (force && read_text(&who, seen->text) && strcmp(seen->text, this_run.text) != 0) {
         char *holder = describe(seen->text);
-        say("--force_output: %s is taken from %s; if that run lives, it ends before its next checkpoint", own.output,
-            holder);
+        say("--force_output: %s is taken from %s; if that run lives, it ends before its next checkpoint",
+            this_run.output, holder);
         free(holder);
     }
     return 0;
@@ -326,14 +327,14 @@ static void *refresh(void *unused)
 {
     sight found;
     struct timespec next;
-    pthread_mutex_lock(&own.mutex);
-    while (!own.ends) {
+    pthread_mutex_lock(&this_run.mutex);
+    while (!this_run.ends) {
         clock_gettime(CLOCK_MONOTONIC, &next);
         next.tv_sec += REFRESH;
-        if (pthread_cond_clockwait(&own.ending, &own.mutex, CLOCK_MONOTONIC, &next) == ETIMEDOUT)
+        if (pthread_cond_clockwait(&this_run.ending, &this_run.mutex, CLOCK_MONOTONIC, &next) == ETIMEDOUT)
             names_us(&found, true);
     }
-    pthread_mutex_unlock(&own.mutex);
+    pthread_mutex_unlock(&this_run.mutex);
     return unused;
 }
 
@@ -341,24 +342,24 @@ static void *refresh(void *unused)
 static void release(void)
 {
     sight found;
-    if (getpid() != own.process)
+    if (getpid() != this_run.process)
         return;
-    pthread_mutex_lock(&own.mutex);
-    own.ends = true;
-    pthread_cond_signal(&own.ending);
-    pthread_mutex_unlock(&own.mutex);
-    if (own.refreshes)
-        pthread_join(own.thread, NULL);
+    pthread_mutex_lock(&this_run.mutex);
+    this_run.ends = true;
+    pthread_cond_signal(&this_run.ending);
+    pthread_mutex_unlock(&this_run.mutex);
+    if (this_run.refreshes)
+        pthread_join(this_run.thread, NULL);
     int file = open_locked(false);
     if (file >= 0) {
         look(&found, file);
-        if (strcmp(found.text, own.text) == 0 && unlink(own.path) == 0 && own.made)
-            rmdir(own.output); /* fails, as intended, if the run has left any file in it */
+        if (strcmp(found.text, this_run.text) == 0 && unlink(this_run.path) == 0 && this_run.made)
+            rmdir(this_run.output); /* fails, as intended, if the run has left any file in it */
         close(file);
     }
-    free(own.output);
-    free(own.path);
-    free(own.text);
+    free(this_run.output);
+    free(this_run.path);
+    free(this_run.text);
 }
 
 /* Starts the thread that renews the file. It blocks all signals: the main thread handles them, and writes its stack
@@ -368,25 +369,26 @@ static void begin(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    own.refreshes = pthread_create(&own.thread, NULL, refresh, NULL) == 0;
+    this_run.refreshes = pthread_create(&this_run.thread, NULL, refresh, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!own.refreshes)
-        complain("no thread to refresh %s: to runs on other hosts this one seems dead after %d s", own.path, PATIENCE);
+    if (!this_run.refreshes)
+        complain("no thread to refresh %s: to runs on other hosts this one seems dead after %d s", this_run.path,
+                 PATIENCE);
 }
 
 int owner_take(const char *output, bool made, bool force)
 {
-    if (!own.path) {
-        read_own(&own.who);
-        own.output = text("%s", output);
-        own.path = text("%s/%s", output, OWNER_FILE);
-        own.text = write_text(&own.who);
-        own.process = getpid();
-        own.made = made;
+    if (!this_run.path) {
+        read_own(&this_run.who);
+        this_run.output = text("%s", output);
+        this_run.path = text("%s/%s", output, OWNER_FILE);
+        this_run.text = write_text(&this_run.who);
+        this_run.process = getpid();
+        this_run.made = made;
         atexit(release);
     }
     int code = contend(force);
-    if (code == 0 && !own.refreshes)
+    if (code == 0 && !this_run.refreshes)
         begin();
     return code;
 }
@@ -399,7 +401,7 @@ void owner_check(cs_engine *engine)
         char *holder = found.text[0] ? describe(found.text) : text("%s is gone", OWNER_FILE);
         complain("the output folder %s is no longer this run's: %s%s. It ends here, and has not written the checkpoint "
                  "that was due",
-                 own.output, found.text[0] ? "it was taken by " : "", holder);
+                 this_run.output, found.text[0] ? "it was taken by " : "", holder);
         free(holder);
     }
     if (cs_agree(engine, lost))

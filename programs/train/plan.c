@@ -10,7 +10,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 11 };
+enum { LINES = 12 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -30,6 +30,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "in all", "in_all", total },
         { "pinned for checkpoints", "pinned", m->pinned },
     };
+    _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)
         lines[i] = all[i];
 }

@@ -5,13 +5,14 @@
 
 enum { WINDOW = 128, TOKENS = 500 };
 
-/* Prints a sample only for a vocabulary of bytes; for others, the program `generate` exists. */
+/* Prints a sample only for a vocabulary of bytes that was not trained on conversations, which have no meaningful
+ * beginning; for others, the program `generate` exists. */
 void sample_text_print(cs_engine *engine, const cs_config *config)
 {
     cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
     int64_t window = cs_config_get_int(config, "cspeed.data.seq_len");
     int32_t tokens[TOKENS] = { '\n' };
-    if (cs_vocabulary(engine) != 256)
+    if (cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
         return;
     window = window > WINDOW ? WINDOW : window;
     say("\na sample:\n");

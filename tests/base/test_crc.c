@@ -31,7 +31,7 @@ START_TEST(vectors)
 END_TEST
 
 /* Lengths near the sections that are summed in parallel, at every alignment. */
-START_TEST(both_ways_agree)
+START_TEST(hardware_and_table_agree)
 {
     enum { BYTES = 100000 };
     static const size_t lengths[] = { 1,    7,    8,    9,     63,    511,   1535,  1536,
@@ -50,7 +50,7 @@ START_TEST(both_ways_agree)
 }
 END_TEST
 
-START_TEST(continues)
+START_TEST(a_sum_can_be_continued)
 {
     enum { BYTES = 60000 };
     uint8_t *bytes = malloc(BYTES);
@@ -65,4 +65,4 @@ START_TEST(continues)
 }
 END_TEST
 
-SUITE_MAIN("crc", vectors, both_ways_agree, continues)
+SUITE_MAIN("crc", vectors, hardware_and_table_agree, a_sum_can_be_continued)

@@ -91,23 +91,23 @@ static const struct {
     const char *job;
     int attempt;
     const char *listener, *caller; /* the names that they send */
-} strangers[] = {
+} refusals[] = {
     { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
     { key_one, "jab", 3, "it is of job \"job\", not \"jab\"", "refuses: it is of another job" },
     { key_one, "job", 4, "it is of attempt 3, not 4", "refuses: it is of another attempt" },
 };
 
-START_TEST(strangers_are_refused)
+START_TEST(peers_of_another_job_or_key_are_refused)
 {
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         pair both;
-        begin(&both, strangers[i].key, strangers[i].job, strangers[i].attempt);
+        begin(&both, refusals[i].key, refusals[i].job, refusals[i].attempt);
         run(&both);
         ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
         ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
-        ck_assert_msg(strstr(both.errors[1], strangers[i].listener) != NULL, "listener: %s", both.errors[1]);
-        ck_assert_msg(strstr(both.errors[0], strangers[i].caller) != NULL, "caller: %s", both.errors[0]);
+        ck_assert_msg(strstr(both.errors[1], refusals[i].listener) != NULL, "listener: %s", both.errors[1]);
+        ck_assert_msg(strstr(both.errors[0], refusals[i].caller) != NULL, "caller: %s", both.errors[0]);
         end(&both);
     }
 }
@@ -426,7 +426,7 @@ START_TEST(a_tag_is_hmac_sha256)
 }
 END_TEST
 
-SUITE_MAIN("join", both_know_the_secret, sessions_differ, strangers_are_refused, no_secret_on_both_sides_joins,
-           a_replay_is_refused, a_listener_proves_nothing_first, a_mirror_is_refused, a_changed_byte_is_noticed,
-           garbage_is_refused, the_silent_are_let_go_of, a_slow_peer_joins, sizes_are_bounded, a_key_is_inherited,
-           without_a_key_only_loopback, a_tag_is_hmac_sha256)
+SUITE_MAIN("join", both_know_the_secret, sessions_differ, peers_of_another_job_or_key_are_refused,
+           no_secret_on_both_sides_joins, a_replay_is_refused, a_listener_proves_nothing_first, a_mirror_is_refused,
+           a_changed_byte_is_noticed, garbage_is_refused, the_silent_are_let_go_of, a_slow_peer_joins,
+           sizes_are_bounded, a_key_is_inherited, without_a_key_only_loopback, a_tag_is_hmac_sha256)

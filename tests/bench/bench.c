@@ -1,5 +1,7 @@
-/* bench.c - reads the command line of a benchmark by its table of options. */
+/* bench.c - reads the command line of a benchmark, by cspeed/options.h, with the benchmark's table of options. */
 #include "bench.h"
+
+#include "base/status.h"
 #include "cspeed/options.h"
 
 #include <errno.h>
@@ -7,84 +9,73 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *program_of(char **argv)
-{
-    const char *slash = strrchr(argv[0], '/');
-    return slash ? slash + 1 : argv[0];
-}
+enum { MAX_OPTIONS = 32, TEXT_BYTES = 64 };
 
 static bool is_positional(const bench_option *option)
 {
     return option->name[0] != '-';
 }
 
-static void print_usage(FILE *out, char **argv, const bench_option *options)
+/* Stores the value of the row `field`. */
+static int take(void *field, const char *word, const char *value)
 {
-    fprintf(out, "usage: %s", program_of(argv));
-    for (const bench_option *option = options; option->name; option++) {
-        fprintf(out, " [%s", option->name);
-        if (option->word)
-            fprintf(out, " %s", option->choices);
-        if (option->number)
-            fprintf(out, "%s%d..%d", is_positional(option) ? ": " : " ", option->min, option->max);
-        fputs("]", out);
-    }
-    fputs("\n", out);
-}
-
-static void __attribute__((noreturn))
-refuse(char **argv, const bench_option *options, const char *argument, const char *reason)
-{
-    fprintf(stderr, "%s: %s: %s\n", program_of(argv), argument, reason);
-    print_usage(stderr, argv, options);
-    exit(64);
-}
-
-/* Returns the option that an argument names, or the next positional number; NULL if there is none. */
-static const bench_option *find(const bench_option *options, const char *argument, int positional)
-{
-    for (; options->name; options++)
-        if (is_positional(options) ? argument[0] != '-' && positional-- == 0 : strcmp(options->name, argument) == 0)
-            return options;
-    return NULL;
-}
-
-/* Returns false if the option does not accept the value `text`. */
-static bool store(const bench_option *option, const char *text)
-{
-    char *end;
+    const bench_option *option = field;
+    int64_t number;
+    if (option->given)
+        return *option->given = true, 0;
     if (option->word) {
-        *option->word = text;
-        return cs_options_choice(option->choices, text) >= 0;
+        *option->word = value;
+        if (cs_options_choice(option->choices, value) >= 0)
+            return 0;
+        ce_fail(CS_BAD_CONFIG, "%s is one of %s, not \"%s\"", word, option->choices, value);
+        return CS_OPTIONS_WRONG;
     }
-    errno = 0;
-    long long at = strtoll(text, &end, 10);
-    if (errno || end == text || *end || at < option->min || at > option->max)
-        return false;
-    *option->number = (int)at;
-    return true;
+    int code = cs_options_whole(&number, word, value, option->min, option->max);
+    *option->number = (int)number;
+    return code;
+}
+
+/* Writes a row of the table of cspeed/options.h. Its field is the row of the benchmark's table. */
+static cs_option row_of(const bench_option *option, size_t offset, char name[CS_OPTION_BYTES], char text[TEXT_BYTES])
+{
+    snprintf(name, CS_OPTION_BYTES, "%s", option->name + 2);
+    for (char *dash = name; (dash = strchr(dash, '-'));)
+        *dash = '_';
+    snprintf(text, TEXT_BYTES, "%d to %d", option->min, option->max);
+    return (cs_option){ .names = name,
+                        .kind = CS_OPTION_TAKE,
+                        .offset = offset,
+                        .value = option->given  ? NULL
+                                 : option->word ? option->choices
+                                                : "N",
+                        .text = option->number ? text : "",
+                        .take = take };
 }
 
 void bench_arguments(int argc, char **argv, const bench_option *options)
 {
-    int positional = 0;
-    for (char **at = argv + 1; at < argv + argc; at++) {
-        if (strcmp(*at, "--help") == 0) {
-            print_usage(stdout, argv, options);
-            exit(0);
+    static char names[MAX_OPTIONS][CS_OPTION_BYTES], texts[MAX_OPTIONS][TEXT_BYTES];
+    cs_option rows[MAX_OPTIONS + 1] = { { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" } };
+    const bench_option *positional[MAX_OPTIONS];
+    char usage[256];
+    int used = snprintf(usage, sizeof usage, "usage: %s [options]", program_invocation_short_name);
+    cs_options_form form = { .usage = usage, .what = "option", .hint = "see --help", .options = rows, .count = 1 };
+    (void)argc;
+    for (const bench_option *option = options; option->name && option < options + MAX_OPTIONS; option++) {
+        if (is_positional(option)) {
+            used += snprintf(usage + used, sizeof usage - (size_t)used, " [%s]", option->name);
+            positional[form.max++] = option;
+        } else {
+            rows[form.count] = row_of(option, (size_t)((const char *)option - (const char *)options),
+                                      names[form.count - 1], texts[form.count - 1]);
+            form.count++;
         }
-        const bench_option *option = find(options, *at, positional);
-        if (!option)
-            refuse(argv, options, *at, "unknown argument");
-        if (option->given) {
-            *option->given = true;
-            continue;
-        }
-        if (is_positional(option))
-            positional++;
-        else if (++at == argv + argc)
-            refuse(argv, options, option->name, "needs a value");
-        if (!store(option, *at))
-            refuse(argv, options, *at, "not a value that this option takes");
     }
+    snprintf(usage + used, sizeof usage - (size_t)used, "\n");
+    char **places = cs_options_main(&form, (void *)(uintptr_t)options, argv);
+    for (int i = 0; places[i]; i++)
+        if (take((void *)(uintptr_t)positional[i], positional[i]->name, places[i])) {
+            fprintf(stderr, "%s: %s\n", program_invocation_short_name, cs_error());
+            exit(CS_OPTIONS_WRONG);
+        }
 }

@@ -1,4 +1,5 @@
-/* bench.h - the command line of a benchmark: its options and positional numbers. Anything else is refused. */
+/* bench.h - the command line of a benchmark: its options and positional numbers. Its syntax is that of every program
+ * (cspeed/options.h), and anything else is refused. */
 #ifndef CS_TESTS_BENCH_H
 #define CS_TESTS_BENCH_H
 
@@ -8,15 +9,15 @@
  * command line does not give it. */
 typedef struct {
     const char *name; /* "--rounds" takes a value; "ROUNDS" is a positional number. NULL ends a table */
-    int *number;      /* a whole number from min to max                                                     */
+    int *number;      /* a whole number from min to max */
     int min, max;
-    const char **word; /* one of the words in choices ("fp32|bf16")                                          */
+    const char **word; /* one of the words in choices ("fp32|bf16") */
     const char *choices;
-    bool *given; /* a switch, without a value                                                          */
+    bool *given; /* a switch, without a value */
 } bench_option;
 
-/* Reads argv[1] and all arguments after it. If the table does not allow an argument, prints the error and the usage to
- * stderr and ends the process with exit code 64. --help prints the usage and ends the process with 0. */
+/* Reads argv[1] and all arguments after it. If the table does not allow an argument, prints the error to stderr and ends
+ * the process with exit code 64. --help prints the options and ends the process with 0. */
 void bench_arguments(int argc, char **argv, const bench_option *options);
 
 #endif

@@ -1,6 +1,6 @@
 /* bench_launch.c - the time from the command line until all ranks run: on this machine; on 8 simulated hosts over SSH
- * (loopback addresses, a private sshd); on 64 nodes that join a lobby (--no_ssh); and with `torchrun --nproc-per-node
- * 2` in the same run.
+ * (loopback addresses, a private sshd); on 64 nodes that join by themselves (--no_ssh); and with `torchrun
+ * --nproc-per-node 2` in the same run.
  *
  *     CSPEED_PEER_PYTHON=/path/to/python bench_launch [ROUNDS]
  *

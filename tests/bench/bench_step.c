@@ -1,19 +1,26 @@
-/* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time of each phase, memory.
+/* bench_step.c - one optimizer step: tokens/s, CPU time, share of the matrix roof, time of each phase, memory.
  *
- *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
- *                [--stage 0|3] [--products auto|fixed|native|sgemm|packed]
+ *     bench_step [--model gpt2|llama-125m] [--rounds N] [--steps N] [--accumulation N] [--vocabulary N]
+ *                [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0,2,3]
+ *                [--products auto|fixed|native|sgemm|packed] [--peer torch|compiled|deepspeed]
  *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N]
  *                [--graphs on|off|both]
  *
- * On the CPU the model is GPT-2 124M. If no option selects workloads, these run: bf16 and fp32, micro-batches of 4 x
- * 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. On a GPU the models of the table below run
- * in bf16 on one rank. The times of the phases are measured in a second run, in which each phase waits for the device.
- * --batch replaces the micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and
- * without graphs. It needs enough steps, because a graph is captured in the second step. The roof is the rate that this
- * machine's matrix library reaches in the same run.
+ * On the CPU the models are GPT-2 124M (tied head) and a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and
+ * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
+ * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
+ * stages of --stage run in turn in each round, in opposite order in every second one, and the speed of each is divided
+ * by that of the first in the same round. On a GPU the models of the table below run in bf16 on one rank. There the
+ * times of the phases are measured in a second run, in which each phase waits for the device. --batch replaces the
+ * micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without graphs. It
+ * needs enough steps, because a graph is captured in the second step. The roof is the rate that this machine's matrix
+ * library reaches in the same run. CPU time is that of all ranks in the steps after the first; peak memory is the
+ * greatest resident set of a rank, in which pages that ranks share count for each of them.
  *
- * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs tests/peers/gpt2_torch.py or step_cuda.py
- * on the same work, alternately, and the ratio is printed with its spread. */
+ * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
+ * printed with their spread. On a GPU it is tests/peers/step_cuda.py; on the CPU step_torch.py, at stage 0, with the
+ * better of two allocators (`compiled`: with torch.compile too), or deepspeed_cpu.py, at any stage, with the tuned
+ * allocator. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -22,14 +29,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MOST_STEPS = 64, MOST_ROUNDS = 16 };
+enum { MOST_STEPS = 64, MOST_ROUNDS = 16, MOST_RANKS = 2, MOST_STAGES = 4 };
 
 /* The sizes are those of the models' config.json; dropout is off. */
 typedef struct {
     const char *name;
     int vocabulary;
+    int batch, length; /* of a GPU's micro-batch; 0: the model is for the CPU only */
+    bool cpu;
     const char *json;
 } shape;
 
@@ -39,24 +50,26 @@ typedef struct {
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* How a CPU multiplies matrices: cspeed.products. */
-static const char *products = "auto";
+/* How a CPU multiplies matrices: cspeed.products. The program that a CPU is compared with. */
+static const char *products = "auto", *peer_program = "torch";
 
-/* The CPU runs only the first one. --vocabulary replaces the vocabulary of all. */
+/* --vocabulary replaces the vocabulary of all. */
 static shape models[] = {
-    { "gpt2", 50304, "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
-    { "gpt2-xl", 50304,
+    { "gpt2", 50304, 32, 1024, true,
+      "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
+    { "gpt2-xl", 50304, 8, 1024, false,
       "\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"resid_pdrop\": 0, "
       "\"embd_pdrop\": 0, \"attn_pdrop\": 0" },
-    { "llama-1b", 128256, LLAMA(2048, 16, 32, 8, 8192, true) },
-    { "llama-3b", 128256, LLAMA(3072, 28, 24, 8, 8192, true) },
-    { "llama-8b", 128256, LLAMA(4096, 32, 32, 8, 14336, false) },
+    { "llama-125m", 32000, 0, 0, true, LLAMA(768, 12, 12, 4, 2048, false) },
+    { "llama-1b", 128256, 8, 2048, false, LLAMA(2048, 16, 32, 8, 8192, true) },
+    { "llama-3b", 128256, 4, 2048, false, LLAMA(3072, 28, 24, 8, 8192, true) },
+    { "llama-8b", 128256, 2, 2048, false, LLAMA(4096, 32, 32, 8, 14336, false) },
 };
 
 typedef struct {
     const shape *model;
     const char *device, *precision;
-    int batch, length, ranks, threads, stage, steps;
+    int batch, length, ranks, threads, stage, steps, accumulation;
     bool pure;   /* bf16 moments and no fp32 masters */
     bool phases; /* each waits for the device */
     bool graphs; /* cspeed.cuda_graphs */
@@ -66,8 +79,17 @@ typedef struct {
     double seconds[MOST_STEPS];
     cs_phase_seconds phases[MOST_STEPS];
     double peak_share;
+    double cpu[MOST_RANKS];  /* CPU seconds of the steps after the first */
+    double peak[MOST_RANKS]; /* MB of the resident set */
     cs_memory memory;
 } measurement;
+
+/* Of one run, ours or a peer's. rate 0: there is none. */
+typedef struct {
+    double rate;    /* tokens per second of the median step */
+    double cpu;     /* milliseconds of CPU time a token, of all ranks */
+    double peak_mb; /* greatest resident set of a rank */
+} figures;
 
 typedef struct {
     const workload *work;
@@ -76,7 +98,7 @@ typedef struct {
 } order;
 
 static const char *const text =
-    "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": 1, \"gradient_clipping\": 1.0,\n"
+    "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, \"gradient_clipping\": 1.0,\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 3e-4, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 "
     "} },\n"
     "  \"bf16\": { \"enabled\": %s, \"bf16_master_weights_and_grads\": %s, \"bf16_optimizer_states\": %s },\n"
@@ -97,9 +119,10 @@ static void write_config(const workload *work, char *path)
     int handle = mkstemp(path);
     FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
     if (!file ||
-        fprintf(file, text, work->batch / work->ranks, truth(strcmp(work->precision, "bf16") == 0), truth(work->pure),
-                truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads, work->device,
-                truth(work->graphs), products, work->length, work->model->vocabulary, work->model->json) < 0 ||
+        fprintf(file, text, work->batch / work->ranks, work->accumulation, truth(strcmp(work->precision, "bf16") == 0),
+                truth(work->pure), truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads,
+                work->device, truth(work->graphs), products, work->length, work->model->vocabulary,
+                work->model->json) < 0 ||
         fclose(file) != 0) {
         perror(path);
         exit(1);
@@ -118,6 +141,24 @@ static void note(cs_engine *engine, measurement *outcome, int step)
     outcome->memory = cs_memory_of(engine);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void step(cs_engine *engine, const order *given, const cs_batch *batch, int number)
+{
+    for (int micro = 0; micro < given->work->accumulation; micro++) {
+        cs_forward(engine, batch);
+        cs_backward(engine);
+        if (number > 0 && micro == 0)
+            note(engine, given->outcome, number - 1);
+        cs_step(engine);
+    }
+}
+
 static int run(void *argument)
 {
     const order *given = argument;
@@ -131,16 +172,18 @@ static int run(void *argument)
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
     cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, rows, work->length),
                        .targets = cs_matrix(tokens + count, CS_I32, rows, work->length) };
+    double began = 0;
+    struct rusage usage;
     for (int64_t i = 0; i < 2 * count; i++)
         tokens[i] = (int32_t)(erand48(state) * work->model->vocabulary);
-    for (int step = 0; step < work->steps; step++) {
-        cs_forward(engine, &batch);
-        cs_backward(engine);
-        if (step > 0)
-            note(engine, given->outcome, step - 1);
-        cs_step(engine);
+    for (int number = 0; number < work->steps; number++) {
+        began = number == 1 ? cpu_seconds() : began;
+        step(engine, given, &batch, number);
     }
     note(engine, given->outcome, work->steps - 1);
+    given->outcome->cpu[cs_rank(engine)] = cpu_seconds() - began;
+    getrusage(RUSAGE_SELF, &usage);
+    given->outcome->peak[cs_rank(engine)] = 1024e-6 * (double)usage.ru_maxrss;
     free(tokens);
     cs_destroy(engine);
     return 0;
@@ -158,86 +201,161 @@ static double median(double *values, int count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Returns the tokens per second of the median step. The first step, which warms up, is excluded. */
-static double train(const workload *work, measurement *shared)
+static int tokens_of(const workload *work)
+{
+    return work->batch * work->length * work->accumulation;
+}
+
+/* The first step, which warms up, is excluded. */
+static figures train(const workload *work, measurement *shared)
 {
     char config[64];
     write_config(work, config);
     order given = { work, shared, config };
+    memset(shared, 0, sizeof *shared);
     cs_status status = cs_spawn(work->ranks, run, &given);
     unlink(config);
     CS_MUST(status);
     double seconds[MOST_STEPS];
     memcpy(seconds, shared->seconds, sizeof seconds);
-    return work->batch * work->length / median(seconds + 1, work->steps - 1);
+    return (figures){ tokens_of(work) / median(seconds + 1, work->steps - 1),
+                      1e3 * (shared->cpu[0] + shared->cpu[1]) / (tokens_of(work) * (work->steps - 1)),
+                      fmax(shared->peak[0], shared->peak[1]) };
 }
 
-/* Returns the tokens per second that PyTorch reaches; 0: it is not available. */
-static double train_peer_with(const workload *work, const char *script, const char *more)
+static double number_after(const char *line, const char *name)
+{
+    const char *at = strstr(line, name);
+    return at ? atof(at + strlen(name)) : 0;
+}
+
+static figures train_peer_with(const workload *work, const char *script, const char *more)
 {
     const char *python = getenv("CSPEED_PEER_PYTHON");
     char command[2048], line[1024];
-    double rate = 0;
+    figures result = { 0 };
     if (!python)
-        return 0;
+        return result;
     snprintf(command, sizeof command,
-             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d "
-             "%s",
-             python, CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps,
+             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d %s", python, CS_TESTS,
+             script, work->model->name, work->precision, work->batch, work->length, work->steps,
              work->model->vocabulary, more);
     FILE *pipe = popen(command, "r");
-    while (pipe && fgets(line, sizeof line, pipe)) {
-        const char *at = strstr(line, "tokens_per_s=");
-        rate = at ? fmax(rate, atof(at + 13)) : rate;
-    }
+    while (pipe && fgets(line, sizeof line, pipe))
+        if (strstr(line, "tokens_per_s="))
+            result = (figures){ number_after(line, "tokens_per_s="), number_after(line, "cpu_ms_per_token="),
+                                number_after(line, "peak_mb=") };
     if (pipe)
         pclose(pipe);
-    return rate;
+    return result;
 }
 
-static double train_peer_cpu(const workload *work, const char *allocator)
+static figures train_peer_cpu(const workload *work, const char *script, const char *how)
 {
     char more[128];
-    snprintf(more, sizeof more, "--ranks %d --threads %d --allocator %s", work->ranks, work->threads, allocator);
-    return train_peer_with(work, "gpt2_torch.py", more);
+    snprintf(more, sizeof more, "--ranks %d --threads %d --accumulation %d %s", work->ranks, work->threads,
+             work->accumulation, how);
+    return train_peer_with(work, script, more);
 }
 
-static double train_peer(const workload *work)
+/* The faster one, with the smaller memory of both. */
+static figures better(figures a, figures b)
 {
+    figures fast = a.rate >= b.rate ? a : b;
+    if (a.rate > 0 && b.rate > 0)
+        fast.peak_mb = fmin(a.peak_mb, b.peak_mb);
+    return fast;
+}
+
+static figures train_peer(const workload *work)
+{
+    char tuned[64];
     if (strcmp(work->device, "cuda") == 0)
         return train_peer_with(work, "step_cuda.py", work->pure ? "--pure" : "");
-    return fmax(train_peer_cpu(work, "default"), train_peer_cpu(work, "tuned"));
+    snprintf(tuned, sizeof tuned, "--allocator tuned --stage %d", work->stage);
+    if (strcmp(peer_program, "deepspeed") == 0)
+        return train_peer_cpu(work, "deepspeed_cpu.py", tuned);
+    if (work->stage > 0)
+        return (figures){ 0 };
+    figures eager = better(train_peer_cpu(work, "step_torch.py", "--allocator default"),
+                           train_peer_cpu(work, "step_torch.py", "--allocator tuned"));
+    if (strcmp(peer_program, "compiled") != 0)
+        return eager;
+    return better(eager, train_peer_cpu(work, "step_torch.py", "--allocator tuned --compile"));
 }
 
-static void report(const workload *work, const measurement *o, double *ours, double *theirs, int rounds)
+/* ---- the report ---- */
+
+/* All rounds of one workload. */
+typedef struct {
+    workload work;
+    measurement outcome; /* of the last round */
+    figures ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
+} series;
+
+/* Prints how many times as fast a is as b, by time or by CPU time: the median over rounds and its spread. */
+static void print_ratio(const figures *a, const figures *b, bool by_cpu, int rounds)
 {
-    const cs_phase_seconds *p = &o->phases[work->steps - 1];
-    const cs_memory *m = &o->memory;
     double ratio[MOST_ROUNDS];
     for (int i = 0; i < rounds; i++)
-        ratio[i] = theirs[i] > 0 ? ours[i] / theirs[i] : 0;
-    double torch = theirs[0];
-    printf("%-8s %-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  "
-           "%5.0f "
-           "+ %4.0f MB",
-           work->model->name, work->precision, work->batch, work->length, work->ranks, work->threads, work->stage,
-           median(ours, rounds), 100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
-           1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
-           1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
+        ratio[i] = by_cpu ? b[i].cpu / a[i].cpu : a[i].rate / b[i].rate;
+    double middle = median(ratio, rounds);
+    printf("%.3f (%.3f - %.3f)", middle, ratio[0], ratio[rounds - 1]);
+}
+
+static figures middle_of(const figures *all, int rounds)
+{
+    double rate[MOST_ROUNDS], cpu[MOST_ROUNDS], peak = 0;
+    for (int i = 0; i < rounds; i++) {
+        rate[i] = all[i].rate;
+        cpu[i] = all[i].cpu;
+        peak = fmax(peak, all[i].peak_mb);
+    }
+    return (figures){ median(rate, rounds), median(cpu, rounds), peak };
+}
+
+static void print_peer(const series *s, int rounds)
+{
+    figures theirs = middle_of(s->theirs, rounds);
+    for (int i = 0; i < rounds; i++)
+        if (s->theirs[i].rate == 0)
+            return;
+    printf("  peer %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  ratio ", theirs.rate, theirs.cpu, theirs.peak_mb);
+    print_ratio(s->ours, s->theirs, false, rounds);
+    if (theirs.cpu > 0) {
+        printf("  by CPU time ");
+        print_ratio(s->ours, s->theirs, true, rounds);
+    }
+}
+
+static void report(const series *s, const series *first, int rounds)
+{
+    const workload *work = &s->work;
+    const cs_phase_seconds *p = &s->outcome.phases[work->steps - 1];
+    const cs_memory *m = &s->outcome.memory;
+    figures ours = middle_of(s->ours, rounds);
+    printf(
+        "%-10s %-5s %d x %d x %-4d %d x %d  stage %d  %7.1f tok/s  %6.3f ms CPU/token  peak %5.0f MB  %3.0f%% of roof  "
+        "fwd %6.0f  bwd %6.0f (reduce %4.0f)  step %5.0f ms  %5.0f + %4.0f MB",
+        work->model->name, work->precision, work->accumulation, work->batch, work->length, work->ranks, work->threads,
+        work->stage, ours.rate, ours.cpu, ours.peak_mb, 100 * s->outcome.peak_share, 1e3 * p->forward,
+        1e3 * p->backward, 1e3 * p->reduce, 1e3 * p->step,
+        1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
+        1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (work->graphs)
         printf("  graphs");
-    if (torch > 0) {
-        double middle = median(ratio, rounds);
-        printf("  torch %7.1f tok/s  ratio %.2f (%.2f - %.2f)", median(theirs, rounds), middle, ratio[0],
-               ratio[rounds - 1]);
+    if (s != first) {
+        printf("  of stage %d ", first->work.stage);
+        print_ratio(s->ours, first->ours, false, rounds);
     }
+    print_peer(s, rounds);
     printf("\n");
     fflush(stdout);
 }
 
 typedef struct {
-    const char *device, *model, *precision, *layout, *graphs;
-    int length, stage, rounds, steps, batch; /* batch 0: the table's */
+    const char *device, *model, *precision, *layout, *graphs, *stages;
+    int length, rounds, steps, batch, accumulation; /* batch 0: the table's */
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)
@@ -247,45 +365,59 @@ static bool chosen(const selection *choice, const workload *work)
     return (!choice->model || strcmp(choice->model, work->model->name) == 0) &&
            (!choice->precision || strcmp(choice->precision, work->precision) == 0) &&
            (!choice->length || choice->length == work->length) &&
-           (!choice->layout || strcmp(choice->layout, layout) == 0) &&
-           (choice->stage < 0 || choice->stage == work->stage);
+           (!choice->layout || strcmp(choice->layout, layout) == 0);
 }
 
-static void bench(const selection *choice, const workload *work, measurement *shared)
+static void measure_phases(series *s, measurement *shared)
 {
-    double ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
-    if (!chosen(choice, work))
+    workload phases = s->work;
+    double share = shared->peak_share;
+    phases.phases = true;
+    train(&phases, shared);
+    s->outcome = *shared;
+    s->outcome.peak_share = share;
+}
+
+/* The workloads, one for each stage, in turn. */
+static void bench(const selection *choice, series *all, int stages, measurement *shared)
+{
+    if (!chosen(choice, &all->work))
         return;
-    for (int round = 0; round < choice->rounds; round++) {
-        ours[round] = train(work, shared);
-        theirs[round] = work->stage == 0 ? train_peer(work) : 0;
+    for (int round = 0; round < choice->rounds; round++)
+        for (int at = 0; at < stages; at++) {
+            series *s = &all[round % 2 ? stages - 1 - at : at];
+            s->ours[round] = train(&s->work, shared);
+            s->outcome = *shared;
+            s->theirs[round] = train_peer(&s->work);
+        }
+    for (int at = 0; at < stages; at++) {
+        if (strcmp(all->work.device, "cuda") == 0)
+            measure_phases(&all[at], shared);
+        report(&all[at], all, choice->rounds);
     }
-    if (strcmp(work->device, "cuda") == 0) {
-        workload phases = *work;
-        double share = shared->peak_share;
-        phases.phases = true;
-        train(&phases, shared);
-        shared->peak_share = share;
-    }
-    report(work, shared, ours, theirs, choice->rounds);
 }
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
+    selection choice = {
+        .device = "cpu", .graphs = "off", .stages = "0,3", .rounds = 1, .steps = 4, .accumulation = 1
+    };
     int vocabulary = 0;
     bench_arguments(argc, argv,
                     (const bench_option[]){
                         { "--device", .word = &choice.device, .choices = "cpu|cuda" },
-                        { "--model", .word = &choice.model, .choices = "gpt2|gpt2-xl|llama-1b|llama-3b|llama-8b" },
+                        { "--model", .word = &choice.model,
+                          .choices = "gpt2|gpt2-xl|llama-125m|llama-1b|llama-3b|llama-8b" },
                         { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
                         { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
                         { "--products", .word = &products, .choices = "auto|fixed|native|sgemm|packed" },
+                        { "--peer", .word = &peer_program, .choices = "torch|compiled|deepspeed" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
+                        { "--stage", .word = &choice.stages, .choices = "0|1|2|3|0,1|0,2|0,3|2,3|0,2,3|0,1,2,3" },
                         { "--vocabulary", .number = &vocabulary, .min = 2, .max = 1 << 24 },
                         { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },
                         { "--batch", .number = &choice.batch, .min = 1, .max = 1 << 16 },
-                        { "--stage", .number = &choice.stage, .min = 0, .max = 3 },
+                        { "--accumulation", .number = &choice.accumulation, .min = 1, .max = 1 << 10 },
                         { "--steps", .number = &choice.steps, .min = 2, .max = MOST_STEPS },
                         { "--rounds", .number = &choice.rounds, .min = 1, .max = MOST_ROUNDS },
                         { .name = NULL } });
@@ -294,33 +426,60 @@ static selection read_choice(int argc, char **argv)
     return choice;
 }
 
+static void bench_stages(const selection *choice, workload work, measurement *shared)
+{
+    static series all[MOST_STAGES];
+    int stages = 0;
+    for (const char *at = choice->stages; *at; at++)
+        if (*at != ',') {
+            work.stage = *at - '0';
+            all[stages++] = (series){ .work = work };
+        }
+    bench(choice, all, stages, shared);
+}
+
 static void bench_cpu(const selection *choice, measurement *shared)
 {
     static const char *const precisions[] = { "fp32", "bf16" };
-    static const int lengths[] = { 256, 64 }, stages[] = { 0, 3 };
-    for (int p = 0; p < 2; p++)
-        for (int l = 0; l < 2; l++)
-            for (int ranks = 1; ranks <= 2; ranks++)
-                for (int s = 0; s < 2; s++)
-                    bench(choice,
-                          &(workload){ &models[0], "cpu", precisions[p], 4, lengths[l], ranks, 3 - ranks, stages[s],
-                                       choice->steps, false, false, false },
-                          shared);
+    static const int lengths[] = { 256, 64 };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int p = 0; p < 2 && models[i].cpu; p++)
+            for (int l = 0; l < 2; l++)
+                for (int ranks = 1; ranks <= 2; ranks++)
+                    bench_stages(choice,
+                                 (workload){ .model = &models[i],
+                                             .device = "cpu",
+                                             .precision = precisions[p],
+                                             .batch = choice->batch ? choice->batch : 4,
+                                             .length = lengths[l],
+                                             .ranks = ranks,
+                                             .threads = 3 - ranks,
+                                             .steps = choice->steps,
+                                             .accumulation = choice->accumulation },
+                                 shared);
 }
 
 static void bench_gpu(const selection *choice, measurement *shared)
 {
-    static const int batches[] = { 32, 8, 8, 4, 2 }, lengths[] = { 1024, 1024, 2048, 2048, 2048 };
     bool both = strcmp(choice->graphs, "both") == 0, on = strcmp(choice->graphs, "on") == 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        workload work = {
-            &models[i], "cuda", "bf16",        choice->batch ? choice->batch : batches[i], lengths[i], 1,
-            1,          0,      choice->steps, strcmp(models[i].name, "llama-8b") == 0,    false,      on
-        };
-        bench(choice, &work, shared);
+        workload work = { .model = &models[i],
+                          .device = "cuda",
+                          .precision = "bf16",
+                          .batch = choice->batch ? choice->batch : models[i].batch,
+                          .length = models[i].length,
+                          .ranks = 1,
+                          .threads = 1,
+                          .steps = choice->steps,
+                          .accumulation = choice->accumulation,
+                          .pure = strcmp(models[i].name, "llama-8b") == 0,
+                          .graphs = on };
+        if (!models[i].length)
+            continue;
+        bench(choice, &(series){ .work = work }, 1, shared);
         work.graphs = true;
         if (both)
-            bench(choice, &work, shared);
+            bench(choice, &(series){ .work = work }, 1, shared);
     }
 }
 

@@ -39,7 +39,7 @@ static bool try_range(const int64_t *shape, int dims, ce_range range)
     return fine && next == range.to;
 }
 
-START_TEST(every_range)
+START_TEST(boxes_cover_every_range_once)
 {
     int64_t shape[CS_MAX_DIMS], total;
     for (int dims = 0; dims <= CS_MAX_DIMS; dims++) {
@@ -94,4 +94,4 @@ START_TEST(overflow)
 }
 END_TEST
 
-SUITE_MAIN("boxes", every_range, cuts, overflow)
+SUITE_MAIN("boxes", boxes_cover_every_range_once, cuts, overflow)

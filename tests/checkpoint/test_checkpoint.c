@@ -103,7 +103,7 @@ START_TEST(types_convert)
 }
 END_TEST
 
-START_TEST(texts_come_back)
+START_TEST(state_and_provenance_are_read_back)
 {
     cs_comm *comm = saved_world();
     json_t *engine = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 53, "scale", 0.5);
@@ -345,6 +345,6 @@ START_TEST(large_tensors)
 }
 END_TEST
 
-SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert, texts_come_back, tags,
-           saving_a_tag_again, pruning, pieces_must_fit_together, all_missing_tensors_are_reported_together,
-           large_tensors)
+SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert,
+           state_and_provenance_are_read_back, tags, saving_a_tag_again, pruning, pieces_must_fit_together,
+           all_missing_tensors_are_reported_together, large_tensors)

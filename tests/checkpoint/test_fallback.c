@@ -238,7 +238,7 @@ static int expect_refusal(void *argument)
     return 0;
 }
 
-START_TEST(no_fallback)
+START_TEST(without_fallback_damage_is_an_error)
 {
     run_spec spec = { .world = 2, .stage = 3, .precision = "fp32", .steps = 5, .set = { "cspeed.keep_last=2" } };
     shell_enter();
@@ -401,5 +401,5 @@ START_TEST(the_configuration_of_the_line)
 }
 END_TEST
 
-SUITE_MAIN("fallback", damage_that_shows_while_it_is_read, what_is_damaged_is_kept, no_fallback,
+SUITE_MAIN("fallback", damage_that_shows_while_it_is_read, what_is_damaged_is_kept, without_fallback_damage_is_an_error,
            the_line_that_is_continued, lists_of_ancestors, the_configuration_of_the_line)

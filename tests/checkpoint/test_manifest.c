@@ -95,7 +95,7 @@ static void expect_refusal(char *text, const char *words)
     free(text);
 }
 
-START_TEST(names_stay_inside)
+START_TEST(file_names_outside_the_checkpoint_are_refused)
 {
     static const char *const names[] = {
         "../shard-00001-of-00001.safetensors",
@@ -130,7 +130,7 @@ static char *altered(const char *from, const char *to)
     return changed;
 }
 
-START_TEST(contents)
+START_TEST(wrong_contents_are_refused)
 {
     static const struct {
         const char *from, *to, *words;
@@ -205,4 +205,5 @@ START_TEST(lists_of_files)
 }
 END_TEST
 
-SUITE_MAIN("manifest", lists_of_files, says_what_was_said, no_other_text_passes, names_stay_inside, contents)
+SUITE_MAIN("manifest", lists_of_files, says_what_was_said, no_other_text_passes,
+           file_names_outside_the_checkpoint_are_refused, wrong_contents_are_refused)

@@ -73,7 +73,7 @@ START_TEST(verification)
 }
 END_TEST
 
-START_TEST(a_bad_latest)
+START_TEST(a_wrong_latest_falls_back_or_fails)
 {
     static const ce_checkpoint_reading trusting = { .no_fallback = true };
     shell_enter();
@@ -91,7 +91,7 @@ START_TEST(a_bad_latest)
 }
 END_TEST
 
-START_TEST(ways_of_writing)
+START_TEST(all_kinds_of_writers_write_the_same_bytes)
 {
     enum { COUNT = 300001 };
     float *data = malloc(COUNT * sizeof *data), *back = malloc(COUNT * sizeof *back);
@@ -155,4 +155,5 @@ START_TEST(options_of_the_engine)
 }
 END_TEST
 
-SUITE_MAIN("reading", names, verification, a_bad_latest, ways_of_writing, options_of_the_engine)
+SUITE_MAIN("reading", names, verification, a_wrong_latest_falls_back_or_fails,
+           all_kinds_of_writers_write_the_same_bytes, options_of_the_engine)

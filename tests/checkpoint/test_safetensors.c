@@ -154,7 +154,7 @@ START_TEST(depth_and_length)
 }
 END_TEST
 
-START_TEST(what_is_read)
+START_TEST(names_types_and_ranges_are_read)
 {
     const char *text =
         "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[8,14]},"
@@ -203,4 +203,4 @@ START_TEST(lengths)
 }
 END_TEST
 
-SUITE_MAIN("safetensors", headers, depth_and_length, what_is_read, lengths)
+SUITE_MAIN("safetensors", headers, depth_and_length, names_types_and_ranges_are_read, lengths)

@@ -134,7 +134,7 @@ static void go_on(place from, place to, bool background)
 /* Uses the rows of an orthogonal array: w, v and the sums modulo 5 are six columns, any two of which contain every pair
  * of values, so that each world, stage and type that saves meets each that loads. CSPEED_WORLDS_ALL runs all rows;
  * otherwise only the five rows of one v - w. */
-START_TEST(pairs)
+START_TEST(every_world_loads_what_every_world_saved)
 {
     bool all = getenv("CSPEED_WORLDS_ALL") != NULL;
     shell_enter();
@@ -161,4 +161,4 @@ START_TEST(the_same_world_the_same_bits)
 }
 END_TEST
 
-SUITE_MAIN("worlds", pairs, the_same_world_the_same_bits)
+SUITE_MAIN("worlds", every_world_loads_what_every_world_saved, the_same_world_the_same_bits)

@@ -3,7 +3,7 @@
 #include "lines.h"
 #include "shell.h"
 #include "base/beat.h"
-#include "comm/tally.h"
+#include "comm/comms_logger.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,12 +28,12 @@ START_TEST(names)
         { "", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        ck_assert_int_eq(ce_tally_find(cases[i].name), cases[i].operation);
+        ck_assert_int_eq(ce_comms_logger_find(cases[i].name), cases[i].operation);
 }
 END_TEST
 
 /* In a world of one rank, prints the statistics of calls as if there were `ranks` ranks. No other rank is involved. */
-static char *table_of(ce_tally *tally)
+static char *table_of(ce_comms_logger *logger)
 {
     cs_world world = { .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
     cs_comm *comm;
@@ -43,7 +43,7 @@ static char *table_of(ce_tally *tally)
     FILE *file = fopen("table.txt", "w");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_ge(dup2(fileno(file), STDOUT_FILENO), 0);
-    ce_tally_print(tally, comm);
+    ce_comms_logger_print(logger, comm);
     fflush(stdout);
     dup2(before, STDOUT_FILENO);
     close(before);
@@ -67,11 +67,11 @@ START_TEST(arithmetic)
     };
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ce_tally *tally = ce_tally_new(&(ce_tally_settings){ true, false, UINT32_MAX }, 4);
+        ce_comms_logger *logger = ce_comms_logger_new(&(ce_comms_logger_settings){ true, false, UINT32_MAX }, 4);
         double count, total, mean, algorithm, bus, min, max;
         for (int call = 0; call < 20; call++) /* at each end, two of twenty values are excluded from the trimmed mean */
-            ce_tally_note(tally, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
-        char *table = table_of(tally);
+            ce_comms_logger_record(logger, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
+        char *table = table_of(logger);
         char *row = strstr(table, cases[i].name);
         ck_assert_ptr_nonnull(row);
         row = strstr(row, "1.0 MB");
@@ -83,7 +83,7 @@ START_TEST(arithmetic)
         ck_assert(fabs(algorithm - cases[i].algorithm) < 0.02 && fabs(bus - cases[i].bus) < 0.02);
         ck_assert(min < 0.01 && fabs(max - 100) < 0.01);
         free(table);
-        ce_tally_free(tally);
+        ce_comms_logger_free(logger);
     }
     shell_leave();
 }
@@ -93,28 +93,34 @@ END_TEST
 START_TEST(limits)
 {
     shell_enter();
-    ce_tally *tally = ce_tally_new(&(ce_tally_settings){ true, false, 1u << CS_BEAT_BROADCAST }, 2);
+    ce_comms_logger *logger =
+        ce_comms_logger_new(&(ce_comms_logger_settings){ true, false, 1u << CS_BEAT_BROADCAST }, 2);
     for (uint64_t i = 0; i < 1000; i++) {
-        ce_tally_note(tally, CS_BEAT_BROADCAST, i, 1e-3);
-        ce_tally_note(tally, CS_BEAT_ALL_REDUCE, i, 1e-3);
+        ce_comms_logger_record(logger, CS_BEAT_BROADCAST, i, 1e-3);
+        ce_comms_logger_record(logger, CS_BEAT_ALL_REDUCE, i, 1e-3);
     }
-    char *table = table_of(tally);
+    char *table = table_of(logger);
     ck_assert_int_eq(lines_count(table, "^all_reduce$"), 0);
     ck_assert_int_eq(lines_count(table, "^broadcast$"), 2); /* and in the table of stragglers */
     ck_assert_int_eq(lines_count(table, "^744 more calls, of sizes beyond the first 256$"), 1);
     free(table);
-    ce_tally_free(tally);
+    ce_comms_logger_free(logger);
     shell_leave();
 }
 END_TEST
 
-/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. */
+/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Over TCP parameters are gathered. */
 START_TEST(a_training)
 {
     static const char *const head =
         "^Comm. Op            Message Size        Count               Total Latency\\(ms\\)   "
         "Avg Latency\\(ms\\)     tput_avg \\(Gbps\\)     busbw_avg \\(Gbps\\)";
-    run_spec spec = { .world = 2, .stage = 3, .steps = 4, .precision = "fp32", .more = "\"comms_logger\": {}," };
+    run_spec spec = { .world = 2,
+                      .stage = 3,
+                      .steps = 4,
+                      .precision = "fp32",
+                      .more = "\"comms_logger\": {},",
+                      .set = { "cspeed.comm=\"tcp\"" } };
     shell_enter();
     char *lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines, head), 1);

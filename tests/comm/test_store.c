@@ -161,7 +161,7 @@ static int wait_for_nothing(const cs_world *world)
     return 0;
 }
 
-START_TEST(waits_end)
+START_TEST(a_wait_ends_at_its_time_limit)
 {
     int port = ports_free("127.0.0.1");
     actor actors[2] = { begin(world_of(0, 2, port), wait_for_nothing), begin(world_of(1, 2, port), wait_for_nothing) };
@@ -245,7 +245,7 @@ START_TEST(places_are_taken_once)
 }
 END_TEST
 
-/* ---- strangers -------------------------------------------------------------------------------- */
+/* ---- unauthenticated -------------------------------------------------------------------------- */
 
 static int knock(int port)
 {
@@ -265,7 +265,7 @@ static int knock(int port)
 
 /* Before the ranks connect: hundreds of connections that send nothing, some that send invalid data, and one that sends
  * one word at a time. */
-START_TEST(strangers_disturb_nobody)
+START_TEST(unauthenticated_connections_delay_no_rank)
 {
     enum { SILENT = 400 };
     int port = ports_free("127.0.0.1"), sockets[SILENT], code = 0;
@@ -429,7 +429,7 @@ START_TEST(ranks_meet_again_and_sockets_are_inherited)
 }
 END_TEST
 
-SUITE_MAIN("store", what_is_set_is_got, by_ipv6_too, by_name_too, waits_end, the_missing_are_named,
-           running_out_of_descriptors_is_said, places_are_taken_once, strangers_disturb_nobody,
+SUITE_MAIN("store", what_is_set_is_got, by_ipv6_too, by_name_too, a_wait_ends_at_its_time_limit, the_missing_are_named,
+           running_out_of_descriptors_is_said, places_are_taken_once, unauthenticated_connections_delay_no_rank,
            only_who_knows_the_key_gets_in, without_a_key_only_loopback, a_rank_may_come_again,
            ranks_meet_again_and_sockets_are_inherited)

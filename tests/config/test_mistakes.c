@@ -70,7 +70,7 @@ START_TEST(test_strings)
     const ce_settings *s = &config->settings;
     ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
     ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
-    ck_assert(!s->tally.enabled && s->tally.verbose && !s->throughput && !s->tensorboard.enabled);
+    ck_assert(!s->comms_logger.enabled && s->comms_logger.verbose && !s->throughput && !s->tensorboard.enabled);
     ck_assert(written_has_note(config, "zero_optimization.stage: the string \"2\" is taken for 2, as DeepSpeed does"));
     ck_assert(written_has_note(config, "fp16.enabled: the string \"True\" is taken for true"));
     ck_assert_ptr_nonnull(strstr(config->text, "\"overlap_comm\": true"));

@@ -1,5 +1,5 @@
-/* test_products.c - the methods of matrix products: every operation by each of them, the list of a model's products, the
- * choice as text, the choice from speeds, and the measurement. */
+/* test_products.c - the methods of matrix products: every operation by each of them, the list of a model's products,
+ * the choice as text, the choice from speeds, and the measurement. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"

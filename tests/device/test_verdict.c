@@ -57,7 +57,7 @@ static ce_scaler scaler_of(size_t number)
     return (ce_scaler){ .dynamic = scaled, .scale = table[number].scale, .hysteresis = 1, .last_overflow = -1 };
 }
 
-START_TEST(what_is_judged)
+START_TEST(every_row_has_its_verdict)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const char *name = table[i].name;
@@ -180,5 +180,5 @@ START_TEST(a_gate_lets_through_or_not)
 }
 END_TEST
 
-SUITE_MAIN("verdict", what_is_judged, a_device_judges_alike, a_seed_is_the_scale_over_its_divisor,
+SUITE_MAIN("verdict", every_row_has_its_verdict, a_device_judges_alike, a_seed_is_the_scale_over_its_divisor,
            a_gate_lets_through_or_not)

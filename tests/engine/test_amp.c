@@ -63,7 +63,7 @@ END_TEST
 
 /* ---- levels train ---- */
 
-START_TEST(o0_is_fp32)
+START_TEST(level_o0_has_the_bits_of_fp32)
 {
     for (int stage = 0; stage <= 3; stage += 3) {
         run_result plain, level;
@@ -293,5 +293,6 @@ START_TEST(the_scale_moves_as_apex_says)
 }
 END_TEST
 
-SUITE_MAIN("amp", what_runs_in_what, o0_is_fp32, o1_trains, o2_trains, o3_trains, gradients_are_those_of_fp32,
-           o2_keeps_norms_in_fp32, o3_with_norms_and_masters_is_o2, scales, the_scale_moves_as_apex_says)
+SUITE_MAIN("amp", what_runs_in_what, level_o0_has_the_bits_of_fp32, o1_trains, o2_trains, o3_trains,
+           gradients_are_those_of_fp32, o2_keeps_norms_in_fp32, o3_with_norms_and_masters_is_o2, scales,
+           the_scale_moves_as_apex_says)

@@ -119,11 +119,13 @@ START_TEST(the_plan_shows_a_padded_vocabulary)
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 --set cspeed.device=cpu", CS_BIN),
                      0);
     ck_assert_uint_eq(bytes_of("  vocabulary padding in that"), 0);
+    ck_assert_uint_eq(bytes_of("  pinned for checkpoints"), 0);
     ck_assert(!says("is held as"));
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 --set cspeed.device=cuda", CS_BIN),
                      0);
     ck_assert_uint_eq(bytes_of("  parameters"), (768 + 96 * 16 + 3328 + 256) * 2);
     ck_assert_uint_gt(bytes_of("  vocabulary padding in that"), 96 * 16 * 2);
+    ck_assert_uint_gt(bytes_of("  pinned for checkpoints"), 0);
     ck_assert(says("32 is held as 128 rows on the GPU"));
     shell_leave();
 }

@@ -12,6 +12,8 @@
 
 enum { UNITS = 5, PAGE = 4096 };
 
+#define TCP "cspeed.comm=\"tcp\"" /* over TCP ranks have no common memory, so parameters are gathered */
+
 /* Elements of the tiny GPT-2's units. */
 static int64_t unit_elements(int unit)
 {
@@ -38,14 +40,15 @@ static cs_memory formula(int stage, int world, size_t value_bytes)
     return memory;
 }
 
-/* comm rounds each allocation to pages; a unit has one for values and one for gradients. */
-static size_t heap_of(int stage, int world, size_t value_bytes)
+/* comm rounds each allocation to pages; a unit has one for values and one for gradients. With `common` memory each rank
+ * has addresses for the whole row of values, of which it writes its part only. */
+static size_t heap_of(int stage, int world, size_t value_bytes, bool common)
 {
     size_t bytes = 0;
     for (int unit = 0; unit < UNITS; unit++) {
         size_t multiple = (size_t)world * 64,
                padded = ((size_t)unit_elements(unit) + multiple - 1) / multiple * multiple;
-        size_t values = value_bytes * (stage >= 3 ? padded / (size_t)world : padded);
+        size_t values = value_bytes * (stage >= 3 && !common ? padded / (size_t)world : padded);
         size_t grads = 4 * (stage >= 2 ? padded / (size_t)world : padded);
         bytes += (values + PAGE - 1) / PAGE * PAGE + (grads + PAGE - 1) / PAGE * PAGE;
     }
@@ -67,10 +70,11 @@ static void check_held(const cs_memory *said, const run_held *open, const run_he
     ck_assert_uint_eq(said->workspace, first->workspace);
 }
 
-static void check(int stage, int world, const char *precision)
+static void check(int stage, int world, const char *precision, bool common)
 {
     run_spec spec = { .world = world, .stage = stage, .steps = 3, .precision = precision, .prefetch = 1 };
     run_result result;
+    spec.set[0] = common ? NULL : TCP;
     run_train(&spec, &result);
     size_t value_bytes = strcmp(precision, "fp32") == 0 ? 4 : 2;
     cs_memory wanted = formula(stage, world, value_bytes);
@@ -80,10 +84,10 @@ static void check(int stage, int world, const char *precision)
         ck_assert_uint_eq(said->gradients, wanted.gradients);
         ck_assert_uint_eq(said->masters, wanted.masters);
         ck_assert_uint_eq(said->slots, wanted.slots);
-        ck_assert(stage == 3 ? said->value_rows > 0 : said->value_rows == 0);
+        ck_assert(stage == 3 && !common ? said->value_rows > 0 : said->value_rows == 0);
         ck_assert(stage >= 2 ? said->gradient_rows > 0 : said->gradient_rows == 0);
         check_held(said, &result.at_open[rank], &result.after_first[rank], &result.at_end[rank],
-                   heap_of(stage, world, value_bytes));
+                   heap_of(stage, world, value_bytes, common));
     }
 }
 
@@ -91,9 +95,11 @@ START_TEST(persistent_bytes_equal_the_formula)
 {
     for (int stage = 0; stage <= 3; stage++)
         for (int world = 1; world <= 3; world++) {
-            check(stage, world, "fp32");
-            check(stage, world, "bf16");
+            check(stage, world, "fp32", true);
+            check(stage, world, "bf16", true);
         }
+    check(3, 2, "fp32", false);
+    check(3, 3, "bf16", false);
 }
 END_TEST
 
@@ -111,7 +117,7 @@ END_TEST
 /* One more prefetched unit needs one more row of its length. */
 START_TEST(prefetch_costs_one_row_a_unit)
 {
-    run_spec spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0 };
+    run_spec spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0, .set = { TCP } };
     run_result none, one;
     run_train(&spec, &none);
     spec.prefetch = 1;

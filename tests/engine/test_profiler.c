@@ -72,7 +72,7 @@ START_TEST(shape_and_counts)
 }
 END_TEST
 
-START_TEST(less_of_it)
+START_TEST(depth_and_details_can_be_limited)
 {
     run_spec spec = { .world = 1,
                       .steps = 2,
@@ -106,4 +106,4 @@ START_TEST(a_bad_file_is_no_end)
 }
 END_TEST
 
-SUITE_MAIN("profiler", shape_and_counts, less_of_it, a_bad_file_is_no_end)
+SUITE_MAIN("profiler", shape_and_counts, depth_and_details_can_be_limited, a_bad_file_is_no_end)

@@ -12,7 +12,7 @@
 #define MS "[0-9]+\\.[0-9]{2}"
 #define GB "[0-9]+\\.[0-9]{2} GB"
 
-START_TEST(nothing_unasked)
+START_TEST(nothing_is_printed_by_default)
 {
     run_spec spec = { .world = 1, .steps = 3, .precision = "fp32" };
     shell_enter();
@@ -153,5 +153,5 @@ START_TEST(dump_state)
 }
 END_TEST
 
-SUITE_MAIN("report", nothing_unasked, steps_per_print, overflow, momentum_of_an_optimizer, wall_clock_breakdown,
-           memory_breakdown, dump_state)
+SUITE_MAIN("report", nothing_is_printed_by_default, steps_per_print, overflow, momentum_of_an_optimizer,
+           wall_clock_breakdown, memory_breakdown, dump_state)

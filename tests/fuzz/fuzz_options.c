@@ -40,9 +40,7 @@ static void read_once(char *text, bool stops)
          word = strtok_r(NULL, "\n", &rest))
         words[count++] = word;
     words[count] = NULL;
-    const cs_options_form form = {
-        .what = "flag", .hint = "", CS_OPTIONS_TABLE(table), .max = -1, .stops = stops, .abbreviations = !stops
-    };
+    const cs_options_form form = { .what = "flag", .hint = "", CS_OPTIONS_TABLE(table), .max = -1, .stops = stops };
     settings s = { .count = 1 };
     ce_clear_error();
     int code = cs_options_read(&form, &s, &at);

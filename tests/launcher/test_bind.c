@@ -188,7 +188,7 @@ START_TEST(ranges)
 END_TEST
 
 /* Every way of binding works on this machine, and no core is given to two ranks. */
-START_TEST(this_machine)
+START_TEST(every_binding_works_on_this_machine)
 {
     for (int mode = CL_BIND_AUTO; mode <= CL_BIND_L3; mode++) {
         cl_binding binding;
@@ -200,4 +200,4 @@ START_TEST(this_machine)
 }
 END_TEST
 
-SUITE_MAIN("bind", machines, bindings_are_described, devices, ranges, this_machine)
+SUITE_MAIN("bind", machines, bindings_are_described, devices, ranges, every_binding_works_on_this_machine)

@@ -75,7 +75,7 @@ static void write_env(const cl_env *env, char *text, size_t size)
             (size_t)snprintf(text + used, size - used, "%s%s=%s", i ? "|" : "", env->list[i].name, env->list[i].value);
 }
 
-START_TEST(grammar)
+START_TEST(lines_are_parsed_or_refused)
 {
     setenv("CS_TEST_OWN", "own value", 1);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -95,7 +95,7 @@ START_TEST(grammar)
 }
 END_TEST
 
-START_TEST(nul)
+START_TEST(a_nul_byte_is_refused)
 {
     cl_env env = { 0 };
     ck_assert_int_eq(cl_env_parse(&env, "f", "A=1\nB=\0\n", 8, false), CL_CODE_FILE);
@@ -104,7 +104,7 @@ START_TEST(nul)
 }
 END_TEST
 
-START_TEST(expansion)
+START_TEST(variables_are_expanded)
 {
     static const struct {
         const char *text, *result, *fault;
@@ -208,7 +208,7 @@ START_TEST(files_and_their_order)
 }
 END_TEST
 
-START_TEST(another_name)
+START_TEST(another_file_can_be_named)
 {
     enter();
     cl_options options = { 0 };
@@ -331,5 +331,5 @@ START_TEST(names_of_secrets)
 }
 END_TEST
 
-SUITE_MAIN("envfile", grammar, nul, expansion, files_and_their_order, another_name, prefixes_and_secrets,
-           faults_of_all_sources, the_example, names_of_secrets)
+SUITE_MAIN("envfile", lines_are_parsed_or_refused, a_nul_byte_is_refused, variables_are_expanded, files_and_their_order,
+           another_file_can_be_named, prefixes_and_secrets, faults_of_all_sources, the_example, names_of_secrets)

@@ -134,7 +134,7 @@ START_TEST(causes_and_hints)
 }
 END_TEST
 
-START_TEST(others_that_failed)
+START_TEST(other_failed_ranks_are_listed)
 {
     cl_front *front = broken(0, SEGV);
     fake_end(front, 1, SEGV, false, 150 * MILLISECOND);
@@ -245,7 +245,7 @@ END_TEST
 
 /* The report mentions a checkpoint that ranks have saved, in this attempt or an earlier one, unless resuming would not
  * help. */
-START_TEST(the_way_on)
+START_TEST(the_checkpoint_to_resume_from_is_named)
 {
     static const struct {
         int64_t beat, end, before;
@@ -436,7 +436,8 @@ START_TEST(states)
 }
 END_TEST
 
-SUITE_MAIN("failure", a_rank_that_died, missing_records_are_not_reported, causes_and_hints, others_that_failed,
-           the_first_failure_is_the_one_with_a_reason, what_needed_force_and_what_is_left, no_rank_is_to_blame,
-           the_way_on, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
-           a_remote_tail_is_kept_here, results, states)
+SUITE_MAIN("failure", a_rank_that_died, missing_records_are_not_reported, causes_and_hints,
+           other_failed_ranks_are_listed, the_first_failure_is_the_one_with_a_reason,
+           what_needed_force_and_what_is_left, no_rank_is_to_blame, the_checkpoint_to_resume_from_is_named,
+           a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing, a_remote_tail_is_kept_here,
+           results, states)

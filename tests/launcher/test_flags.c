@@ -252,7 +252,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-START_TEST(what_is_harmless)
+START_TEST(flags_without_effect_are_accepted)
 {
     static const char *const rows[] = { "--autotuning=",
                                         "--rdzv_backend c10d",
@@ -277,7 +277,7 @@ static void note_given(const char *name, const char *value, const char *origin, 
     sprintf(text + strlen(text), "%s=%s(%s) ", name, value ? value : "", origin);
 }
 
-START_TEST(what_was_given)
+START_TEST(given_flags_have_their_origin)
 {
     cl_options o;
     char text[512] = "";
@@ -431,8 +431,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "train --config c.json more", "unknown argument more" },
         { "pack --seq-len 0 x", "pack: --seq-len takes a whole number from 1 to 1000000000, not \"0\"" },
         { "pack --vocab words x", "not supported: --vocab words, because" },
-        { "pack --s 3 x", "unknown flag --s" }, /* --separator, --seq_len and others begin so */
-        { "pack --thr 0 x", "--thr takes a whole number from 1 to 256" },
+        { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" }, /* the beginning of a name is not enough */
+        { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
         { "train --config c.json --plan=xml", "--plan=xml: it is --plan or --plan=json" },
         { "train --config c.json --world_size 2", "--world_size is for --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
@@ -457,6 +457,6 @@ START_TEST(programs_name_the_flag_that_was_meant)
 }
 END_TEST
 
-SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, what_is_harmless, what_was_given,
-           nearest, the_manual_is_whole, completions_are_scripts, completions_exist, help_fits_a_screen,
-           programs_name_the_flag_that_was_meant)
+SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, flags_without_effect_are_accepted,
+           given_flags_have_their_origin, nearest, the_manual_is_whole, completions_are_scripts, completions_exist,
+           help_fits_a_screen, programs_name_the_flag_that_was_meant)

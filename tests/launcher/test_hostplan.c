@@ -1,20 +1,18 @@
 /* test_hostplan.c - the plan of a job: hosts, slots, ranks, limits, the rank of this node, and the master address. */
 #include "suite.h"
-#include "shell.h"
 
 #include "plan/allocation.h"
 #include "codes.h"
 #include "plan/gpus.h"
 #include "plan/hostplan.h"
 
-#include "base/json.h"
 #include "base/status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 64 };
+enum { MAX_WORDS = 64 };
 
 static const char *const variables[] = {
     "PET_NODE_RANK",
@@ -37,7 +35,7 @@ static const char *const variables[] = {
 };
 
 static char line[4096];
-static char *words[MOST_WORDS];
+static char *words[MAX_WORDS];
 static cl_options options;
 
 static void forget(void)
@@ -122,6 +120,15 @@ static const struct {
     { "PET_NNODES=2 PET_NPROC_PER_NODE=1 MASTER_ADDR=m MASTER_PORT=5", "--no_ssh", "0=node0:0 1=node1:0", NULL },
     { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr x", "0=node0:0 1=node1:0", NULL },
     { "", "--hosts a:1,b:1 --no_ssh --node_rank 0 --master_port 0", NULL, "64 --master_port 0 means any port" },
+    { "MASTER_PORT=0", "--hosts a:1,b:1 --no_ssh --node_rank 0", NULL, "64 MASTER_PORT 0 means any port" },
+
+    /* MASTER_PORT, which a flag and an outer job take precedence over */
+    { "MASTER_PORT=abc", "--num_gpus 1", NULL,
+      "64 the environment variable MASTER_PORT takes a whole number from 0 to 65535, not \"abc\"" },
+    { "MASTER_PORT=70000", "--num_gpus 1", NULL, "64 the environment variable MASTER_PORT takes a whole number" },
+    { "MASTER_PORT=abc", "--num_gpus 1 --master_port 7", "0=localhost:0", NULL },
+    { "MASTER_PORT=abc CSPEED_ATTEMPT=0", "--num_gpus 1", "0=localhost:0", NULL },
+    { "MASTER_PORT=", "--num_gpus 1", "0=localhost:0", NULL },
 
     /* Slurm */
     { "SLURM_JOB_NODELIST=a[1-2],b SLURM_TASKS_PER_NODE=2(x2),1", "", "0=a1:0,1 2=a2:0,1 4=b:0", NULL },
@@ -138,7 +145,7 @@ static const struct {
     { "SLURM_JOB_NODELIST=a,b SLURM_NODEID=1", "--no_ssh", "0=a:0 1=b:0", NULL },
 };
 
-START_TEST(plans)
+START_TEST(plans_are_made_or_refused)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_plan plan;
@@ -163,7 +170,7 @@ START_TEST(plans)
 }
 END_TEST
 
-START_TEST(bounds)
+START_TEST(numbers_of_nodes_are_bounded)
 {
     static const struct {
         const char *flags;
@@ -195,7 +202,7 @@ START_TEST(bounds)
 }
 END_TEST
 
-START_TEST(ranks_after_a_loss)
+START_TEST(ranks_are_numbered_anew_after_a_loss)
 {
     static const struct {
         int places[4], count, code, nodes, ranks;
@@ -226,7 +233,7 @@ START_TEST(ranks_after_a_loss)
 }
 END_TEST
 
-START_TEST(which_node)
+START_TEST(the_rank_of_this_node_is_found)
 {
     static const struct {
         const char *variables, *flags;
@@ -275,7 +282,7 @@ START_TEST(which_node)
 }
 END_TEST
 
-START_TEST(where_they_meet)
+START_TEST(the_master_address_is_chosen)
 {
     static const struct {
         const char *variables, *flags, *address, *address_origin;
@@ -312,7 +319,7 @@ START_TEST(where_they_meet)
 END_TEST
 
 /* A port that the user gives, also when nodes connect to that port. */
-START_TEST(the_port_of_the_ranks)
+START_TEST(a_given_port_is_that_of_the_ranks)
 {
     static const struct {
         const char *variables, *flags;
@@ -345,7 +352,7 @@ END_TEST
 
 /* A host that is not this machine is remote, even if it is the only one; another loopback address is another
  * machine. */
-START_TEST(what_is_here)
+START_TEST(only_this_machine_is_local)
 {
     cl_plan plan;
     forget();
@@ -361,7 +368,7 @@ START_TEST(what_is_here)
 }
 END_TEST
 
-START_TEST(names_and_digests)
+START_TEST(equal_plans_have_equal_digests)
 {
     static const char *const same = "--hosts a:2,b:2 --no_ssh --node_rank 0 x y";
     static const char *const others[] = { "--hosts a:2,b:1 --no_ssh --node_rank 0 x y",
@@ -400,7 +407,7 @@ START_TEST(names_and_digests)
 END_TEST
 
 /* Without GPUs, as many ranks as cores may be requested, and an error about "gpu" says what is missing. */
-START_TEST(this_machine)
+START_TEST(without_hosts_this_machine_is_used)
 {
     cl_plan plan;
     char why[128];
@@ -425,7 +432,7 @@ START_TEST(this_machine)
 }
 END_TEST
 
-START_TEST(devices)
+START_TEST(visible_devices_follow_the_slots)
 {
     static const struct {
         int slots[4], count;
@@ -449,7 +456,7 @@ static void add_name(const char *name, void *argument)
     strcat(strcat(text, name), " ");
 }
 
-START_TEST(node_lists)
+START_TEST(node_lists_are_expanded)
 {
     static const struct {
         const char *list, *names; /* NULL: the list is refused */
@@ -481,155 +488,7 @@ START_TEST(node_lists)
 }
 END_TEST
 
-/* ---- the printed plan ---- */
-
-START_TEST(json)
-{
-    size_t size;
-    json_error_t error;
-    forget();
-    shell_enter();
-    int code =
-        shell_run("HOME=. HF_TOKEN=hidden %s/cspeed --hosts 'a:2,u@b:1' --master_addr m --master_port 7 --env HF_TOKEN "
-                  "--env 'X= \"y\" $z' plan --json another --config 'c d.json' \"$(printf 'a\\nb')\" 2>&1",
-                  CS_BIN);
-    char *text = shell_read("out.txt", &size);
-    ck_assert_msg(code == 0, "%s", text);
-    ck_assert_ptr_null(strstr(text, "hidden"));
-    json_t *plan = json_loads(text, 0, &error);
-    ck_assert_msg(plan != NULL, "%s: %s", error.text, text);
-    json_t *nodes, *command, *env;
-    const char *address, *host, *b;
-    int world, port, rank, first;
-    ck_assert_int_eq(json_unpack(plan, "{s:o,s:i,s:s,s:i,s:o,s:o}", "nodes", &nodes, "world_size", &world,
-                                 "master_addr", &address, "master_port", &port, "command", &command, "env", &env),
-                     0);
-    ck_assert_int_eq(world, 3);
-    ck_assert_str_eq(address, "m");
-    ck_assert_int_eq(port, 7);
-    ck_assert_uint_eq(json_array_size(nodes), 2);
-    ck_assert_int_eq(json_unpack(json_array_get(nodes, 1), "{s:s,s:s,s:i,s:[i],s:[i]}", "host", &host, "addr", &b,
-                                 "node_rank", &rank, "slots", &first, "ranks", &world),
-                     0);
-    ck_assert_str_eq(host, "b");
-    ck_assert_str_eq(b, "b");
-    ck_assert(rank == 1 && first == 0 && world == 2);
-    ck_assert_uint_eq(json_array_size(command), 4);
-    ck_assert_str_eq(json_string_value(json_array_get(command, 2)), "c d.json");
-    ck_assert_str_eq(json_string_value(json_array_get(command, 3)), "a\nb");
-    ck_assert_str_eq(json_string_value(json_object_get(env, "X")), " \"y\" $z");
-    json_decref(plan);
-    free(text);
-    shell_leave();
-}
-END_TEST
-
-/* Arguments are in the plan byte for byte; a shell, such as that of pdsh, would change some of them. */
-/* Reads the command line as `cspeed run` does: flags may also follow the command's word. */
-START_TEST(plans_of_run)
-{
-    static const char *const rows[][2] = {
-        { "--standalone plan run true", "command   true" },
-        { "plan launch --standalone --num_gpus 1 true x", "command   true x" },
-        { "--num_gpus 1 plan run --num_gpus 2 --oversubscribe true", "ranks     2 on 1 node" },
-    };
-    shell_enter();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ck_assert_int_eq(shell_run("%s/cspeed %s", CS_BIN, rows[i][0]), 0);
-        char *text = shell_read("out.txt", NULL);
-        ck_assert_msg(strstr(text, rows[i][1]) != NULL, "%s: no \"%s\" in\n%s", rows[i][0], rows[i][1], text);
-        free(text);
-    }
-    ck_assert_int_eq(shell_run("%s/cspeed plan run", CS_BIN), 64);
-    shell_leave();
-}
-END_TEST
-
-START_TEST(arguments)
-{
-    static const char *const given[] = {
-        "I am 6' tall",
-        "I'm going to tell them \"DS\"",
-        "{\"a\": 1}",
-        "two  spaces",
-        "{\"a\":1}",
-        "$HOME",
-        "*",
-        "a&b",
-        "(x)",
-        "back\\slash",
-        "",
-        "a\tb\nc",
-        "`id -u`",
-        "64(x2)",
-        "--num_gpus=7",
-        "--",
-        "-h",
-    };
-    enum { COUNT = sizeof given / sizeof *given };
-    char command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
-    size_t size;
-    shell_enter();
-    for (int i = 0; i < COUNT; i++) { /* each in its own file, since a shell processes the command */
-        snprintf(path, sizeof path, "a%d", i);
-        shell_write(path, given[i]);
-        snprintf(path, sizeof path, " \"$(cat a%d)\"", i);
-        strcat(command, path);
-    }
-    ck_assert_int_eq(shell_run("%s", command), 0);
-    char *text = shell_read("out.txt", &size);
-    json_t *plan = json_loads(text, 0, NULL), *words_told = json_object_get(plan, "command");
-    ck_assert_uint_eq(json_array_size(words_told), COUNT + 1);
-    for (int i = 0; i < COUNT; i++)
-        ck_assert_str_eq(json_string_value(json_array_get(words_told, (size_t)i + 1)), given[i]);
-    json_decref(plan);
-    free(text);
-    shell_leave();
-}
-END_TEST
-
-START_TEST(for_people)
-{
-    static const char *const parts[] = { "hosts     hf\n",
-                                         "  0     a     10.0.0.1  0-1         0-1\n",
-                                         "  1     b     b         2           4\n",
-                                         "  HF_TOKEN=(secret)    # --env (caller)\n",
-                                         "  Y=$'a\\011b'    # job.env:1\n",
-                                         "  Z='it'\\''s'    # --env\n",
-                                         "  IF=ens5    # a alone (hf)\n",
-                                         "  --hostfile hf    # -H\n",
-                                         "  --master_port 7    # CSPEED_MASTER_PORT\n",
-                                         "  --env 'API_TOKEN=(secret)'    # --env\n",
-                                         "command   train 'c d' 'X_KEY=(secret)' --api_key '(secret)' 'e f'\n" };
-    size_t size;
-    shell_enter();
-    shell_write("hf", "a slots=2 addr=10.0.0.1 env.IF=ens5\nb gpus=4\n");
-    shell_write("job.env", "Y=\"a\\tb\"\n");
-    int code =
-        shell_run("HOME=. HF_TOKEN=hidden CSPEED_MASTER_PORT=7 %s/cspeed -H hf --env HF_TOKEN --env_file job.env "
-                  "--env \"Z=it's\" --env API_TOKEN=hidden plan train 'c d' X_KEY=hidden --api_key hidden 'e f' 2>&1",
-                  CS_BIN);
-    char *text = shell_read("out.txt", &size);
-    ck_assert_msg(code == 0, "%s", text);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        ck_assert_msg(strstr(text, parts[i]) != NULL, "\"%s\" is not in\n%s", parts[i], text);
-    ck_assert_ptr_null(strstr(text, "hidden"));
-    free(text);
-    ck_assert_int_eq(shell_run("%s/cspeed --env API_TOKEN=hidden plan --json train --api_key=hidden", CS_BIN), 0);
-    text = shell_read("out.txt", &size);
-    ck_assert_ptr_nonnull(strstr(text, "[\"train\", \"--api_key=(secret)\"]"));
-    ck_assert_ptr_null(strstr(text, "hidden"));
-    free(text);
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 1 --dry_run ./x a | grep -q 'WORLD_SIZE=1 '", CS_BIN), 0);
-    ck_assert_int_eq(shell_run("HOME=. NCCL_DEBUG=INFO HF_TOKEN=hidden %s/cspeed --env HF_TOKEN env", CS_BIN), 0);
-    text = shell_read("out.txt", &size);
-    ck_assert_ptr_nonnull(strstr(text, "caller (NCCL*)           NCCL_DEBUG=\"INFO\"\n"));
-    ck_assert_ptr_nonnull(strstr(text, "HF_TOKEN=(secret)\n"));
-    free(text);
-    shell_leave();
-}
-END_TEST
-
-SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, the_port_of_the_ranks,
-           what_is_here, names_and_digests, this_machine, devices, node_lists, json, plans_of_run, arguments,
-           for_people)
+SUITE_MAIN("hostplan", plans_are_made_or_refused, numbers_of_nodes_are_bounded, ranks_are_numbered_anew_after_a_loss,
+           the_rank_of_this_node_is_found, the_master_address_is_chosen, a_given_port_is_that_of_the_ranks,
+           only_this_machine_is_local, equal_plans_have_equal_digests, without_hosts_this_machine_is_used,
+           visible_devices_follow_the_slots, node_lists_are_expanded)

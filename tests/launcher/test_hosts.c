@@ -83,7 +83,7 @@ static const struct {
     { "@b slots=1", NULL, "\"\" is no user name" },
 };
 
-START_TEST(lines)
+START_TEST(lines_are_read_or_refused)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_hosts hosts;
@@ -135,7 +135,7 @@ START_TEST(so_many_faults_are_counted)
 }
 END_TEST
 
-START_TEST(keys)
+START_TEST(all_keys_of_a_line_are_read)
 {
     static const char text[] = "worker-2 slots=8 port=2222 user=ml addr=10.0.0.2 gpus=0-3,6,8-10 "
                                "env.NCCL_SOCKET_IFNAME=ens5 env.A=x=y env.EMPTY=\nbob@w3 slots=1";
@@ -159,7 +159,7 @@ START_TEST(keys)
 }
 END_TEST
 
-START_TEST(bytes)
+START_TEST(nul_and_long_lines_are_refused)
 {
     cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", "a slots=1\nb\0 slots=1\n", 21), CL_CODE_FILE);
@@ -172,7 +172,7 @@ START_TEST(bytes)
 }
 END_TEST
 
-START_TEST(files)
+START_TEST(a_missing_hostfile_is_reported)
 {
     cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_read(&hosts, "/nowhere/hosts"), CL_CODE_NO_FILE);
@@ -184,7 +184,7 @@ START_TEST(files)
 }
 END_TEST
 
-START_TEST(lists)
+START_TEST(lists_of_hosts_are_read_or_refused)
 {
     static const struct {
         const char *text, *hosts, *fault;
@@ -220,7 +220,7 @@ START_TEST(lists)
 }
 END_TEST
 
-START_TEST(here_and_elsewhere)
+START_TEST(names_of_this_machine_are_known)
 {
     static const struct {
         const char *name;
@@ -244,7 +244,7 @@ START_TEST(here_and_elsewhere)
 }
 END_TEST
 
-START_TEST(this_machine)
+START_TEST(this_machine_has_numbered_slots)
 {
     cl_hosts hosts;
     char text[64];
@@ -255,5 +255,6 @@ START_TEST(this_machine)
 }
 END_TEST
 
-SUITE_MAIN("hosts", lines, all_faults_in_one_go, so_many_faults_are_counted, keys, bytes, files, lists,
-           here_and_elsewhere, this_machine)
+SUITE_MAIN("hosts", lines_are_read_or_refused, all_faults_in_one_go, so_many_faults_are_counted,
+           all_keys_of_a_line_are_read, nul_and_long_lines_are_refused, a_missing_hostfile_is_reported,
+           lists_of_hosts_are_read_or_refused, names_of_this_machine_are_known, this_machine_has_numbered_slots)

@@ -351,7 +351,7 @@ static void write_entry(const char *id, const char *hosts)
 }
 
 /* Columns keep their width however long a name or a list of hosts is. */
-START_TEST(columns_stay_columns)
+START_TEST(columns_keep_their_width)
 {
     enter();
     command(0, "ps");
@@ -386,7 +386,7 @@ START_TEST(a_registry_that_cannot_be_used)
 }
 END_TEST
 
-START_TEST(the_report)
+START_TEST(the_report_has_every_section)
 {
     static const char *const wanted[][2] = { { "build", "jansson" },     { "build", "oneDNN" },
                                              { "cpu", "AMX" },           { "cpu", "NUMA nodes" },
@@ -414,4 +414,4 @@ END_TEST
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
            logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
            what_is_not_certain_is_not_left_over, only_a_process_that_has_ended_is_gone, the_next_job_ends_what_is_left,
-           columns_stay_columns, a_registry_that_cannot_be_used, the_report)
+           columns_keep_their_width, a_registry_that_cannot_be_used, the_report_has_every_section)

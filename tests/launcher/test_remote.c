@@ -441,8 +441,6 @@ START_TEST(the_ssh_configuration_is_read)
 }
 END_TEST
 
-/* ---- ends --------------------------------------------------------------------------------------- */
-
 /* The process that opened the carrier is killed; the agent then sees the end of its input. */
 START_TEST(a_carrier_dies_with_its_opener)
 {

@@ -83,7 +83,7 @@ START_TEST(age_is_of_the_last_that_moved)
 }
 END_TEST
 
-START_TEST(the_table)
+START_TEST(the_report_lists_every_rank)
 {
     cl_front *front = fake_front(&job);
     fake_beat(front, 0, 7, SUM, SECOND, 10 * SECOND);
@@ -100,4 +100,4 @@ START_TEST(the_table)
 }
 END_TEST
 
-SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, the_table)
+SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, the_report_lists_every_rank)

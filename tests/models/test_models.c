@@ -1,4 +1,5 @@
-/* test_models.c - models from config.json: which keys are refused with which message, and the shapes of their tensors. */
+/* test_models.c - models from config.json: which keys are refused with which message, and the shapes of their
+ * tensors. */
 #include "suite.h"
 
 #include "models/models.h"

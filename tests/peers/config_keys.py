@@ -95,9 +95,9 @@ def keys_of_transformers():
 def keys_of_families(train):
     """{family: the keys of its own table}"""
     text = subprocess.run([train, "--config_help"], check=True, capture_output=True, text=True).stdout
-    sections = re.findall(r'\ncspeed\.model, model_type "(\w+)".*\n((?:  \S.*\n?)*)', text)
+    sections = re.findall(r'\n## cspeed\.model, model_type "(\w+)".*\n\n((?:- `.*\n?)*)', text)
     assert {family for family, rows in sections} == set(FAMILIES)
-    return {family: {row.split()[0] for row in rows.splitlines() if row.strip()} for family, rows in sections}
+    return {family: {row.split("`")[1] for row in rows.splitlines() if row.strip()} for family, rows in sections}
 
 
 def is_missing(key, gpt2, own):

@@ -236,6 +236,8 @@ START_TEST(a_model_without_weights_is_not_used)
     ck_assert_int_eq(shell_run("mkdir model && %s/cspeed export out model/whole && cp model/whole/config.json model",
                                CS_BIN),
                      0);
+    /* its tokens are bytes: transformers must not take token 50256 for the end of a text */
+    ck_assert_int_eq(shell_run("grep -q '\"eos_token_id\": null' model/config.json"), 0);
     refused(66, "model", "model has a config.json and no weights");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --steps 1 --output other", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/eval model/whole --data data", CS_BIN), 0);

@@ -114,8 +114,8 @@ START_TEST(the_report_says_the_sets)
 }
 END_TEST
 
-/* An emulated CPU without AVX2: the program must say so before any instruction that the CPU lacks. Sanitizers do not run
- * in the emulator. */
+/* An emulated CPU without AVX2: the program must say so before any instruction that the CPU lacks. Sanitizers do not
+ * run in the emulator. */
 START_TEST(an_old_cpu_is_refused)
 {
     prepare();

@@ -1,5 +1,5 @@
-/* test_methods.c - cspeed.products from the command line: measured on rank 0 and used by all ranks, kept in a cache and in
- * checkpoints, chosen by the key, refused where a CPU does not have it. */
+/* test_methods.c - cspeed.products from the command line: measured on rank 0 and used by all ranks, kept in a cache and
+ * in checkpoints, chosen by the key, refused where a CPU does not have it. */
 #include "shell.h"
 #include "suite.h"
 

@@ -239,7 +239,7 @@ static void fill_in(char *to, size_t room, const char *from)
 }
 
 /* While each case runs, the file is touched, as a running owner does. */
-START_TEST(records_are_judged)
+START_TEST(a_record_tells_whether_its_run_lives)
 {
     enter();
     pid_t run = start("first", LONG);
@@ -288,4 +288,4 @@ START_TEST(another_hosts_run_is_waited_for)
 END_TEST
 
 SUITE_MAIN("owner", one_of_two_wins, decisions_are_serialized, who_is_refused_touches_nothing,
-           a_taken_folder_is_left_alone, records_are_judged, another_hosts_run_is_waited_for)
+           a_taken_folder_is_left_alone, a_record_tells_whether_its_run_lives, another_hosts_run_is_waited_for)

@@ -296,7 +296,7 @@ START_TEST(bad_lines_are_named_and_left_out)
 END_TEST
 
 /* The parts from which the model learns are in braces: an answer and the text that ends it. */
-START_TEST(conversations_learn_answers)
+START_TEST(only_answers_of_conversations_are_targets)
 {
     static const char chat[] =
         "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", "
@@ -439,4 +439,4 @@ END_TEST
 SUITE_MAIN("pack", a_text_is_split_and_whole, the_same_text_gives_the_same_files, documents_stay_whole,
            long_texts_take_several_shards, ends_of_few_documents_are_held_out, the_shortest_text_is_enough,
            threads_change_nothing, lines_of_json_are_documents, bad_lines_are_named_and_left_out,
-           conversations_learn_answers, templates_are_written, faults_are_one_sentence)
+           only_answers_of_conversations_are_targets, templates_are_written, faults_are_one_sentence)

@@ -17,7 +17,7 @@ static ce_json *open_text(const char *text)
 
 static cs_status read_text(const char *scheduler, double base, int64_t steps, ce_schedule_settings *settings)
 {
-    char text[512];
+    char text[1024];
     snprintf(text, sizeof text, "{\"scheduler\": %s}", scheduler);
     ce_json *doc = open_text(text);
     json_t *section = json_object_get(ce_json_root(doc), "scheduler");
@@ -267,5 +267,31 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* DeepSpeed's WarmupDecayLR does not take the optimizer's rate, unless warmup_max_lr is "auto". */
+START_TEST(test_rate_of_decay)
+{
+    static const struct {
+        const char *max;
+        int notes;
+    } files[] = { { "", 1 }, { ", \"warmup_max_lr\": 2e-3", 0 }, { ", \"warmup_max_lr\": \"auto\"", 0 } };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char text[256];
+        ce_schedule_settings settings;
+        snprintf(text, sizeof text,
+                 "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": 2000%s}}}",
+                 files[i].max);
+        ce_json *doc = open_text(text);
+        ce_schedule_read(doc, json_object_get(ce_json_root(doc), "scheduler"), 4e-3, 0, &settings);
+        ck_assert_int_eq(ce_json_verdict(doc), CS_OK);
+        int notes = 0;
+        for (int note = 0; note < ce_json_note_count(doc); note++)
+            notes += strstr(ce_json_note_text(doc, note), "DeepSpeed's default, 0.001, and not to optimizer.params.lr, "
+                                                          "0.004") != NULL;
+        ck_assert_int_eq(notes, files[i].notes);
+        ce_json_close(doc);
+    }
+}
+END_TEST
+
 SUITE_MAIN("schedule", test_golden, test_momentum, test_against_torch, test_shape, test_start_midway, test_auto,
-           test_refused)
+           test_refused, test_rate_of_decay)

@@ -166,6 +166,14 @@ void jobs_kill(job *here)
         waitpid(here->pid, NULL, 0);
 }
 
+const char *jobs_self(void)
+{
+    static char path[512];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return path;
+}
+
 void jobs_finish(job *here)
 {
     char file[32];
@@ -182,6 +190,15 @@ void jobs_finish(job *here)
     here->out = jobs_slurp(file);
     snprintf(file, sizeof file, "err%s", here->name);
     here->err = jobs_slurp(file);
+}
+
+job jobs_run_role(const char *role, const char *const *arguments)
+{
+    setenv("CSPEED_TEST_ROLE", role, 1);
+    job here = jobs_start(-1, arguments);
+    jobs_finish(&here);
+    unsetenv("CSPEED_TEST_ROLE");
+    return here;
 }
 
 void jobs_end(job *here)
@@ -208,4 +225,27 @@ int jobs_count_of(const char *text, const char *part)
     for (; (text = strstr(text, part)); text += strlen(part))
         count++;
     return count;
+}
+
+void jobs_await_words(const char *file, const char *words)
+{
+    bool found = false;
+    for (double until = jobs_seconds() + JOBS_LIMIT; !found; jobs_pause()) {
+        char *text = jobs_slurp(file);
+        found = strstr(text, words) != NULL;
+        ck_assert_msg(found || jobs_seconds() < until, "\"%s\" is not in %s: %.1500s", words, file, text);
+        free(text);
+    }
+}
+
+void jobs_await_ranks(int attempt, int count)
+{
+    char file[32];
+    for (int rank = 0; rank <= count; rank++) {
+        snprintf(file, sizeof file, "up.%d.%d", attempt, rank);
+        if (rank < count)
+            jobs_await(file);
+        else
+            ck_assert_int_ne(access(file, F_OK), 0);
+    }
 }

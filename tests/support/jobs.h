@@ -36,12 +36,23 @@ void jobs_end(job *here);    /* checks that no process remains, frees the memory
     job here = START(__VA_ARGS__);                                                                                     \
     jobs_finish(&here)
 
+/* Runs cspeed to its end with CSPEED_TEST_ROLE set, for a test program that is also the program of its ranks. */
+job jobs_run_role(const char *role, const char *const *arguments);
+const char *jobs_self(void); /* the path of this test program */
+
+#define ROLE(role, ...) jobs_run_role(role, (const char *const[]){ __VA_ARGS__, NULL })
+#define TWO "--oversubscribe", "--num_gpus", "2"
+#define SHELL "/bin/sh", "-c"
+
 void jobs_check_code(const job *here, int code);
 void jobs_check_has(const char *text, const char *part);
 int jobs_count_of(const char *text, const char *part);
 char *jobs_slurp(const char *path); /* returns the content of a file, malloc'ed; "" if there is none */
-void jobs_await(const char *file);
-int jobs_count(void); /* number of processes that carry the mark */
+void jobs_await(const char *file);  /* waits until the file exists */
+/* Waits for the files up.ATTEMPT.RANK of ranks 0 to count - 1, and checks that there is none of another rank. */
+void jobs_await_ranks(int attempt, int count);
+void jobs_await_words(const char *file, const char *words); /* waits until the file contains the words */
+int jobs_count(void);                                       /* number of processes that carry the mark */
 void jobs_check_gone(void);
 pid_t jobs_child_of(pid_t parent);
 void jobs_pause(void);

@@ -40,7 +40,7 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-cs_engine *run_open(const run_spec *spec, cs_model *own)
+cs_engine *run_open(const run_spec *spec, cs_model *model)
 {
     char path[4096];
     cs_config *config;
@@ -51,7 +51,7 @@ cs_engine *run_open(const run_spec *spec, cs_model *own)
     CS_MUST(status);
     for (int i = 0; i < RUN_SETS && spec->set[i]; i++)
         CS_MUST(cs_config_set(config, spec->set[i]));
-    CS_MUST(cs_initialize(&engine, config, own));
+    CS_MUST(cs_initialize(&engine, config, model));
     return engine;
 }
 

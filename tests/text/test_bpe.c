@@ -111,7 +111,7 @@ START_TEST(long_words_are_no_trouble)
 END_TEST
 
 /* More different words than the cache can hold. */
-START_TEST(forgetting_changes_nothing)
+START_TEST(a_full_cache_changes_no_token)
 {
     ce_lexicon lexicon = { 0 };
     make(&lexicon, 5);
@@ -154,5 +154,5 @@ START_TEST(unknown_bytes)
 }
 END_TEST
 
-SUITE_MAIN("bpe", merges_are_those_of_the_definition, long_words_are_no_trouble, forgetting_changes_nothing,
+SUITE_MAIN("bpe", merges_are_those_of_the_definition, long_words_are_no_trouble, a_full_cache_changes_no_token,
            unknown_bytes)

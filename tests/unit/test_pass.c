@@ -42,7 +42,7 @@ START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
 }
 END_TEST
 
-START_TEST(evaluation_keeps_nothing)
+START_TEST(evaluation_keeps_no_tensor)
 {
     cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CS_PASS_EVALUATION);
@@ -163,7 +163,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order,
-                                   evaluation_keeps_nothing,
+                                   evaluation_keeps_no_tensor,
                                    rewinding_forgets_what_was_kept_since,
                                    tensors_of_others_may_be_kept,
                                    measuring_predicts_the_peak,

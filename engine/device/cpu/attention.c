@@ -164,7 +164,8 @@ static void raise_max(const ce_attention_job *all, const head *view, const float
     ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
     for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
         ce_lanes x = *(const ce_lanes *)(row + j);
-        largest = LARGER(ce_lanes, ce_lane_bits, x, largest); /* NaN is ignored here: the sum shows it */
+        /* NaN is ignored here, because the sum of exponentials becomes NaN anyway. */
+        largest = LARGER(ce_lanes, ce_lane_bits, x, largest);
     }
     float before = view->max[at], max = largest_lane(largest) * all->scale;
     if (max <= before)

@@ -26,7 +26,7 @@ static int wanted_threads(const ce_device_settings *settings, int cores)
 
 bool ce_cpu_computes_bf16(const cs_device *device)
 {
-    const ce_product_choice *choice = &((const ce_cpu *)device->own)->choice;
+    const ce_product_choice *choice = &((const ce_cpu *)device->private_data)->choice;
     return choice->dtype == CS_BF16 && ce_products_methods(choice) & 1u << CS_METHOD_NATIVE;
 }
 
@@ -40,7 +40,7 @@ static void describe(cs_device *device)
 
 static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
 {
-    ce_cpu *cpu = device->own = calloc(1, sizeof *cpu);
+    ce_cpu *cpu = device->private_data = calloc(1, sizeof *cpu);
     if (!cpu)
         return ce_fail(CS_NO_MEMORY, "no memory for the CPU device");
     cpu_set_t allowed;
@@ -58,8 +58,10 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
     CS_TRY(ce_matmul_open(&cpu->matmul, device));
     if (cores / ranks > 1) /* opened before the team, so that the worker may run on any of the cores */
         CS_TRY(ce_worker_open(&cpu->worker));
-    bool own = device->threads * ranks <= cores;
-    ce_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
+    bool enough = device->threads * ranks <= cores;
+    ce_team_shape shape = { .threads = device->threads,
+                            .cores = enough && ranks == 1 ? &allowed : NULL,
+                            .spin = enough };
     CS_TRY(ce_team_open(&cpu->team, &shape));
     describe(device);
     return CS_OK;
@@ -67,14 +69,14 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
 
 static void cpu_close(cs_device *device)
 {
-    ce_cpu *cpu = device->own;
+    ce_cpu *cpu = device->private_data;
     if (!cpu)
         return;
     ce_worker_close(cpu->worker);
     ce_team_close(cpu->team);
     ce_matmul_close(cpu->matmul);
     free(cpu);
-    device->own = NULL;
+    device->private_data = NULL;
 }
 
 /* ---- memory ---- */
@@ -170,7 +172,7 @@ static void cpu_use_products(cs_device *device, const ce_product_choice *choice)
 
 static const ce_product_choice *cpu_products(const cs_device *device)
 {
-    return &((const ce_cpu *)device->own)->choice;
+    return &((const ce_cpu *)device->private_data)->choice;
 }
 
 /* The processor's name in /proc/cpuinfo; aarch64 has none there, but a number. */

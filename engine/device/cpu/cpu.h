@@ -88,7 +88,7 @@ typedef struct {
 
 static inline ce_cpu *ce_cpu_of(cs_device *device)
 {
-    return device->own;
+    return device->private_data;
 }
 
 /* Returns at least `bytes` bytes, aligned to 64, with undefined content. They are valid until the next request for

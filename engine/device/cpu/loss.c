@@ -38,7 +38,9 @@ static float row_lse(const loss_job *all, int64_t row)
         int64_t count = chunk_at(from, width);
         max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
-    max = isfinite(max) ? max : 0; /* all are -inf, or one is inf: the sum shows it */
+    /* An infinite maximum is not subtracted, because inf - inf is NaN. The sum is then 0 or inf, and so is the
+     * result. */
+    max = isfinite(max) ? max : 0;
     double sum = 0;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);

@@ -88,10 +88,10 @@ typedef struct {
     pthread_mutex_t lock;
 } sum_job;
 
-static void merge(sum_job *all, const ce_exact *own)
+static void merge(sum_job *all, const ce_exact *partial)
 {
     pthread_mutex_lock(&all->lock);
-    ce_exact_merge(all->sum, own);
+    ce_exact_merge(all->sum, partial);
     pthread_mutex_unlock(&all->lock);
 }
 
@@ -128,17 +128,17 @@ static void sum_squares_part(void *argument, ce_range range, int part)
 {
     (void)part;
     sum_job *all = argument;
-    ce_exact own = { 0 };
+    ce_exact partial = { 0 };
     float block[BLOCK];
     for (int64_t at = range.from; at < range.to; at += BLOCK) {
         const float *g = read_block(all, at - all->lead, block);
         double sum = sum_block(g);
         if (isfinite(sum))
-            ce_exact_add(&own, sum * all->unscale * all->unscale);
+            ce_exact_add(&partial, sum * all->unscale * all->unscale);
         else
-            own.nonfinite += count_nonfinite(g, BLOCK);
+            partial.nonfinite += count_nonfinite(g, BLOCK);
     }
-    merge(all, &own);
+    merge(all, &partial);
 }
 
 void ce_cpu_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
@@ -151,10 +151,10 @@ static void sum_part(void *argument, ce_range range, int part)
 {
     (void)part;
     sum_job *all = argument;
-    ce_exact own = { 0 };
+    ce_exact partial = { 0 };
     for (int64_t i = range.from; i < range.to; i++)
-        ce_exact_add(&own, (double)all->values[i]);
-    merge(all, &own);
+        ce_exact_add(&partial, (double)all->values[i]);
+    merge(all, &partial);
 }
 
 void ce_cpu_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)

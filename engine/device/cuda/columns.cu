@@ -16,8 +16,8 @@ static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, 
         ce_run run[TOGETHER];
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
-            int64_t own = row + k * step;
-            run[k] = ce_run_load(ce_run_from(x, own * columns), at, ce_range{ 0, own < rows ? columns : 0 });
+            int64_t this_row = row + k * step;
+            run[k] = ce_run_load(ce_run_from(x, this_row * columns), at, ce_range{ 0, this_row < rows ? columns : 0 });
         }
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {

@@ -94,7 +94,7 @@ static void describe(cs_device *device, const struct cudaDeviceProp *properties)
 static cs_status cuda_open(cs_device *device, const ce_device_settings *settings)
 {
     struct cudaDeviceProp properties;
-    ce_cuda *cuda = device->own = calloc(1, sizeof *cuda);
+    ce_cuda *cuda = device->private_data = calloc(1, sizeof *cuda);
     int count;
     if (!cuda)
         return ce_fail(CS_NO_MEMORY, "no memory for the CUDA device");
@@ -110,15 +110,15 @@ static cs_status cuda_open(cs_device *device, const ce_device_settings *settings
 
 static void cuda_close(cs_device *device)
 {
-    if (!device->own)
+    if (!device->private_data)
         return;
     ce_cuda_graphs_close(device); /* before the libraries whose kernels they contain */
     if (ce_cudnn_close)
         ce_cudnn_close(device);
     ce_cuda_products_close(device);
     ce_cuda_streams_close(device);
-    free(device->own);
-    device->own = NULL;
+    free(device->private_data);
+    device->private_data = NULL;
 }
 
 const ce_cuda_facts *ce_cuda_facts_of(const cs_device *device)

@@ -47,10 +47,10 @@ __device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64
     }
 #pragma unroll
     for (int i = 0; i < CS_RUN && first + i < end; i++) {
-        int64_t own = (first + i) % draw.sample;
+        int64_t index = (first + i) % draw.sample;
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
-        ce_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
-        int part = (int)(own % CS_RUN);
+        ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CS_RUN);
+        int part = (int)(index % CS_RUN);
         uint32_t word =
             block.word[0]; /* selected by a loop, because an array with a runtime index would be in local memory */
         for (int w = 1; w < CS_RUN / 2; w++)

@@ -95,18 +95,18 @@ static __device__ float rescale(float sum, float from, float to)
 }
 
 /* Adds the elements of a run that belong to the row. */
-static __device__ void add_run(softmax_sum *own, ce_run stored, cs_dtype dtype, int64_t at, ce_range row)
+static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dtype, int64_t at, ce_range row)
 {
-    float run[CS_RUN], max = own->max;
+    float run[CS_RUN], max = partial->max;
     ce_run_widen(run, stored, dtype);
     for (int i = 0; i < CS_RUN; i++) {
         run[i] = ce_run_has(at + i, row) ? run[i] : -INFINITY;
         max = fmaxf(max, run[i]);
     }
-    own->sum = rescale(own->sum, own->max, max);
-    own->max = max;
+    partial->sum = rescale(partial->sum, partial->max, max);
+    partial->max = max;
     for (int i = 0; i < CS_RUN; i++)
-        own->sum += exp2f((run[i] - finite(max)) * LOG2_E);
+        partial->sum += exp2f((run[i] - finite(max)) * LOG2_E);
 }
 
 /* The index in shared memory of the row's run `at`; if it is not less than job.held, the run is not kept there. */
@@ -123,7 +123,7 @@ static __device__ ce_view held_of(const loss_job &job)
 /* This thread's part of a row; also copies runs to shared memory. */
 static __device__ softmax_sum row_softmax_sum(const loss_job &job, ce_range row)
 {
-    softmax_sum own = { -INFINITY, 0 };
+    softmax_sum partial = { -INFINITY, 0 };
     for (int64_t first = first_run(row); first < row.to; first += TOGETHER * run_step()) {
         ce_run run[TOGETHER];
 #pragma unroll
@@ -136,10 +136,10 @@ static __device__ softmax_sum row_softmax_sum(const loss_job &job, ce_range row)
                 continue;
             if (held_index(at, row) < job.held)
                 ce_run_put(held_of(job), held_index(at, row), ce_range{ 0, job.held }, run[k]);
-            add_run(&own, run[k], job.x.dtype, at, row);
+            add_run(&partial, run[k], job.x.dtype, at, row);
         }
     }
-    return own;
+    return partial;
 }
 
 /* Replaces the row's logits by their gradient, (softmax - one-hot target) * dloss; zeros if target is -1. A thread
@@ -172,9 +172,9 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
         int64_t target = target_index(job.targets, row, job.all);
         float target_logit =
             target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
-        softmax_sum own = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
-        float max = ce_block_max(own.max, scratch);
-        float sum = ce_block_sum(rescale(own.sum, own.max, max), scratch);
+        softmax_sum partial = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
+        float max = ce_block_max(partial.max, scratch);
+        float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
         float lse = target < 0 ? 0 : finite(max) + logf(sum);
         if (threadIdx.x == 0)
             job.loss[row] = lse - target_logit;
@@ -214,21 +214,21 @@ struct best {
 /* This thread's part of a row: its maximum, where it is first, and the number of NaNs. */
 static __device__ best find_max(ce_view x, ce_range row)
 {
-    best own = { -INFINITY, -1, 0 };
+    best thread_best = { -INFINITY, -1, 0 };
     for (int64_t at = first_run(row); at < row.to; at += run_step()) {
         float run[CS_RUN];
         ce_run_read(run, x, at, row);
         for (int i = 0; i < CS_RUN; i++) {
             if (!ce_run_has(at + i, row))
                 continue;
-            own.unknown += isnan(run[i]) ? 1 : 0;
-            if (own.first < 0 || run[i] > own.max) {
-                own.max = run[i];
-                own.first = at + i;
+            thread_best.unknown += isnan(run[i]) ? 1 : 0;
+            if (thread_best.first < 0 || run[i] > thread_best.max) {
+                thread_best.max = run[i];
+                thread_best.first = at + i;
             }
         }
     }
-    return own;
+    return thread_best;
 }
 
 /* The target is a hit if its logit equals the maximum and no equal logit comes before it. */
@@ -238,10 +238,10 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view 
     CS_SHARED int counts[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         int64_t target = target_index(targets, row, all);
-        best own = find_max(x, target < 0 ? ce_range{} : row_of(row, all));
-        float max = ce_block_max(own.max, scratch);
-        bool before = own.first >= 0 && own.max == max && own.first < target;
-        int against = ce_block_sum(own.unknown + (before ? 1 : 0), counts);
+        best thread_best = find_max(x, target < 0 ? ce_range{} : row_of(row, all));
+        float max = ce_block_max(thread_best.max, scratch);
+        bool before = thread_best.first >= 0 && thread_best.max == max && thread_best.first < target;
+        int against = ce_block_sum(thread_best.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
             hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
     }
@@ -270,11 +270,11 @@ static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss
 {
     CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        ce_range own = row_of(row, all);
+        ce_range row_range = row_of(row, all);
         float sum = 0;
-        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
+        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
             float difference[CS_RUN];
-            subtract(difference, y, target, at, own);
+            subtract(difference, y, target, at, row_range);
             for (int i = 0; i < CS_RUN; i++)
                 sum += difference[i] * difference[i];
         }
@@ -295,14 +295,14 @@ static __global__ void __launch_bounds__(THREADS)
     squared_error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
 {
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        ce_range own = row_of(row, all);
+        ce_range row_range = row_of(row, all);
         float scale = 2 * dloss[row] / (float)all.columns;
-        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
+        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
             float difference[CS_RUN];
-            subtract(difference, y, target, at, own);
+            subtract(difference, y, target, at, row_range);
             for (int i = 0; i < CS_RUN; i++)
                 difference[i] *= scale;
-            ce_run_store(dy, at, own, difference);
+            ce_run_store(dy, at, row_range, difference);
         }
     }
 }

@@ -111,10 +111,10 @@ __device__ inline void ce_norm_grad_item(const ce_norm_job &job, const ce_norm_w
     }
     for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
         int64_t at = ce_norm_at(job, work, r);
-        ce_norm_sums own = {};
+        ce_norm_sums thread_sums = {};
         float rest_n[CS_RUN], rest_g[CS_RUN];
-        ce_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &own);
-        ce_norm_add_sums(job, part, at, own);
+        ce_norm_read_accumulate(rest_n, rest_g, job, work, at, mean, rstd, &thread_sums);
+        ce_norm_add_sums(job, part, at, thread_sums);
         add(rest_n, rest_g);
     }
     float mean_g = centered ? ce_norm_sum(sum_g, job.group, scratch) / (float)job.width : 0;

@@ -32,7 +32,7 @@ typedef struct {
 
 static inline ce_cuda *ce_cuda_of(const cs_device *device)
 {
-    return (ce_cuda *)device->own;
+    return (ce_cuda *)device->private_data;
 }
 
 /* ---- stream.c ---- */

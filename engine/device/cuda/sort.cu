@@ -67,9 +67,9 @@ static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *
             before += table[i];
         before = ce_warp_sum(before);
         for (int first = 0; lane == 0 && first < THREADS; first++) {
-            uint32_t own = counts[digit][first];
+            uint32_t own_count = counts[digit][first];
             counts[digit][first] = before;
-            before += own;
+            before += own_count;
         }
     }
     __syncthreads();

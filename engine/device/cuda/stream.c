@@ -6,7 +6,7 @@
 
 static ce_cuda_lane *lane_of(const cs_stream *stream)
 {
-    return stream->own;
+    return stream->private_data;
 }
 
 cudaStream_t ce_cuda_stream(const cs_stream *stream)
@@ -40,7 +40,7 @@ cs_status ce_cuda_streams_open(cs_device *device)
 {
     ce_cuda *cuda = ce_cuda_of(device);
     for (int role = 0; role < CS_STREAM_ROLES; role++) {
-        device->streams[role].own = &cuda->lanes[role];
+        device->streams[role].private_data = &cuda->lanes[role];
         CS_TRY(open_lane(&cuda->lanes[role], (ce_stream_role)role));
     }
     return CS_OK;
@@ -81,14 +81,14 @@ void ce_cuda_wait(cs_stream *stream, ce_event event)
         return;
     ce_cuda_lane *lane = lane_of(event.stream);
     CS_ASSERT(event.sequence <= lane->recorded);
-    cudaEvent_t own = lane->events[lane->places[event.sequence % CS_CUDA_EVENTS]];
+    cudaEvent_t recorded = lane->events[lane->places[event.sequence % CS_CUDA_EVENTS]];
     if (stream) {
-        CS_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), own, 0));
+        CS_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), recorded, 0));
         return;
     }
     CS_CUDA(cudaSetDevice(
         ce_cuda_of(event.stream->device)->number)); /* the calling thread may not have a current device yet */
-    CS_CUDA(cudaEventSynchronize(own));
+    CS_CUDA(cudaEventSynchronize(recorded));
 }
 
 void ce_cuda_sync(cs_stream *stream)

@@ -42,15 +42,15 @@ static __device__ void add_exactly(digits *sum, double value)
     sum->of[digit + 2] += sign * (high >> 32);
 }
 
-static __device__ void clear_digits(digits *own, int groups)
+static __device__ void clear_digits(digits *partial, int groups)
 {
     for (int i = (int)threadIdx.x; i < groups * WORDS; i += (int)blockDim.x)
-        own[i / WORDS].of[i % WORDS] = 0;
+        partial[i / WORDS].of[i % WORDS] = 0;
     __syncthreads();
 }
 
 /* Adds the digits of all groups of the thread block to *sum. */
-static __device__ void add_to_device_sum(ce_exact *sum, const digits *own, int groups)
+static __device__ void add_to_device_sum(ce_exact *sum, const digits *partial, int groups)
 {
     static_assert(sizeof(ce_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
     __syncthreads();
@@ -58,28 +58,28 @@ static __device__ void add_to_device_sum(ce_exact *sum, const digits *own, int g
         return;
     word all = 0;
     for (int i = 0; i < groups; i++)
-        all += own[i].of[threadIdx.x];
+        all += partial[i].of[threadIdx.x];
     if (all)
         atomicAdd((word *)sum + threadIdx.x, all);
 }
 
 /* Reads a lane's eight elements of a block: at, at + 8, ...; those outside of g are 0. */
-template <typename T> static __device__ void read_lane(float *own, const T *g, int64_t at, int64_t count)
+template <typename T> static __device__ void read_lane(float *values, const T *g, int64_t at, int64_t count)
 {
 #pragma unroll
     for (int i = 0; i < BLOCK / LANES; i++) {
         int64_t element = at + i * LANES;
-        own[i] = element >= 0 && element < count ? ce_wide(g[element]) : 0;
+        values[i] = element >= 0 && element < count ? ce_wide(g[element]) : 0;
     }
 }
 
 /* The sum of a block's 64 squares; all lanes of the group get it. */
-static __device__ double sum_block_squares(const float *own)
+static __device__ double sum_block_squares(const float *values)
 {
     double sum = 0;
 #pragma unroll
     for (int i = 0; i < BLOCK / LANES; i++)
-        sum += (double)own[i] * (double)own[i];
+        sum += (double)values[i] * (double)values[i];
     for (int apart = 1; apart < LANES; apart *= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, apart);
     return sum;
@@ -89,11 +89,11 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS)
     sum_squares(ce_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
 {
-    CS_SHARED digits own[GROUPS];
+    CS_SHARED digits partial[GROUPS];
     int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
     int64_t blocks = (lead + count + BLOCK - 1) / BLOCK;
     word nonfinite = 0;
-    clear_digits(own, GROUPS);
+    clear_digits(partial, GROUPS);
     for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < blocks; first += (int64_t)gridDim.x * GROUPS) {
         float values[BLOCK / LANES];
         read_lane(values, g, (first + group) * BLOCK - lead + lane, count);
@@ -101,11 +101,11 @@ static __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < BLOCK / LANES; i++)
             nonfinite += isfinite(values[i]) ? 0 : 1;
         if (lane == 0 && isfinite(squares))
-            add_exactly(&own[group], squares * unscale * unscale);
+            add_exactly(&partial[group], squares * unscale * unscale);
     }
     if (nonfinite)
         atomicAdd((word *)&sum->nonfinite, nonfinite);
-    add_to_device_sum(sum, own, GROUPS);
+    add_to_device_sum(sum, partial, GROUPS);
 }
 
 extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
@@ -124,11 +124,11 @@ extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor 
 /* Adds values exactly. Each lane of the warp has its own digits. */
 static __global__ void __launch_bounds__(CS_WARP) sum_values(ce_exact *sum, const float *values, int64_t count)
 {
-    CS_SHARED digits own[CS_WARP];
-    clear_digits(own, CS_WARP);
+    CS_SHARED digits partial[CS_WARP];
+    clear_digits(partial, CS_WARP);
     for (int64_t i = (int64_t)blockIdx.x * CS_WARP + threadIdx.x; i < count; i += (int64_t)gridDim.x * CS_WARP)
-        add_exactly(&own[threadIdx.x], (double)values[i]);
-    add_to_device_sum(sum, own, CS_WARP);
+        add_exactly(&partial[threadIdx.x], (double)values[i]);
+    add_to_device_sum(sum, partial, CS_WARP);
 }
 
 extern "C" void ce_cuda_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)

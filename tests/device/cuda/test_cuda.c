@@ -46,8 +46,6 @@ static int run_in_child(void (*part)(void), char *said, size_t room)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* ---- without a GPU ---- */
-
 START_TEST(a_missing_driver_is_reported)
 {
     const char *module = CS_BIN "/libcspeed_cuda.so", *before = getenv("CSPEED_CUDA_MODULE");
@@ -210,7 +208,7 @@ START_TEST(a_wrong_token_is_reported_with_file_and_line)
 }
 END_TEST
 
-/* ---- streams ---- */
+/* ---- streams, sums ---- */
 
 /* A stream waits for a copy in the other one through an event that the ring has overwritten many times. */
 START_TEST(an_overwritten_event_is_still_waited_for)
@@ -256,8 +254,6 @@ START_TEST(calls_and_tasks_run_at_once)
     ce_device_close(device);
 }
 END_TEST
-
-/* ---- sums ---- */
 
 /* Two sums into one result, in both streams, whose kernels may run concurrently. */
 START_TEST(concurrent_sums_are_added)

@@ -1,0 +1,34 @@
+/* comms_logger.h - statistics of collectives by operation and message size: DeepSpeed's comms_logger.
+ *
+ * Times are measured in the thread that runs the collective, so that the measurement delays nothing. On a GPU the host
+ * waits for each recorded collective, as DeepSpeed does. Times include waiting for peers. The last 512 latencies of
+ * each size are stored, for means that omit the slowest and the fastest tenth. */
+#ifndef CS_COMM_COMMS_LOGGER_H
+#define CS_COMM_COMMS_LOGGER_H
+
+#include "cspeed/comm.h"
+
+typedef struct {
+    bool enabled, verbose; /* verbose: rank 0 prints a line for each collective */
+    uint32_t operations;   /* bit CS_BEAT_... is 1 if that operation is recorded */
+} ce_comms_logger_settings;
+
+/* Starts to record the collectives of comm. If `enabled` is false nothing is recorded, at no cost. */
+void ce_comm_record(cs_comm *comm, const ce_comms_logger_settings *settings);
+/* Rank 0 prints the tables of DeepSpeed's log_summary(show_straggler=True), if anything was recorded. Collective. */
+void ce_comm_log_summary(cs_comm *comm);
+
+/* ---- for comm.c ---- */
+
+typedef struct ce_comms_logger ce_comms_logger;
+
+/* The CS_BEAT_... of DeepSpeed's name ("all_gather_into_tensor") or this library's name ("all_gather"); 0: unknown. */
+int ce_comms_logger_find(const char *name);
+
+ce_comms_logger *ce_comms_logger_new(const ce_comms_logger_settings *settings, int ranks);
+void ce_comms_logger_free(ce_comms_logger *logger); /* accepts NULL */
+/* Records one call; `bytes` is the size of one rank's vector, as comm.h counts it. Accepts NULL. */
+void ce_comms_logger_record(ce_comms_logger *logger, int operation, uint64_t bytes, double seconds);
+void ce_comms_logger_print(ce_comms_logger *logger, cs_comm *comm);
+
+#endif

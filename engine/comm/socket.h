@@ -1,0 +1,40 @@
+/* socket.h - TCP addresses and sockets: resolve, listen, connect. IPv4 and IPv6.
+ *
+ * If the job has no key, sockets may be bound and connected to loopback addresses only (base/join.h). */
+#ifndef CS_COMM_SOCKET_H
+#define CS_COMM_SOCKET_H
+
+#include "base/status.h"
+
+#include <sys/socket.h>
+
+typedef struct {
+    struct sockaddr_storage name;
+    socklen_t bytes;
+} ce_address;
+
+enum { CS_SOCKET_TEXT = 64 };
+
+/* The first address of a host name, with this port. */
+cs_status ce_socket_resolve(ce_address *address, const char *host, int port);
+/* Writes "127.0.0.1:29500" or "[::1]:29500" to `text` and returns it. */
+const char *ce_socket_text(const ce_address *address, char *text /* CS_SOCKET_TEXT */);
+void ce_socket_set_port(ce_address *address, int port);
+int ce_socket_port(const ce_address *address);
+bool ce_socket_is_any(const ce_address *address); /* 0.0.0.0 or :: */
+
+/* Opens a non-blocking listening socket; *address becomes the address to which it is bound. After CS_IO_ERROR errno is
+ * set. */
+cs_status ce_socket_listen(int *socket, ce_address *address, bool keyed);
+/* Returns a connected, non-blocking socket, or -1 and sets errno (ETIMEDOUT after `seconds`). */
+int ce_socket_connect(const ce_address *address, double seconds);
+/* Sets TCP_NODELAY, and keepalive probes that detect the loss of the peer's host within a minute. */
+void ce_socket_tune(int socket);
+
+/* The address by which other hosts reach this one, with port 0. It is that of the first network interface which
+ * CSPEED_SOCKET_IFNAME allows. The variable has the syntax of NCCL_SOCKET_IFNAME: a list of prefixes; "=" before it
+ * means whole names, "^" means all other interfaces. Without it, it is the local address of `socket`, which is
+ * connected to another host. */
+cs_status ce_socket_local(ce_address *address, int socket);
+
+#endif

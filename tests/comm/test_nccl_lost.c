@@ -1,0 +1,248 @@
+/* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, with the emulated module. The test
+ * starts the ranks itself, so that it sees how each one ends. */
+#include "gpu_ranks.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cspeed/ops.h"
+#include "suite.h"
+#include "sums.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_RANKS = 5 };
+
+typedef struct {
+    int ranks, started;
+    const char *kind;
+    double seconds;
+    int (*run)(gpu_rank *state);
+} scene;
+
+typedef struct {
+    int code; /* exit code, or 128 + signal */
+    char said[1024];
+} ending;
+
+static _Noreturn void play(const scene *on, int rank, int port, int output)
+{
+    gpu_rank state;
+    cs_world world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
+    snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
+    dup2(output, STDERR_FILENO);
+    ce_log_open(CS_LOG_WARNING, rank);
+    cs_status status = gpu_rank_open(&state, &world, on->kind, on->seconds);
+    if (status != CS_OK) {
+        dprintf(output, "%s\n", cs_error());
+        _exit(cs_exit_code(status));
+    }
+    _exit(on->run(&state));
+}
+
+static void perform(const scene *on, ending *endings)
+{
+    static int port = 21000;
+    pid_t children[MAX_RANKS];
+    int outputs[MAX_RANKS][2];
+    double begun = ce_clock_seconds();
+    port++;
+    for (int i = 0; i < on->started; i++) {
+        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0)
+            play(on, i, port, outputs[i][1]);
+        close(outputs[i][1]);
+    }
+    for (int i = 0; i < on->started; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        endings[i].said[length > 0 ? length : 0] = 0;
+        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        close(outputs[i][0]);
+    }
+    ck_assert_msg(ce_clock_seconds() - begun < GPU_RANKS_SECONDS, "it took %g s", ce_clock_seconds() - begun);
+}
+
+static void expect_ending(const ending *end, int code, const char *sentence)
+{
+    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
+    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+}
+
+static int die_in_time(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(state->comm) == 1 && i == 5)
+            raise(SIGKILL);
+        cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    }
+    return 0;
+}
+
+START_TEST(a_lost_rank_ends_the_others)
+{
+    static const char *const kinds[] = { "nccl", "shm", "tcp" };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        scene on = { 3, 3, kinds[k], GPU_RANKS_SECONDS, die_in_time };
+        ending ends[MAX_RANKS];
+        if (!gpu_ranks_emulated("3"))
+            return;
+        perform(&on, ends);
+        for (int i = 0; i < on.ranks; i++)
+            expect_ending(&ends[i], i == 1 ? 128 + SIGKILL : 75, i == 1 ? NULL : "rank 1 was lost");
+        if (k == 0)
+            expect_ending(&ends[0], 75, "rank 1 was lost (while this rank was in all_reduce over NCCL)");
+    }
+}
+END_TEST
+
+/* No rank is in a collective when the other one dies. */
+static int die_while_others_compute(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    if (cs_comm_rank(state->comm) == 1)
+        raise(SIGKILL);
+    sleep(GPU_RANKS_SECONDS);
+    return 0;
+}
+
+START_TEST(a_lost_rank_is_missed_without_a_call)
+{
+    scene on = { 2, 2, "nccl", GPU_RANKS_SECONDS, die_while_others_compute };
+    ending ends[MAX_RANKS];
+    if (!gpu_ranks_emulated("2"))
+        return;
+    perform(&on, ends);
+    expect_ending(&ends[0], 75, "rank 1 was lost");
+}
+END_TEST
+
+START_TEST(a_rank_that_never_comes_is_named)
+{
+    scene on = { 3, 2, "nccl", 1, die_in_time };
+    ending ends[MAX_RANKS];
+    if (!gpu_ranks_emulated("3"))
+        return;
+    perform(&on, ends);
+    for (int i = 0; i < on.started; i++)
+        expect_ending(&ends[i], 75, NULL);
+    ck_assert_msg(strstr(ends[0].said, "rank 2"), "said \"%s\"", ends[0].said);
+}
+END_TEST
+
+/* ---- faults in calls of NCCL, injected by the emulator: the rank, the call, and what happens in it ---- */
+
+static int sum_once(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    gpu_rank_close(state);
+    return 0;
+}
+
+static int sum_and_stay(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    sleep(GPU_RANKS_SECONDS);
+    return 0;
+}
+
+/* The rank dies in the fourth use of a graph that has captured a collective. */
+static int die_between_graphs(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    for (int i = 0; i < 5; i++) {
+        if (i == 3 && cs_comm_rank(state->comm) == 1)
+            raise(SIGKILL);
+        ce_device_graph_begin(state->device, 7);
+        cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+        ce_device_graph_end(state->device);
+        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    }
+    return 0;
+}
+
+/* The second use of a graph is its capture; in it, a broadcast connects the ranks. */
+static int die_in_capture(gpu_rank *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    for (int i = 0; i < 2; i++) {
+        ce_device_graph_begin(state->device, 7);
+        cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+        if (i == 1 && cs_comm_rank(state->comm) == 1)
+            raise(SIGKILL);
+        if (i == 1)
+            cs_comm_broadcast(state->comm, data, 1000, CS_F32, 0);
+        ce_device_graph_end(state->device);
+    }
+    return 0;
+}
+
+enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
+
+/* said: at least one rank prints it, because the rank that times out first ends the other one. codes, ANY: a rank may
+ * or may not notice that another dies while it ends. Rank 1 may be lost in its first collective before rank 0 has
+ * started that collective. */
+static const struct {
+    int ranks;
+    const char *fault; /* of the emulator; "": none */
+    double seconds;
+    int (*run)(gpu_rank *state);
+    int codes[2];
+    const char *said;
+} faults[] = {
+    { 2, "1 init die", 60, sum_once, { LOST, KILLED }, "rank 1 was lost (while this rank was in the connection of" },
+    { 2, "1 init fail", 60, sum_once, { LOST, LOST }, "NCCL failed in the connection of the ranks: remote process" },
+    { 2, "1 init hang", 2, sum_once, { LOST, LOST }, "the connection of the ranks over NCCL did not return" },
+    { 2, "1 collective die", 60, sum_once, { LOST, KILLED }, "rank 1 was lost (while this rank was in " },
+    { 2, "1 collective fail", 60, sum_once, { LOST, LOST }, "NCCL failed in all_reduce: remote process exited" },
+    { 2, "1 collective hang", 2, sum_once, { LOST, LOST }, "all_reduce over NCCL did not return within 2 seconds" },
+    { 2, "1 error fail", 60, sum_and_stay, { LOST, LOST }, "NCCL failed in " },
+    { 2, "1 finalize die", 60, sum_once, { ANY, KILLED }, "" },
+    { 2, "1 finalize fail", 60, sum_once, { 0, 0 }, "" },
+    { 2, "0 finalize hang", 2, sum_once, { 0, 0 }, "NCCL did not end within 2 seconds" },
+    { 2, "", 60, die_between_graphs, { LOST, KILLED }, "rank 1 was lost (while this rank was in all_reduce" },
+    { 2, "", 60, die_in_capture, { LOST, KILLED }, "rank 1 was lost (while this rank was in broadcast" },
+    { 1, "0 init hang", 2, sum_once, { LOST }, "the connection of the ranks over NCCL did not return" },
+    { 1, "0 collective hang", 2, sum_once, { LOST }, "all_reduce over NCCL did not return within 2 seconds" },
+    { 1, "0 error fail", 60, sum_and_stay, { LOST }, "NCCL failed in " },
+    { 1, "0 finalize hang", 2, sum_once, { 0 }, "NCCL did not end within 2 seconds" },
+};
+
+START_TEST(a_fault_in_nccl_ends_all_ranks_with_a_sentence)
+{
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        scene on = { faults[i].ranks, faults[i].ranks, "nccl", faults[i].seconds, faults[i].run };
+        ending ends[MAX_RANKS] = { 0 };
+        if (!gpu_ranks_emulated("2"))
+            return;
+        setenv("CSPEED_EMULATOR_NCCL_FAULT", faults[i].fault, 1);
+        perform(&on, ends);
+        unsetenv("CSPEED_EMULATOR_NCCL_FAULT");
+        ck_assert_msg(strstr(ends[0].said, faults[i].said) || strstr(ends[1].said, faults[i].said),
+                      "row %d, \"%s\": said \"%s\" and \"%s\"", (int)i, faults[i].fault, ends[0].said, ends[1].said);
+        for (int rank = 0; rank < on.ranks; rank++)
+            ck_assert_msg(ends[rank].code == faults[i].codes[rank] || faults[i].codes[rank] == ANY,
+                          "row %d, \"%s\": rank %d ended with %d, saying \"%s\"", (int)i, faults[i].fault, rank,
+                          ends[rank].code, ends[rank].said);
+    }
+}
+END_TEST
+
+SUITE_MAIN_APART("nccl_lost", a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
+                 a_rank_that_never_comes_is_named, a_fault_in_nccl_ends_all_ranks_with_a_sentence)

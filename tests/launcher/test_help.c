@@ -1,0 +1,159 @@
+/* test_help.c - `cspeed help PAGE`: how Markdown is printed, and that the pages agree with the code that they describe. */
+#include "codes.h"
+#include "command/pages.h"
+#include "shell.h"
+#include "show/markdown.h"
+#include "suite.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+
+/* ---- Markdown as text ---- */
+
+static void must_become(const char *markdown, int columns, bool styled, const char *wanted)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    cl_markdown_print(&(cl_markdown){ .file = file, .columns = columns, .styled = styled }, markdown);
+    fclose(file);
+    ck_assert_str_eq(text, wanted);
+    free(text);
+}
+
+START_TEST(blocks_are_laid_out)
+{
+    must_become("# A *page*\n<!-- a\ncomment -->\n\n\nOne **bold word**\nand `two  spaces`.\n\n## Part\n", 20, false,
+                "A *page*\n========\n\nOne bold word and\n`two spaces`.\n\nPart\n----\n");
+    must_become("- one item of two\n  lines\n- another\n10. a number is\n    wide\n", 14, false,
+                "- one item of two\n  lines\n- another\n10. a number is wide\n");
+    must_become("Text\n\n```console\n$ a command that is longer than the line\nout  put\n```\nText\n", 20, false,
+                "Text\n\n    $ a command that is longer than the line\n    out  put\nText\n");
+    must_become("# Head\n\nA **b c**.\n\n```console\n$ ls\nx\n```\n", 20, true,
+                "\033[1mHead\033[0m\n\nA \033[1mb\033[0m \033[1mc\033[0m.\n\n    \033[1m$ ls\033[0m\n    x\n");
+}
+END_TEST
+
+START_TEST(links_name_what_prints_the_page)
+{
+    must_become("See [memory.md](memory.md), [the ports](launching.md#ports), [a file](../configs/x.json), [x] (y)\n",
+                100, false, "See `cspeed help memory`, the ports (`cspeed help launching`), a file, [x] (y)\n");
+}
+END_TEST
+
+START_TEST(tables_fit_or_become_records)
+{
+    must_become("| key | meaning |\n|---|--:|\n| `a\\|b` | one two three four |\n| c | |\n", 20, false,
+                "key    meaning\n-----  -------------\n`a|b`  one two three\n       four\n\nc\n");
+    must_become("| | x |\n|---|---|\n| a | b |\n", 20, false, "   x\n-  -\na  b\n");
+    must_become("| | |\n|---|---|\n| a | b |\n", 20, false, "a  b\n");
+    must_become("| key | was | is |\n|---|---|---|\n| `a_name_that_is_long` | a | b c |\n| d | e | f |\n", 24, false,
+                "`a_name_that_is_long`\n    was  a\n    is   b c\n\nd\n    was  e\n    is   f\n");
+}
+END_TEST
+
+START_TEST(wide_characters_take_two_columns)
+{
+    must_become("# 页\n\n第一个小时，从零开始训练一个模型\n吧。\n", 20, false,
+                "页\n==\n\n第一个小时，从零开始\n训练一个模型吧。\n");
+}
+END_TEST
+
+/* ---- the pages ---- */
+
+static const char *page_of(const char *name)
+{
+    for (const cl_page *page = cl_pages; page->name; page++)
+        if (strcmp(page->name, name) == 0)
+            return page->text;
+    ck_abort_msg("no page %s", name);
+}
+
+/* Text that is indented by four spaces is code, or an item below another, and may be wider. */
+START_TEST(every_page_fits_into_80_columns)
+{
+    shell_enter();
+    for (const cl_page *page = cl_pages; page->name; page++) {
+        int column = 0, indent = 0;
+        ck_assert_int_eq(shell_run("TERM=xterm " CS_BIN "/cspeed help %s", page->name), 0);
+        char *text = shell_read("out.txt", NULL);
+        ck_assert_msg(*text && !strchr(text, '\033') && !strstr(text, "\n|"), "%s", page->name);
+        for (const char *c = text; *c; c++) {
+            indent = *c == '\n' ? 0 : indent + (*c == ' ' && indent == column);
+            column = *c == '\n' ? 0 : column + ((*c & 0xC0) != 0x80);
+            ck_assert_msg(column <= 80 || indent >= 4, "%s: %.80s", page->name, c - 79);
+        }
+        free(text);
+        ck_assert_int_eq(shell_run(CS_BIN "/cspeed help | grep -qw -- %s", page->name), 0);
+    }
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed --color always help memory | grep -q \"$(printf '\\033')\""), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help troubleshoting 2>&1 | grep -q 'nearest is troubleshooting'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy 2>&1 | grep -q 'metrics, models-and-data,'"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help xyzzy"), 64);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed help memory gpu"), 64);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_page_of_keys_is_what_the_table_says)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run(CS_BIN "/train --config_help"), 0);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(strcmp(text, page_of("keys")) == 0, "docs/keys.md is old: train --config_help > docs/keys.md");
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(troubleshooting_has_every_exit_code)
+{
+    static const int ours[] = { CL_CODE_USAGE,    CL_CODE_FILE,    CL_CODE_NO_FILE, CL_CODE_HOST,
+                                CL_CODE_SLOTS,    CL_CODE_SYSTEM,  CL_CODE_LOG,     CL_CODE_PEER,
+                                CL_CODE_DISAGREE, CL_CODE_TIMEOUT, CL_CODE_STALLED, CL_CODE_NOT_EXECUTABLE,
+                                CL_CODE_NOT_FOUND };
+    bool wanted[256] = { false };
+    for (int code = 0; code < 256; code++)
+        wanted[code] = *cl_codes_meaning(code) != 0;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        wanted[ours[i]] = true;
+    for (int code = 0; code < 256; code++) {
+        char row[16];
+        snprintf(row, sizeof row, "\n| %d |", code);
+        ck_assert_msg(!wanted[code] || strstr(page_of("troubleshooting"), row), "exit code %d is not in the page",
+                      code);
+    }
+}
+END_TEST
+
+START_TEST(metrics_has_every_key)
+{
+    const char *name;
+    json_t *value;
+    int count = 0;
+    shell_enter();
+    shell_write("text.txt", "To be, or not to be, that is the question.\n");
+    shell_write("a.json",
+                "{\"train_batch_size\": 1, \"cspeed\": {\"steps\": 1, \"output\": \"run\", \"data\": "
+                "{\"train\": \"text.txt\", \"valid\": \"text.txt\", \"seq_len\": 8}, \"model\": {\"model_type\": "
+                "\"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 8, \"n_positions\": 8, "
+                "\"vocab_size\": 256}}}");
+    ck_assert_int_eq(shell_run(CS_BIN "/train --config a.json"), 0);
+    json_t *line = json_load_file("run/metrics.jsonl", 0, NULL);
+    ck_assert_ptr_nonnull(line);
+    json_object_foreach (line, name, value) {
+        char row[64];
+        snprintf(row, sizeof row, "\n| `%s` |", name);
+        ck_assert_msg(strstr(page_of("metrics"), row) != NULL, "%s is not in the page", name);
+        count++;
+    }
+    ck_assert_int_ge(count, 13);
+    json_decref(line);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_fit_or_become_records,
+           wide_characters_take_two_columns, every_page_fits_into_80_columns, the_page_of_keys_is_what_the_table_says,
+           troubleshooting_has_every_exit_code, metrics_has_every_key)

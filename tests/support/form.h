@@ -1,0 +1,19 @@
+/* form.h - compares what a command printed with what a page of the documents shows.
+ *
+ * What differs between machines and runs is compared by its form: floating-point numbers, numbers with a unit of time,
+ * memory, rate or percent, dates, process ids, ids of jobs, and absolute paths up to their last component. All other
+ * text, integers included, must be equal; the number of spaces between words is free. In a page "…" stands for any
+ * text, and a line that is only "…" for any number of lines, none included. */
+#ifndef CS_TESTS_FORM_H
+#define CS_TESTS_FORM_H
+
+#include <stdbool.h>
+
+/* Returns true if `got` matches `expected`. Otherwise *line, unless it is NULL, receives the number, counted from 0, of
+ * the first line of `expected` up to which no line could be matched. Empty lines at the end of both do not count. */
+bool form_matches(const char *expected, const char *got, int *line);
+
+/* Returns a line in which everything that is compared by form is replaced by the name of its form; malloc'ed. */
+char *form_of(const char *line);
+
+#endif

@@ -1,0 +1,32 @@
+/* gpu_ranks.c - a rank with a CUDA device and a comm on the emulated module. */
+#include "gpu_ranks.h"
+
+#include "near.h"
+
+#include <stdlib.h>
+
+bool gpu_ranks_emulated(const char *devices)
+{
+    setenv("CSPEED_EMULATOR_DEVICES", devices, 1);
+    return near_emulated("nccl");
+}
+
+cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds)
+{
+    CS_TRY(ce_device_open(&rank->device, &(ce_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
+    return cs_comm_open(&rank->comm, world,
+                        &(cs_comm_settings){ .kind = kind, .timeout_seconds = seconds, .device = rank->device });
+}
+
+cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind)
+{
+    cs_world world;
+    CS_TRY(cs_world_read(&world));
+    return gpu_rank_open(rank, &world, kind, GPU_RANKS_SECONDS);
+}
+
+void gpu_rank_close(gpu_rank *rank)
+{
+    cs_comm_close(rank->comm);
+    ce_device_close(rank->device);
+}

@@ -1,0 +1,36 @@
+/* joining.h - a front and nodes that join it, for tests of the rendezvous (wire/rendezvous.h). */
+#ifndef CS_TESTS_JOINING_H
+#define CS_TESTS_JOINING_H
+
+#include "wire/rendezvous.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { JOINING_POLLED = 160 }; /* more descriptors than a rendezvous polls */
+
+extern const char *const joining_secret;
+
+/* The part of a plan that the rendezvous reads. */
+typedef struct {
+    cl_options options;
+    cl_host host;
+    cl_plan_node node;
+    cl_plan plan;
+} joining_site;
+
+void joining_make(joining_site *s, const char *address, int port);
+void joining_set_secret(const char *value); /* NULL: none */
+
+/* Advances the rendezvous until a node has joined (true) or `seconds` are over. */
+bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, double seconds);
+/* Starts a node as a separate process: it joins, receives a message and sends one back. *output receives its stderr. */
+pid_t joining_start(const joining_site *caller, int *output);
+/* Waits for the end of that process. Returns its exit code and writes its stderr to `text`. */
+int joining_finish(pid_t pid, int output, char *text, size_t room);
+/* The front's side of the exchange of messages that such a process makes. */
+void joining_exchange(const cl_joined_node *node);
+
+int joining_connect(int port); /* returns a socket connected to a port of this machine */
+
+#endif
