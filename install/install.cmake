@@ -27,7 +27,7 @@ install(TARGETS train generate eval pack RUNTIME DESTINATION ${programs_folder})
 install(TARGETS cspeed_shared EXPORT cspeed LIBRARY)
 install(TARGETS cspeed ARCHIVE)
 if(TARGET cspeed_cuda)
-  install(TARGETS cspeed_cuda LIBRARY)
+  install(TARGETS cspeed_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cspeed TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 

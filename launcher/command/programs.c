@@ -72,8 +72,7 @@ const cl_command cl_command_pack = {
     .group = "Files",
     .summary = "convert texts or conversations to token shards",
     .usage = "cspeed pack [OPTIONS] TEXT...",
-    .text =
-        "Writes token shards for training and validation. It is one process, so no launch flags stand before it.\n",
+    .text = "Writes token shards for training and validation. It is one process, so no launch flags stand before it.\n",
     .example = "cspeed pack --output data/mine my.txt",
     .run = pack,
     .is_program = true,

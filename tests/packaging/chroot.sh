@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# chroot.sh - clean Debian systems for tests, in folders that are entered with chroot. To be sourced; $work is the folder of
-# the test. The caller runs in namespaces of its own (enter_namespaces), so that mounts and processes end with it.
+# chroot.sh - clean Debian systems for tests, in folders that are entered with chroot. To be sourced; $name is the test, $work its
+# folder. The caller runs in namespaces of its own (enter_namespaces), so that mounts and processes end with it.
 release=bookworm
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/cspeed-tests
 
@@ -62,7 +62,7 @@ in_system() # FOLDER COMMAND_LINE
 # Does what the Dockerfile's instructions say; the stage NAME is the system $work/NAME, and the last stage $work/image.
 follow_dockerfile() # SOURCE_FOLDER
 {
-    local source=$1 word arguments system= from
+    local source=$1 word arguments system="" from
     # shellcheck disable=SC2162 # read joins lines that end with a backslash
     while read word arguments; do
         case "$word $arguments" in
