@@ -250,7 +250,7 @@ static void begin(const model *m, const char *prompt, answer *a)
     int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
     cs_tensor logits = { 0 };
     a->max = m->given->max_tokens;
-    if (positions && m->shape)
+    if (positions && m->chat)
         a->max = at_most(a->max, positions - count + 1);
     a->read = calloc((size_t)(count + a->max), sizeof *a->read);
     if (!a->read)

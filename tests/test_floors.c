@@ -62,9 +62,8 @@ static const floor_rule rules[] = {
     { "launcher",
       " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
     { "programs",
-      " public engine/base engine/data engine/text programs/train programs/generate " }, /* pack and generate
-                                                                                                        read texts */
-    { "programs/generate", " public engine/base engine/text engine/chat " },
+      " public engine/base engine/data engine/text engine/chat programs/train programs/generate " }, /* they read texts */
+    { "programs/generate", " public engine/base engine/text " },
     { "programs/train", " public engine/base " },
     { "examples", " public " },
 };

@@ -1,6 +1,6 @@
 /* templates.h - the built-in chat templates, as rows of a table: BUILT_IN(name, source). Roles are system, user and
- * assistant, and contents are texts: chat.c checks that before. The comment in tests/peers/chat_same.py says which
- * models' templates write the same. */
+ * assistant, and contents are texts: chat.c checks that before. tests/peers/chat_same.py says in Python what each of
+ * them writes. */
 
 /* A line for each message, with a default system message if the conversation has none. */
 #define CHATML(name, begin, system)                                                                                    \
@@ -14,23 +14,25 @@
 /* `lead` stands before the content of a system message that is the first message; without one, it is written alone if
  * `always`. */
 #define LLAMA3(name, always, lead)                                                                                     \
-    BUILT_IN(name, "{% macro open(role) %}{{ '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{% endmacro %}" \
-                   "{{ bos_token }}{% if " always " and messages[0].role != 'system' %}"                               \
-                   "{{ open('system') + " lead " + '<|eot_id|>' }}{% endif %}"                                         \
-                   "{% for m in messages %}{{ open(m.role) }}"                                                         \
-                   "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim + '<|eot_id|>' }}"               \
-                   "{% endgeneration %}{% else %}"                                                                     \
-                   "{{ " lead " if loop.first and m.role == 'system' }}{{ m.content | trim + '<|eot_id|>' }}"          \
-                   "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ open('assistant') }}{% endif %}")
+    BUILT_IN(name,                                                                                                     \
+             "{% macro open(role) %}{{ '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{% endmacro %}"      \
+             "{{ bos_token }}{% if " always " and messages[0].role != 'system' %}"                                     \
+             "{{ open('system') + " lead " + '<|eot_id|>' }}{% endif %}"                                               \
+             "{% for m in messages %}{{ open(m.role) }}"                                                               \
+             "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim + '<|eot_id|>' }}"                     \
+             "{% endgeneration %}{% else %}"                                                                           \
+             "{{ " lead " if loop.first and m.role == 'system' }}{{ m.content | trim + '<|eot_id|>' }}"                \
+             "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ open('assistant') }}{% endif %}")
 
 /* Sets `system` to what is written into the next user message, and refuses a system message that none follows. */
-#define SYSTEM_IN_USER(open, close, content, user, assistant)                                                          \
-    "{% set ns = namespace(system=none) %}{% for m in messages %}{% if m.role == 'system' %}"                          \
+#define SYSTEM_IN_USER(open, close, content, user, assistant)                                                           \
+    "{% set ns = namespace(system=none) %}{% for m in messages %}{% if m.role == 'system' %}"                           \
     "{% if ns.system is not none %}{{ raise_exception('two system messages and no user\\'s between them; this template" \
-    " writes one, into the user\\'s') }}{% endif %}{% set ns.system = " content " %}{% elif m.role == 'user' %}"       \
-    "{{ " user "[0] + (" open " + ns.system + " close " if ns.system is not none else '') + " content " + " user       \
-    "[1] }}{% set ns.system = none %}{% else %}{% generation %}" assistant "{% endgeneration %}{% endif %}{% endfor %}" \
-    "{% if ns.system is not none %}{{ raise_exception('a system message and no user\\'s behind it, into which this "   \
+    " writes one, into the user\\'s') }}{% endif %}{% set ns.system = " content " %}{% elif m.role == 'user' %}"        \
+    "{{ " user "[0] + (" open " + ns.system + " close " if ns.system is not none else '') + " content " + " user        \
+    "[1] }}{% set ns.system = none %}{% else %}{% generation %}" assistant                                              \
+    "{% endgeneration %}{% endif %}{% endfor %}"                                                                        \
+    "{% if ns.system is not none %}{{ raise_exception('a system message and no user\\'s behind it, into which this "    \
     "template writes it') }}{% endif %}"
 
 CHATML("chatml", "", "none")
@@ -45,11 +47,10 @@ BUILT_IN("llama2", SYSTEM_IN_USER("'<<SYS>>\\n'", "'\\n<</SYS>>\\n\\n'", "m.cont
                                   "{{ ' ' + m.content | trim + ' ' + eos_token }}"))
 BUILT_IN("mistral", "{{ bos_token }}" SYSTEM_IN_USER("''", "'\\n\\n'", "m.content", "['[INST]', '[/INST]']",
                                                      "{{ m.content + eos_token }}"))
-BUILT_IN("mistral-v7",
-         "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"
-         "{{ '[SYSTEM_PROMPT]' + m.content + '[/SYSTEM_PROMPT]' }}{% elif m.role == 'user' %}"
-         "{{ '[INST]' + m.content + '[/INST]' }}{% else %}{% generation %}{{ m.content + eos_token }}"
-         "{% endgeneration %}{% endif %}{% endfor %}")
+BUILT_IN("mistral-v7", "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"
+                       "{{ '[SYSTEM_PROMPT]' + m.content + '[/SYSTEM_PROMPT]' }}{% elif m.role == 'user' %}"
+                       "{{ '[INST]' + m.content + '[/INST]' }}{% else %}{% generation %}{{ m.content + eos_token }}"
+                       "{% endgeneration %}{% endif %}{% endfor %}")
 BUILT_IN("zephyr", "{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}{% if m.role == 'assistant' %}"
                    "{% generation %}{{ m.content + eos_token }}{% endgeneration %}{% else %}"
                    "{{ m.content + eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"

@@ -87,7 +87,7 @@ static const ce_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
-        "lines of JSON are conversations, which are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template, if it is one of these), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+        "lines of JSON are conversations, which are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
         "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,

@@ -107,7 +107,7 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
 {
     const ce_settings *settings = self->settings;
     char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
-    fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+    fprintf(out, "cspeed tokens, version 4\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
     if (settings->skip_bad > 0) /* with 0 a text that has bad lines is an error */

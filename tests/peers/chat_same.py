@@ -1,21 +1,15 @@
-"""chat_same.py [--write] [FOLDER...] - which chat templates write what a shape of engine/text/chat.c writes, proved with Jinja2.
+"""chat_same.py [--write] - the texts of the built-in chat templates (engine/chat/templates.h), written a second time in Python.
 
-    python tests/peers/chat_same.py                     holds tests/golden/chat.golden to what comes now
-    python tests/peers/chat_same.py FOLDER...           and engine/text/templates_known.h to the templates in the folders
-    python tests/peers/chat_same.py --write FOLDER...   writes both; rows of templates that are in no folder stay
+    python tests/peers/chat_same.py            holds tests/golden/chat.golden to what comes now
+    python tests/peers/chat_same.py --write    writes it
 
-A folder holds chat templates, one in each file NAME.jinja, as they stand in a model's tokenizer_config.json ("chat_template") or
-chat_template.jinja. NAME becomes the comment of its row. SHAPES are the shapes of engine/text/chat.c; test_chat holds those of C to
-the texts of these here, which chat.golden has. A template is a shape's if both write the same text for every conversation below,
-with and without what begins an answer, whatever the tokenizer's tokens are called and whatever the date is; where one of the
-two refuses a conversation, it is no shape's. The environment is that of transformers' apply_chat_template. Needs jinja2.
+SHAPES say what each built-in template writes; test_chat holds the templates to the texts of SHAPES for every conversation below,
+which chat.golden has. What Llama 2's and Mistral's own templates write is compared with SHAPES too, by Jinja2 in the environment
+of transformers' apply_chat_template. Needs jinja2.
 """
 import datetime
-import glob
-import hashlib
 import json
 import os
-import re
 import sys
 
 import jinja2
@@ -24,9 +18,8 @@ import jinja2.sandbox
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "../golden/chat.golden")
-KNOWN = os.path.join(HERE, "../../engine/text/templates_known.h")
 
-# ---- the shapes, as engine/text/chat.c has them ----
+# ---- the shapes, as engine/chat/templates.h has them ----
 
 
 def chatml(begin="", system=None):
@@ -203,43 +196,7 @@ MISTRAL = ("{% if messages[0].role == 'system' %}{% set said = messages[0].conte
            "{% else %}{{ m.content + eos_token }}{% endif %}{% endfor %}")
 
 
-# ---- the table ----
-
-def read_templates(folders):
-    """digest: (name, source), of the names the first; a newline at the end is nothing to Jinja."""
-    found = {digest_of(source): ("tests/golden/chat.golden", source) for source in OWN.values()}
-    for path in sorted((path for folder in folders for path in glob.glob(os.path.join(folder, "*.jinja"))), key=os.path.basename):
-        with open(path, encoding="utf-8", newline="") as file:
-            source = file.read()
-        found.setdefault(digest_of(source), (os.path.basename(path).removesuffix(".jinja"), source))
-    return found
-
-
-def digest_of(source):
-    return hashlib.sha256(source.removesuffix("\n").encode()).hexdigest()
-
-
-def read_known():
-    with open(KNOWN, encoding="utf-8") as file:
-        return {digest: (shape, name) for digest, shape, name in re.findall(r'\{ "(\w+)",\s*"([^"]*)" \}, /\* (.*) \*/', file.read())}
-
-
-def prove(templates):
-    rows = {}
-    for digest, (name, source) in templates.items():
-        for shape_name, shape in SHAPES.items():
-            if is_shape(source, shape, ORDERLY + DISORDERLY):
-                rows[digest] = (shape_name, name)
-    return rows
-
-
-def write_known(rows):
-    order = list(SHAPES)
-    with open(KNOWN, "w", encoding="utf-8") as file:
-        file.write("/* templates_known.h - made by tests/peers/chat_same.py: digest of a template, and the shape it is. */\n")
-        for digest, (shape, name) in sorted(rows.items(), key=lambda row: (order.index(row[1][0]), row[1][1])):
-            file.write(f'{{ "{digest}", "{shape}" }}, /* {name} */\n')
-
+# ---- the file ----
 
 def golden():
     tokens = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -250,24 +207,17 @@ def golden():
 
 
 def main():
-    folders = [argument for argument in sys.argv[1:] if argument != "--write"]
     assert is_shape(LLAMA2, SHAPES["llama2"], ORDERLY) and is_shape(MISTRAL, SHAPES["mistral"], ORDERLY)
-    templates, known, made = read_templates(folders), read_known(), golden()
-    proved = prove(templates)
-    print(f"{len(templates)} templates, of which {len(proved)} are a shape's")
+    made = golden()
     if "--write" in sys.argv:
-        write_known({**{digest: row for digest, row in known.items() if digest not in templates}, **proved})
         with open(GOLDEN, "w", encoding="utf-8") as file:
             json.dump(made, file, ensure_ascii=False, indent=0)
             file.write("\n")
         return 0
     with open(GOLDEN, encoding="utf-8") as file:
         same = json.load(file) == made
-    wrong = [digest for digest in templates if known.get(digest, [None])[0] != proved.get(digest, [None])[0]]
     print("the same" if same else "differs from tests/golden/chat.golden")
-    for digest in wrong:
-        print(f"differs from engine/text/templates_known.h: {digest} {templates[digest][0]}")
-    return 0 if same and not wrong else 1
+    return 0 if same else 1
 
 
 if __name__ == "__main__":
