@@ -36,6 +36,7 @@ const ce_jentry *ce_jfilters_find(const char *name);
 const ce_jentry *ce_jtests_find(const char *name);
 const ce_jentry *ce_jglobals_find(const char *name);
 const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name);
+const ce_jentry *ce_jtext_methods_find(const char *name);
 const ce_jentry *ce_jentry_find(const ce_jentry *entries, size_t count, const char *name);
 
 ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments);

@@ -121,7 +121,7 @@ START_TEST(o3_does_not_end_in_silence)
     /* the run reaches its last step before patience is exhausted: its parameters are finite, but no later step would
      * be */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
-    ck_assert_msg(strstr(out, "train: the loss or the gradients of step 5, the last, are not finite") != NULL,
+    ck_assert_msg(strstr(out, "train: the loss or the gradients of the last step, 5, are not finite") != NULL,
                   "%.3000s", out);
     free(out);
     shell_leave();
