@@ -80,9 +80,9 @@ void cs_config_lenient(cs_config *config)
     ce_json_lenient(config->doc);
 }
 
-void cs_config_for_world(cs_config *config, int size)
+void cs_config_for_world(cs_config *config, int size, int local_size)
 {
-    config->world = (cs_world){ .size = size, .local_size = size };
+    config->world = (cs_world){ .size = size, .local_size = local_size };
 }
 
 void cs_config_close(cs_config *config)

@@ -172,9 +172,9 @@ cs_memory cs_memory_of(const cs_engine *engine);
  * workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes ownership of
  * the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
-/* Called before cs_config_finish: resolves the configuration for `size` ranks on one node instead of for the world that
- * the environment describes. */
-void cs_config_for_world(cs_config *config, int size);
+/* Called before cs_config_finish: resolves the configuration for `size` ranks, `local_size` of them on each host, instead
+ * of for the world that the environment describes. */
+void cs_config_for_world(cs_config *config, int size, int local_size);
 
 int64_t cs_parameter_count(const cs_engine *engine);
 int64_t cs_vocabulary(const cs_engine *engine); /* of a language model that the configuration names; otherwise 0 */

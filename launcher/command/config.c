@@ -188,7 +188,7 @@ static int run(const cl_options *options, char **arguments)
     if (r.lenient)
         cs_config_lenient(config);
     if (r.world)
-        cs_config_for_world(config, (int)r.world);
+        cs_config_for_world(config, (int)r.world, (int)r.world);
     for (int i = 0; status == CS_OK && i < r.sets.count; i++)
         status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK) {

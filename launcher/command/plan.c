@@ -27,19 +27,21 @@ static bool has_memory_plan(char **program)
 }
 
 /* Replaces the child process by the program, with its arguments followed by `flag`. */
-_Noreturn static void exec_program(const char *path, char **program, char *flag, int ranks)
+_Noreturn static void exec_program(const char *path, char **program, char *flag, const cl_plan *plan)
 {
     int count = 0;
-    char size[32];
+    char size[32], local[32];
     while (program[count])
         count++;
-    char **arguments = calloc((size_t)count + 3, sizeof *arguments);
+    char **arguments = calloc((size_t)count + 4, sizeof *arguments);
     if (!arguments)
         _exit(CL_CODE_SYSTEM);
     memcpy(arguments, program, (size_t)count * sizeof *arguments);
-    snprintf(size, sizeof size, "--world_size=%d", ranks);
+    snprintf(size, sizeof size, "--world_size=%d", plan->rank_count);
+    snprintf(local, sizeof local, "--local_size=%d", plan->nodes[0].host->slot_count);
     arguments[count] = flag;
     arguments[count + 1] = size;
+    arguments[count + 2] = local;
     cl_descriptors_restore();
     execv(path, arguments);
     _exit(CL_CODE_NOT_EXECUTABLE);
@@ -62,7 +64,7 @@ static char *read_all(int descriptor)
 
 /* Runs the program once on this machine, outside any world, and returns its exit code. If `json` is not NULL, *json
  * receives the output; else the output is shown. */
-static int ask_memory(char **json, char **program, int ranks)
+static int ask_memory(char **json, char **program, const cl_plan *plan)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
     int code = cl_program_find(*program, path), ends[2] = { -1, -1 }, status;
@@ -73,7 +75,7 @@ static int ask_memory(char **json, char **program, int ranks)
     if (child == 0) {
         if (json && dup2(ends[1], STDOUT_FILENO) < 0)
             _exit(CL_CODE_SYSTEM);
-        exec_program(path, program, json ? object : text, ranks);
+        exec_program(path, program, json ? object : text, plan);
     }
     if (json) {
         close(ends[1]);
@@ -92,7 +94,7 @@ static int ask_memory(char **json, char **program, int ranks)
 static int show_json(const cl_plan *plan, char **program)
 {
     char *memory = NULL;
-    int code = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
+    int code = has_memory_plan(program) ? ask_memory(&memory, program, plan) : 0;
     if (code == 0)
         cl_plan_print_json(plan, memory);
     free(memory);
@@ -105,7 +107,7 @@ static int show_text(const cl_plan *plan, char **program)
     if (!has_memory_plan(program))
         return 0;
     putchar('\n');
-    return ask_memory(NULL, program, plan->rank_count);
+    return ask_memory(NULL, program, plan);
 }
 
 int cl_plan_show(const cl_options *options, char **program, bool json)

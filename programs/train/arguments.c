@@ -3,6 +3,7 @@
 
 #include "cspeed/options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,9 @@ static const cs_option table[] = {
                 "the memory of each rank, and nothing else; json: as one object") },
     { CS_OPTION(WHOLE, "world_size", request, line.world_size, "N",
                 "of --plan: the number of ranks; otherwise that of the environment, or 1"),
+      .min = 1, .max = 1e6 },
+    { CS_OPTION(WHOLE, "local_size", request, line.local_size, "N",
+                "of --plan: the number of ranks on each host; otherwise all are on one"),
       .min = 1, .max = 1e6 },
     { CS_OPTION(SWITCH, "lenient", request, lenient, NULL, "unknown keys of the configuration only warn") },
     { .names = "config_help",
@@ -141,7 +145,14 @@ static void set_world(cs_config *config, command_line *options)
         complain("%s", cs_error());
         exit(WRONG_USAGE);
     }
-    cs_config_for_world(config, (int)options->world_size);
+    if (options->local_size == 0)
+        options->local_size = options->world_size;
+    if (options->local_size > options->world_size) {
+        complain("--local_size %" PRId64 " is more than the %" PRId64 " ranks of the plan", options->local_size,
+                 options->world_size);
+        exit(WRONG_USAGE);
+    }
+    cs_config_for_world(config, (int)options->world_size, (int)options->local_size);
 }
 
 static request read_line(int count, char **argument)
@@ -165,8 +176,8 @@ static request read_line(int count, char **argument)
         complain("there is no --config FILE among the arguments; try --help");
     else if (r.plan && *r.plan && !r.line.json)
         complain("--plan=%s: it is --plan or --plan=json", r.plan);
-    else if (r.line.world_size && !r.plan)
-        complain("--world_size is for --plan; the launcher says how many ranks a training has");
+    else if ((r.line.world_size || r.line.local_size) && !r.plan)
+        complain("--world_size and --local_size are for --plan; the launcher says how many ranks a training has");
     else
         return r;
     exit(WRONG_USAGE);

@@ -16,7 +16,7 @@ double now(void);                                                          /* se
 /* arguments.c: reads the command line and resolves the configuration; does not return after options such as --help */
 typedef struct {
     bool fresh, force_output, steps_given, plan, json; /* json: print the plan as JSON */
-    int64_t world_size;                                /* the world size for which the plan is made */
+    int64_t world_size, local_size;                    /* of the plan: all ranks, and those of a host */
 } command_line;
 cs_config *arguments_read(int count, char **argument, command_line *options);
 

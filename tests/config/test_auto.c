@@ -14,7 +14,7 @@ static cs_config *open_text(const char *text, int world)
     cs_config *config;
     shell_write("a.json", text);
     ck_assert_msg(cs_config_open(&config, "a.json") == CS_OK, "%s", cs_error());
-    cs_config_for_world(config, world);
+    cs_config_for_world(config, world, world);
     return config;
 }
 
@@ -270,7 +270,7 @@ START_TEST(test_base64)
     shell_enter();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ck_assert_msg(cs_config_open(&config, texts[i]) == CS_OK, "%s", cs_error());
-        cs_config_for_world(config, 1);
+        cs_config_for_world(config, 1, 1);
         ck_assert_msg(cs_config_finish(config) == CS_OK && config->settings.train_batch_size == 8, "%s", cs_error());
         cs_config_close(config);
     }

@@ -111,7 +111,7 @@ END_TEST
 
 static cs_status finish(cs_config *config, int world)
 {
-    cs_config_for_world(config, world);
+    cs_config_for_world(config, world, world);
     return cs_config_finish(config);
 }
 

@@ -10,7 +10,7 @@
 static cs_config *must_finish(const char *text)
 {
     cs_config *config = written_config(text);
-    cs_config_for_world(config, 1);
+    cs_config_for_world(config, 1, 1);
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
     return config;
 }

@@ -16,7 +16,7 @@ static cs_status resolve(const char *path, int world)
     cs_status status = cs_config_open(&config, path);
     if (status != CS_OK)
         return status;
-    cs_config_for_world(config, world);
+    cs_config_for_world(config, world, world);
     status = cs_config_finish(config);
     if (status == CS_OK) {
         const ce_settings *s = &config->settings;

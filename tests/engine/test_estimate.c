@@ -21,7 +21,7 @@ static void estimate(const run_spec *spec, cs_memory *memory)
     unlink(path);
     if (spec->set[0])
         CS_MUST(cs_config_set(config, spec->set[0]));
-    cs_config_for_world(config, spec->world);
+    cs_config_for_world(config, spec->world, spec->world);
     CS_MUST(cs_estimate(config, memory, &parameters));
     ck_assert_int_eq(parameters, 23568);
 }

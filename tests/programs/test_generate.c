@@ -212,7 +212,7 @@ START_TEST(a_text_goes_on_beyond_the_positions)
                   said);
     free(said);
     for (int i = 0; i < 41; i++)
-        prompt[i] = i < 40 ? (char)('a' + i % 26) : '\0';
+        prompt[i] = (char)(i < 40 ? 'a' + i % 26 : '\0');
     snprintf(line, sizeof line, "{\"prompt\": \"%s\"}\n{\"prompt\": \"cd\"}\n", prompt);
     shell_write("prompts.jsonl", line);
     ck_assert_int_eq(shell_run("%s/generate out --prompts prompts.jsonl --max_tokens 99 --temperature 0", CS_BIN), 0);

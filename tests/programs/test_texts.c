@@ -341,7 +341,7 @@ START_TEST(faults_are_named)
         { "plain.json --model empty", 66, "there is no empty/config.json" },
         { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
-        { "recipe.json --model odd", 78, "this one is not among those that are known" },
+        { "recipe.json --model odd", 78, "not supported: the tag {% include %}" },
         { "recipe.json --model tight", 65, "is not below 400, the model's vocab_size" },
     };
     enter();
@@ -350,7 +350,7 @@ START_TEST(faults_are_named)
     shell_write("pickled/mp_rank_00_model_states.pt", "PK");
     ck_assert_int_eq(shell_run("cp -r model tight && sed -i s/448/400/ tight/config.json"), 0);
     ck_assert_int_eq(shell_run("cp -r model odd"), 0);
-    shell_write("odd/chat_template.jinja", "{{ messages }}");
+    shell_write("odd/chat_template.jinja", "{% include 'other' %}");
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
