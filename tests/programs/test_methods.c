@@ -78,6 +78,19 @@ static void expect_recorded(const char *tag, const char *want)
     ck_assert_str_eq(got, want);
 }
 
+/* The share of the roof that out.txt names, in per cent. */
+static int share_of_roof(void)
+{
+    int share = -1;
+    char *out = shell_read("out.txt", NULL), *at = strstr(out, " % of the roof");
+    while (at && at > out && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    ck_assert_int_eq(at ? sscanf(at, "%d", &share) : 0, 1);
+    free(out);
+    return share;
+}
+
+/* A measurement is cached above a share of 65 %; on a busy machine, every start measures again. */
 START_TEST(methods_are_measured_once_and_kept)
 {
     char first[256], second[256];
@@ -85,11 +98,15 @@ START_TEST(methods_are_measured_once_and_kept)
     expect(0, train("", "--fresh"));
     says("products: bf16: ");
     says("measured now (cspeed.products)");
+    int share = share_of_roof();
     recorded(first, "global_step2");
     expect(0, train("", "--fresh"));
-    says("measured before (cspeed.products)");
     recorded(second, "global_step2");
-    ck_assert_str_eq(first, second);
+    if (share > 65) {
+        says("measured before (cspeed.products)");
+        ck_assert_str_eq(first, second);
+    } else if (share < 65)
+        says("measured now (cspeed.products)");
     ck_assert_int_eq(shell_run("rm -r cache && touch cache"), 0); /* it cannot be written: measured at every start */
     expect(0, train("", "--fresh"));
     says("measured now (cspeed.products)");
