@@ -107,7 +107,7 @@ START_TEST(methods_are_measured_once_and_kept)
         ck_assert_str_eq(first, second);
     } else if (share < 65)
         says("measured now (cspeed.products)");
-    ck_assert_int_eq(shell_run("rm -r cache && touch cache"), 0); /* it cannot be written: measured at every start */
+    ck_assert_int_eq(shell_run("rm -rf cache && touch cache"), 0); /* it cannot be written: measured at every start */
     expect(0, train("", "--fresh"));
     says("measured now (cspeed.products)");
     ck_assert(!printed("cannot be written"));
