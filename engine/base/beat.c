@@ -9,8 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const ce_beat_names[] = { "",           "barrier",   "all_reduce", "reduce_scatter",
-                                      "all_gather", "broadcast", "send",       "receive" };
+const char *const ce_beat_names[CS_BEAT_COUNT] = { "",           "barrier",    "all_reduce", "reduce_scatter",
+                                                   "all_gather", "broadcast",  "reduce",     "scatter",
+                                                   "gather",     "all_to_all", "send",       "receive" };
 
 enum { FRAMES = 64 };
 

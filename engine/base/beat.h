@@ -31,8 +31,13 @@ enum {
     CS_BEAT_REDUCE_SCATTER,
     CS_BEAT_ALL_GATHER,
     CS_BEAT_BROADCAST,
-    CS_BEAT_SEND,
-    CS_BEAT_RECEIVE
+    CS_BEAT_REDUCE,
+    CS_BEAT_SCATTER,
+    CS_BEAT_GATHER,
+    CS_BEAT_ALL_TO_ALL,
+    CS_BEAT_SEND, /* collectives come before it, messages from here on */
+    CS_BEAT_RECEIVE,
+    CS_BEAT_COUNT
 };
 
 ce_beat *ce_beat_own(void); /* never NULL */

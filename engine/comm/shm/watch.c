@@ -1,0 +1,116 @@
+/* watch.c - what a rank that waits looks at ten times a second: whether the other ranks live, whether they make the same
+ * call, and whether the time of the call is over.
+ *
+ * Every rank shows its call, with the number of its collectives, in its header. Ranks that meet at a barrier or by a
+ * message compare their calls there. Ranks whose calls never meet, for example a gather and an all_reduce, would wait
+ * for ever; they find here that a rank shows another call under the same number, or that it has long been waiting for a
+ * message of theirs. */
+#include "comm/shm/shm.h"
+#include "base/beat.h"
+#include "base/clock.h"
+#include "base/must.h"
+
+#include <poll.h>
+#include <string.h>
+
+enum { LOOKS_UNTIL_STUCK = 20 }; /* two seconds */
+
+void ce_shm_announce(cs_comm *comm)
+{
+    const ce_shm *shm = comm->private_data;
+    ce_shm_shown *shown = &ce_shm_header_of(shm, shm->rank)->shown;
+    uint64_t words[CS_SHM_CALL_WORDS];
+    uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
+    memcpy(words, &comm->call, sizeof words);
+    atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (int i = 0; i < CS_SHM_CALL_WORDS; i++)
+        atomic_store_explicit(&shown->words[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&shown->version, version + 2, memory_order_release);
+}
+
+/* Returns false if the rank is writing. */
+static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *version)
+{
+    ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
+    uint64_t words[CS_SHM_CALL_WORDS];
+    *version = atomic_load_explicit(&shown->version, memory_order_acquire);
+    for (int i = 0; i < CS_SHM_CALL_WORDS; i++)
+        words[i] = atomic_load_explicit(&shown->words[i], memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    memcpy(call, words, sizeof words);
+    return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
+}
+
+/* True if the two calls can never be done: the same collective by number, but another one; or the other rank has long
+ * waited in a message to or from this one, which is in a collective that the other has not reached. */
+static bool never_meet(const ce_shm *shm, const ce_call *own_call, const ce_call *its, bool stuck)
+{
+    if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
+        return false;
+    if (ce_call_is_message(its))
+        return stuck && its->root == shm->rank && its->number + 1 == own_call->number;
+    return its->number == own_call->number && !ce_call_same(own_call, its);
+}
+
+static void check_calls(ce_shm *shm)
+{
+    const ce_call *own_call = &shm->comm->call;
+    for (int i = 0; i < shm->size; i++) {
+        ce_shm_look *look = &shm->looks[i];
+        ce_call its;
+        uint32_t version;
+        if (i == shm->rank || !read_shown(shm, i, &its, &version))
+            continue;
+        look->times = version == look->version ? look->times + 1 : 0;
+        look->version = version;
+        if (never_meet(shm, own_call, &its, look->times >= LOOKS_UNTIL_STUCK))
+            ce_call_refuse(ce_comm_name(shm->comm, shm->rank), own_call, ce_comm_name(shm->comm, i), &its);
+    }
+}
+
+_Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how)
+{
+    atomic_store(&ce_shm_header_of(shm, shm->rank)->gave_up, 1);
+    ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", ce_comm_name(shm->comm, peer), how,
+             ce_call_name(shm->comm->call.what));
+}
+
+int ce_shm_missing(cs_comm *comm, bool *closed)
+{
+    const ce_shm *shm = comm->private_data;
+    int missing = -1, left = -1;
+    for (int i = 0; i < shm->size; i++) {
+        ce_shm_header *header = ce_shm_header_of(shm, i);
+        struct pollfd life = { i == shm->rank ? -1 : shm->handles[i].life, POLLIN, 0 };
+        if (poll(&life, 1, 0) <= 0 && !atomic_load(&header->closed))
+            continue;
+        if (atomic_load(&header->closed))
+            left = i;
+        else if (missing < 0 || atomic_load(&ce_shm_header_of(shm, missing)->gave_up))
+            missing = i;
+    }
+    *closed = missing < 0;
+    return missing < 0 ? left : missing;
+}
+
+/* A peer that closed its comm is only missing for a rank that waits for it. If several ended, the message names one that
+ * did not end because of another. */
+int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
+{
+    double limit = shm->comm->settings.call_seconds;
+    bool closed;
+    *how = "has left";
+    if (atomic_load(&ce_shm_header_of(shm, owner)->closed))
+        return owner;
+    *how = "was lost";
+    int lost = ce_shm_missing(shm->comm, &closed);
+    if (lost >= 0 && !closed)
+        return lost;
+    check_calls(shm);
+    if (limit > 0 && ce_clock_seconds() - shm->comm->begun > limit) {
+        *how = "did not come within the time of a call";
+        return owner;
+    }
+    return -1;
+}
