@@ -20,7 +20,7 @@ static void print(const char *when, const int *data, int count)
     cs_comm_gather(comm, all, data, count, CS_I32, 0);
     if (rank != 0)
         return;
-    printf("  %-7s", when);
+    printf("  %-8s", when);
     for (int r = 0; r < size; r++) {
         printf("%s", r ? " | " : "");
         for (int i = 0; i < count; i++)

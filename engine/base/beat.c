@@ -9,9 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const ce_beat_names[CS_BEAT_COUNT] = { "",           "barrier",    "all_reduce", "reduce_scatter",
-                                                   "all_gather", "broadcast",  "reduce",     "scatter",
-                                                   "gather",     "all_to_all", "send",       "receive" };
+#define NAME(constant, name, deepspeed) name,
+const char *const ce_beat_names[CS_BEAT_COUNT] = { "", CS_BEATS(NAME) };
 
 enum { FRAMES = 64 };
 

@@ -13,21 +13,8 @@
 
 enum { OPERATIONS = CS_BEAT_COUNT, KEPT = 512, SIZES = 256 };
 
-/* DeepSpeed's names, in the order of base/beat.h. */
-static const char *const names[OPERATIONS] = {
-    "",
-    "barrier",
-    "all_reduce",
-    "reduce_scatter_tensor",
-    "all_gather_into_tensor",
-    "broadcast",
-    "reduce",
-    "scatter",
-    "gather",
-    "all_to_all_single",
-    "send",
-    "recv",
-};
+#define NAME(constant, name, deepspeed) deepspeed,
+static const char *const names[OPERATIONS] = { "", CS_BEATS(NAME) };
 
 typedef struct {
     int operation;

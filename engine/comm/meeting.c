@@ -1,5 +1,5 @@
-/* meeting.c - cs_comm_open_at: ranks that meet by an address, as PyTorch's init_method. They meet in the store, tell each
- * other there on which host they are, and then open the comm. */
+/* meeting.c - cs_comm_open_at: ranks that meet by an address, as PyTorch's init_method. They meet in the store, tell
+ * each other there on which host they are, and then open the comm. */
 #include "base/clock.h"
 #include "comm/tcp/mesh.h"
 

@@ -1,5 +1,5 @@
-/* split.c - groups of the ranks of a comm. A group is a comm of its own, whose ranks find each other by the comm that is
- * divided: they gather what each wants there, and over TCP also where each listens. */
+/* split.c - groups of the ranks of a comm. A group is a comm of its own, whose ranks find each other by the comm that
+ * is divided: they gather what each wants there, and over TCP also where each listens. */
 #include "comm/split.h"
 #include "comm/tcp/tcp.h"
 

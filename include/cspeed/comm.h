@@ -54,8 +54,8 @@ cs_status cs_world_read(cs_world *world);
 
 typedef struct cs_comm cs_comm;
 typedef struct cs_device cs_device; /* opaque: only the engine opens devices */
-/* Integers wrap around. CS_AVG is the sum divided by the number of ranks, before 16-bit floats are rounded; of integers,
- * the wrapped sum, divided towards zero. A minimum or maximum is NaN if any rank's value is NaN. */
+/* Integers wrap around. CS_AVG is the sum divided by the number of ranks, before 16-bit floats are rounded; of
+ * integers, the wrapped sum, divided towards zero. A minimum or maximum is NaN if any rank's value is NaN. */
 typedef enum { CS_SUM, CS_MIN, CS_MAX, CS_AVG, CS_PROD } cs_reduce_op;
 
 typedef struct {
@@ -71,14 +71,14 @@ typedef struct {
      * space only; a page costs memory once it is written. */
     size_t heap_bytes;
     double timeout_seconds; /* how long cs_comm_open waits for the other ranks; 0: 600 */
-    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank gives
-     * a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
+    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank
+     * gives a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
     cs_device *device;
-    /* How long a call may wait for other ranks; 0: as long as they live. After it the process ends with exit code 75 and a
-     * sentence that names a rank for which it waited. Over NCCL timeout_seconds limits a call. */
+    /* How long a call may wait for other ranks; 0: as long as they live. After it the process ends with exit code 75
+     * and a sentence that names a rank for which it waited. Over NCCL timeout_seconds limits a call. */
     double call_seconds;
-    /* true: the calls that begin with cs_comm_i may be used. Each rank then has a second set of connections (over TCP) or
-     * of segments (in shared memory) and a thread for them, which needs a share of a core while calls are under way. */
+    /* true: the calls that begin with cs_comm_i may be used. Each rank then has a second set of connections (over TCP)
+     * or of segments (in shared memory) and a thread for them, which needs a share of a core while calls run. */
     bool nonblocking;
 } cs_comm_settings;
 
@@ -90,18 +90,19 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
  *   "tcp://HOST:PORT"   rank 0 listens there; HOST is a name or address of rank 0's host, in brackets if IPv6
  *   "file://PATH"       rank 0 chooses a port and writes it into the file, which all ranks must see; it must not exist
  *                       before, and rank 0 removes it when all have come
- * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address and all ranks
- * of a file:// be on one host. CS_BAD_CONFIG: the address, rank or size is wrong; CS_NO_PEER as above. */
+ * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address and all
+ * ranks of a file:// be on one host. CS_BAD_CONFIG: the address, rank or size is wrong; CS_NO_PEER as above. */
 cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int size,
                           const cs_comm_settings *settings);
 void cs_comm_close(cs_comm *comm); /* accepts NULL; frees all memory from cs_comm_alloc */
 
-/* Divides the ranks of a comm into groups. Ranks that pass the same color (>= 0) form a group, in which they are numbered
- * by key, and by their rank in `parent` where keys are equal. A group is a comm of its own: it has its own numbers of
- * ranks, memory, connections and transport, it may be split again, and groups may work at the same time. All ranks of
- * `parent` call this, also those that are in no group: they pass a negative color and get a comm whose rank is -1 and
- * whose size is 0; any call on it but cs_comm_close ends the process with exit code 70. The groups have the settings of
- * `parent`, which may be closed before them; with a device, each group opens NCCL anew. Errors as cs_comm_open. */
+/* Divides the ranks of a comm into groups. Ranks that pass the same color (>= 0) form a group, in which they are
+ * numbered by key, and by their rank in `parent` where keys are equal. A group is a comm of its own: it has its own
+ * numbers of ranks, memory, connections and transport, it may be split again, and groups may work at the same time. All
+ * ranks of `parent` call this, also those that are in no group: they pass a negative color and get a comm whose rank is
+ * -1 and whose size is 0; any call on it but cs_comm_close ends the process with exit code 70. The groups have the
+ * settings of `parent`, which may be closed before them; with a device, each group opens NCCL anew. Errors as
+ * cs_comm_open. */
 cs_status cs_comm_split(cs_comm **group, cs_comm *parent, int color, int key);
 
 int cs_comm_rank(const cs_comm *comm);
@@ -130,8 +131,8 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 /* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root; in
  * may be the root's part of it. */
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. The two
- * must not overlap. */
+/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. The
+ * two must not overlap. */
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 /* Like reduce_scatter and all_gather, with counts[i] elements in the part of rank i. counts[size] is the same on all
  * ranks; parts are adjacent. */
@@ -146,10 +147,10 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
 /* Calls that return before they are done, in a comm that was opened with settings.nonblocking. Until cs_work_wait has
- * returned, the buffers may not be written, and those that the call writes may not be read. A thread carries the calls of
- * a comm out in the order in which they were made: messages that follow each other are under way together, and a
- * collective begins when all earlier calls of this rank are done. So between two ranks these calls are in the same order
- * on both. Calls without the i are independent of them, and may be made meanwhile. */
+ * returned, the buffers may not be written, and those that the call writes may not be read. A thread carries the calls
+ * of a comm out in the order in which they were made: messages that follow each other are under way together, and a
+ * collective begins when all earlier calls of this rank are done. So between two ranks these calls are in the same
+ * order on both. Calls without the i are independent of them, and may be made meanwhile. */
 typedef struct cs_work cs_work;
 cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to);
 cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from);

@@ -2,8 +2,8 @@
  *
  *     whole     1 step for each piece, one vector sent by each rank but the root, which sums in the order of the tree.
  *               For vectors of at most ce_sizes.reduce_whole bytes.
- *     divided   2 steps for each piece, less than 1 vector sent by each rank: each rank sums its part of the piece, as in
- *               a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the vector
+ *     divided   2 steps for each piece, less than 1 vector sent by each rank: each rank sums its part of the piece, as
+ *               in a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the vector
  *               instead of n - 1 vectors. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"

@@ -1,8 +1,9 @@
-/* reduction.c - the reduction kernels: sum, average, product, minimum and maximum over the ranks' vectors in tree order,
- * eight floats at a time.
+/* reduction.c - the reduction kernels: sum, average, product, minimum and maximum over the ranks' vectors in tree
+ * order, eight floats at a time.
  *
- * A kernel consists of five macros: a vector type, and how it is loaded, stored, combined and finished. On x86-64 each kernel is
- * compiled twice, for any CPU and for AVX2. The last, shorter vector is padded and uses the same instructions. */
+ * A kernel consists of five macros: a vector type, and how it is loaded, stored, combined and finished. On x86-64 each
+ * kernel is compiled twice, for any CPU and for AVX2. The last, shorter vector is padded and uses the same
+ * instructions. */
 #include "comm/collective/reduction.h"
 
 #include "base/must.h"

@@ -9,7 +9,7 @@
 
 #include "cspeed/comm.h"
 
-/* Divides a sum over `ranks` ranks, which then is that of CS_AVG. Not for 16-bit floats, which are rounded once only. */
+/* Divides a sum over `ranks` ranks, as CS_AVG does. Not for 16-bit floats, which are rounded once only. */
 void ce_reduce_divide(void *data, int64_t count, cs_dtype dtype, int ranks);
 
 /* Reduces inputs[0 .. ranks - 1] and writes the result to each output. An output may be one of the inputs, but may not

@@ -2,7 +2,8 @@
  * flight.
  *
  * An empty message is sent as one empty chunk, so that it is also matched in order. A rank that moves several messages
- * sleeps until any channel of its own changes: who fills or empties a chunk changes the signal `news` of the other rank. */
+ * sleeps until any channel of its own changes: who fills or empties a chunk changes the signal `news` of the other
+ * rank. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "base/must.h"

@@ -130,8 +130,8 @@ void ce_shm_signal_change(ce_shm_signal *signal);
 /* Sleeps until the signal is no longer `seen`, but not longer than a tenth of a second. */
 void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
 void ce_shm_pause(void); /* tells the core that this thread spins */
-/* For a rank that has waited a tenth of a second for rank `owner`: a rank because of whose end the wait will not end, or
- * -1; *how says how it ended. The caller tries again, and then calls ce_shm_lose. Ends the process if a rank makes
+/* For a rank that has waited a tenth of a second for rank `owner`: a rank because of whose end the wait will not end,
+ * or -1; *how says how it ended. The caller tries again, and then calls ce_shm_lose. Ends the process if a rank makes
  * another call, or the time of a call is over. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
 _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);

@@ -1,5 +1,5 @@
-/* watch.c - what a rank that waits looks at ten times a second: whether the other ranks live, whether they make the same
- * call, and whether the time of the call is over.
+/* watch.c - what a rank that waits looks at ten times a second: whether the other ranks live, whether they make the
+ * same call, and whether the time of the call is over.
  *
  * Every rank shows its call, with the number of its collectives, in its header. Ranks that meet at a barrier or by a
  * message compare their calls there. Ranks whose calls never meet, for example a gather and an all_reduce, would wait
@@ -94,8 +94,8 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* A peer that closed its comm is only missing for a rank that waits for it. If several ended, the message names one that
- * did not end because of another. */
+/* A peer that closed its comm is only missing for a rank that waits for it. If several ended, the message names one
+ * that did not end because of another. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

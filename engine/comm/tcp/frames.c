@@ -1,8 +1,8 @@
 /* frames.c - sends and receives frames over all TCP connections at once with poll, and detects lost ranks.
  *
  * When a rank's process dies, its connections are closed, which every waiting rank sees at once. When a rank's host
- * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (store/socket.c). Connections
- * with unacknowledged data are checked here, by the time since the peer's host last acknowledged anything.
+ * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (store/socket.c).
+ * Connections with unacknowledged data are checked here, by the time since the peer's host last acknowledged anything.
  * TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is busy and whose buffers
  * are full. A rank that ends because another was lost tells its peers which one that was, so that all messages name the
  * same rank. */

@@ -1,10 +1,11 @@
 /* hierarchical.c - hierarchical collectives: sums inside each host through shared memory, then between hosts over TCP.
  *
  * They are used if the ranks of each host are consecutive and every host has the same number of them, a power of two.
- * The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and the tree over hosts of the
- * trees within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that have its local
- * rank on the other hosts, so a host sends as much as one rank would, whatever the number of its ranks. Sums of 16-bit
- * floats are rounded once, at the root of the tree; they are therefore exchanged directly between all ranks. */
+ * The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and the tree over
+ * hosts of the trees within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that
+ * have its local rank on the other hosts, so a host sends as much as one rank would, whatever the number of its ranks.
+ * Sums of 16-bit floats are rounded once, at the root of the tree; they are therefore exchanged directly between all
+ * ranks. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"

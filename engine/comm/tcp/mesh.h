@@ -28,7 +28,7 @@ typedef struct ce_tcp ce_tcp;
 
 /* Connects all ranks with each other, and gets their local ranks: places[size]. */
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds);
-/* Listens for the other ranks of a group, at the address by which rank `other` of the comm of `tcp` reaches this one. */
+/* Listens for the other ranks of a group, at the address by which rank `other` of the comm of `tcp` reaches us. */
 cs_status ce_mesh_listen(const ce_tcp *tcp, int other, int *listener, ce_mesh_endpoint *own_endpoint);
 
 #endif
