@@ -15,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { MIN_PAUSE = 20 * 1000, MAX_PAUSE = 500 * 1000, LOOK_SECONDS = 1 }; /* pauses in nanoseconds */
+enum { MIN_PAUSE = 20 * 1000, MAX_PAUSE = 500 * 1000 }; /* nanoseconds */
+#define LOOK_SECONDS 0.2                                /* without progress, until the thread looks for lost ranks */
 
 struct cs_work {
     ce_nonblocking *of;

@@ -65,7 +65,11 @@ typedef struct ce_transport {
     void (*all_gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
     void (*broadcast)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
     void (*barrier)(cs_comm *comm);
-    /* Only in a transport of GPU memory; the host's sends and receives are messages. */
+    void (*reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
+    void (*scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+    void (*gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+    void (*all_to_all)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+    /* Only in a transport of GPU memory, which has none of the four above. The host's are messages. */
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
     /* Returns a rank that has ended, or -1; *closed is true if it had closed its comm before. If several have ended, it

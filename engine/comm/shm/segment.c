@@ -22,7 +22,6 @@ enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
 enum { SMALL_OWN_CORE = 2 << 10, SMALL_SHARED_CORE = 8 << 10 };
 
-_Static_assert(sizeof(ce_call) % sizeof(uint64_t) == 0, "a call is shown in whole words");
 _Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
 _Static_assert(sizeof(ce_shm_signal) == CS_SHM_LINE, "a signal is one cache line");
 

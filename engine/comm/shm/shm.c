@@ -19,12 +19,6 @@ enum {
     ADD_BLOCK = 2048, /* elements that stay in the first-level cache between the sum over ranks and its addition */
 };
 
-static uint64_t place_of(const ce_shm *shm, const void *data)
-{
-    uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
-    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CS_SHM_NOWHERE;
-}
-
 static bool all_have_first(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
@@ -55,7 +49,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 {
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), place_of(shm, data), 0 };
+    ce_shm_call call = { describe(shm, CS_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), ce_shm_place_of(shm, data), 0 };
     bool small = (size_t)count * element <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -79,7 +73,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
 {
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), place_of(shm, in), 0 };
+    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), ce_shm_place_of(shm, in), 0 };
     bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -101,7 +95,7 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
 static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
     ce_shm *shm = comm->private_data;
-    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count), place_of(shm, in), 0 };
+    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count), ce_shm_place_of(shm, in), 0 };
     float block[ADD_BLOCK];
     ce_shm_barrier(shm, &call);
     CS_ASSERT(all_have_first(shm));
@@ -142,7 +136,8 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 {
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_ALL_GATHER, dtype, 0, 0, count), place_of(shm, out), place_of(shm, in) };
+    ce_shm_call call = { describe(shm, CS_BEAT_ALL_GATHER, dtype, 0, 0, count), ce_shm_place_of(shm, out),
+                         ce_shm_place_of(shm, in) };
     bool small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -161,7 +156,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 {
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_BROADCAST, dtype, 0, root, count), place_of(shm, data), 0 };
+    ce_shm_call call = { describe(shm, CS_BEAT_BROADCAST, dtype, 0, root, count), ce_shm_place_of(shm, data), 0 };
     bool small = bytes <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -183,7 +178,7 @@ static void barrier(cs_comm *comm)
 static void *first(cs_comm *comm, void *memory)
 {
     const ce_shm *shm = comm->private_data;
-    return shm->base + place_of(shm, memory);
+    return shm->base + ce_shm_place_of(shm, memory);
 }
 
 static bool fits(const cs_world *world)
@@ -204,6 +199,10 @@ const ce_transport ce_comm_shm = {
     .all_gather = all_gather,
     .broadcast = broadcast,
     .barrier = barrier,
+    .reduce = ce_shm_reduce,
+    .scatter = ce_shm_scatter,
+    .gather = ce_shm_gather,
+    .all_to_all = ce_shm_all_to_all,
     .missing = ce_shm_missing,
     .first = first,
     .reduce_scatter_add = reduce_scatter_add,

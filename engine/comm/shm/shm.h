@@ -25,8 +25,7 @@ enum {
     CS_SHM_PAGE = 4096,
     CS_SHM_SLOT = 256 << 10, /* bytes of a staging slot */
     CS_SHM_CHUNK = 64 << 10, /* bytes of a chunk of a message */
-    CS_SHM_HUGE = 2 << 20,
-    CS_SHM_CALL_WORDS = sizeof(ce_call) / sizeof(uint64_t)
+    CS_SHM_HUGE = 2 << 20
 };
 
 /* A collective call of a rank. All ranks must have the same `is`; first and second are the offsets of the two buffers
@@ -52,8 +51,10 @@ typedef struct {
 
 /* What a rank shows of the call that it makes. A rank that has waited long compares it with its own call. */
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t version; /* odd while the words are being written */
-    _Atomic uint64_t words[CS_SHM_CALL_WORDS];      /* a ce_call */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t version; /* odd while the rest is being written */
+    _Atomic uint32_t number;
+    _Atomic uint64_t kind; /* from the lowest bits: what, dtype, op, 8 bits 0, root */
+    _Atomic int64_t count;
 } ce_shm_shown;
 
 typedef struct {
@@ -94,6 +95,13 @@ typedef struct {
 static inline char *ce_shm_segment(const ce_shm *shm, int rank)
 {
     return shm->base + (size_t)rank * shm->segment_bytes;
+}
+
+/* The offset of this rank's buffer in its segment, or CS_SHM_NOWHERE. */
+static inline uint64_t ce_shm_place_of(const ce_shm *shm, const void *data)
+{
+    uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
+    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CS_SHM_NOWHERE;
 }
 
 static inline ce_shm_header *ce_shm_header_of(const ce_shm *shm, int rank)
@@ -152,6 +160,12 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 /* A reduce_scatter whose parts begin `apart` elements from each other; `apart` must be equal on all ranks. */
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
+
+/* copies.c: as ce_transport has them */
+void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
+void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 
 /* messages.c: messages between two ranks, as ce_transport.move */
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);

@@ -11,21 +11,21 @@
 #include "base/must.h"
 
 #include <poll.h>
-#include <string.h>
 
-enum { LOOKS_UNTIL_STUCK = 20 }; /* two seconds */
+enum { LOOKS_UNTIL_STUCK = 50 }; /* five seconds */
 
 void ce_shm_announce(cs_comm *comm)
 {
     const ce_shm *shm = comm->private_data;
     ce_shm_shown *shown = &ce_shm_header_of(shm, shm->rank)->shown;
-    uint64_t words[CS_SHM_CALL_WORDS];
+    const ce_call *call = &comm->call;
     uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
-    memcpy(words, &comm->call, sizeof words);
+    uint64_t kind = call->what | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
     atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    for (int i = 0; i < CS_SHM_CALL_WORDS; i++)
-        atomic_store_explicit(&shown->words[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_relaxed);
+    atomic_store_explicit(&shown->count, call->count, memory_order_relaxed);
+    atomic_store_explicit(&shown->number, call->number, memory_order_relaxed);
     atomic_store_explicit(&shown->version, version + 2, memory_order_release);
 }
 
@@ -33,23 +33,35 @@ void ce_shm_announce(cs_comm *comm)
 static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *version)
 {
     ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
-    uint64_t words[CS_SHM_CALL_WORDS];
     *version = atomic_load_explicit(&shown->version, memory_order_acquire);
-    for (int i = 0; i < CS_SHM_CALL_WORDS; i++)
-        words[i] = atomic_load_explicit(&shown->words[i], memory_order_relaxed);
+    uint64_t kind = atomic_load_explicit(&shown->kind, memory_order_relaxed);
+    *call = (ce_call){ .what = (uint8_t)kind,
+                       .dtype = (uint8_t)(kind >> 8),
+                       .op = (uint8_t)(kind >> 16),
+                       .root = (int32_t)(kind >> 32),
+                       .count = atomic_load_explicit(&shown->count, memory_order_relaxed),
+                       .number = atomic_load_explicit(&shown->number, memory_order_relaxed) };
     atomic_thread_fence(memory_order_acquire);
-    memcpy(call, words, sizeof words);
     return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
 }
 
+/* True if a rank that sends to this one, or receives from it, can only go on when this rank does something. */
+static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
+{
+    bool sends = its->what == CS_BEAT_SEND;
+    const ce_shm_channel *channel =
+        sends ? ce_shm_channel_of(shm, rank, shm->rank) : ce_shm_channel_of(shm, shm->rank, rank);
+    return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
+}
+
 /* True if the two calls can never be done: the same collective by number, but another one; or the other rank has long
- * waited in a message to or from this one, which is in a collective that the other has not reached. */
-static bool never_meet(const ce_shm *shm, const ce_call *own_call, const ce_call *its, bool stuck)
+ * waited for a message to or from this one, which is in a collective that the other has not reached. */
+static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
     if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
         return false;
     if (ce_call_is_message(its))
-        return stuck && its->root == shm->rank && its->number + 1 == own_call->number;
+        return stuck && its->number + 1 == own_call->number && waits_for_message(shm, rank, its);
     return its->number == own_call->number && !ce_call_same(own_call, its);
 }
 
@@ -64,7 +76,7 @@ static void check_calls(ce_shm *shm)
             continue;
         look->times = version == look->version ? look->times + 1 : 0;
         look->version = version;
-        if (never_meet(shm, own_call, &its, look->times >= LOOKS_UNTIL_STUCK))
+        if (never_meet(shm, own_call, i, &its, look->times >= LOOKS_UNTIL_STUCK))
             ce_call_refuse(ce_comm_name(shm->comm, shm->rank), own_call, ce_comm_name(shm->comm, i), &its);
     }
 }

@@ -156,5 +156,9 @@ const ce_transport ce_comm_tcp = {
     .all_gather = all_gather,
     .broadcast = broadcast,
     .barrier = barrier,
+    .reduce = ce_messages_reduce,
+    .scatter = ce_messages_scatter,
+    .gather = ce_messages_gather,
+    .all_to_all = ce_messages_all_to_all,
     .missing = ce_tcp_frames_missing,
 };
