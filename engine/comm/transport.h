@@ -46,6 +46,7 @@ typedef struct {
 typedef struct {
     size_t all_reduce_whole; /* up to this size, an all_reduce sends the whole vector to all */
     size_t reduce_whole;     /* up to this size, a reduce sends the whole vector to the root */
+    size_t broadcast_whole;  /* up to this size, the root of a broadcast sends the whole vector to all */
 } ce_sizes;
 
 typedef struct ce_transport {

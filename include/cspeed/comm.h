@@ -165,10 +165,10 @@ void cs_work_wait(cs_work *work); /* returns when the call is done; `work` is th
  * the transfer, unless comms_logger records it. */
 typedef struct {
     uint64_t
-        bytes; /* lower bound of what this rank had to send, in elements: (size - 1) * count for a reduce_scatter or
-                * all_gather or all_to_all, 2 * (size - 1) / size * count for an all_reduce, (size - 1) * count for the
-                * root of a broadcast or scatter, count for the other ranks of a gather or reduce; times the size of an
-                * element */
+        bytes; /* what this rank has to send if every part goes directly to its receivers, in elements: (size - 1) *
+                * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count for an all_reduce,
+                * (size - 1) * count for the root of a broadcast or scatter, count for the other ranks of a gather or
+                * reduce; times the size of an element */
     double seconds; /* in the calls, waiting included; of calls that return before they are done, in cs_work_wait */
     uint64_t calls;
 } cs_comm_traffic;

@@ -391,6 +391,8 @@ static int random_calls(void *argument)
     cs_comm *groups[GROUPS] = { NULL };
     SHOULD(open_world(&groups[0], argument, true));
     SHOULD(open_groups(groups));
+    EXPECT(cs_comm_rank(groups[3]) == cs_comm_size(groups[0]) - 1 - cs_comm_rank(groups[0]), "rank %d is %d backwards",
+           cs_comm_rank(groups[0]), cs_comm_rank(groups[3]));
     char *a = cs_comm_alloc(groups[0], ROOM), *b = malloc(ROOM);
     int failed = !b || run_steps(groups, a, b, text ? atoi(text) : 200);
     free(b);

@@ -148,7 +148,7 @@ const ce_transport ce_comm_tcp = {
     .fits = fits,
     .open = open_tcp,
     .close = close_tcp,
-    .sizes = { .all_reduce_whole = CS_TCP_SMALL, .reduce_whole = CS_TCP_SMALL },
+    .sizes = { .all_reduce_whole = CS_TCP_SMALL, .reduce_whole = CS_TCP_SMALL, .broadcast_whole = 64 << 10 },
     .move = ce_tcp_frames_move,
     .announce = announce,
     .all_reduce = all_reduce,
