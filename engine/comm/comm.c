@@ -173,6 +173,12 @@ const char *cs_comm_kind(const cs_comm *comm)
     return ce_device_side_kind(comm);
 }
 
+void cs_comm_set_call_seconds(cs_comm *comm, double seconds)
+{
+    comm->settings.call_seconds = seconds;
+    ce_nonblocking_set_call_seconds(comm, seconds);
+}
+
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
 {
     return comm->traffic;

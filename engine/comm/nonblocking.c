@@ -35,6 +35,7 @@ struct ce_nonblocking {
     pthread_mutex_t lock; /* of what follows, and of `done` of each work */
     pthread_cond_t queued, finished;
     cs_work *first, *last, *unused;
+    double call_seconds;
     bool closing;
     /* Of the thread: messages under way, and the works that they belong to. */
     ce_message *messages;
@@ -166,6 +167,7 @@ static cs_work *take_next(ce_nonblocking *background, bool *ends)
     if (background->first && background->count == 0)
         collective = take(background);
     *ends = !collective && background->count == 0;
+    background->comm->settings.call_seconds = background->call_seconds;
     pthread_mutex_unlock(&background->lock);
     return collective;
 }
@@ -206,6 +208,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     pthread_mutex_init(&background->lock, NULL);
     pthread_cond_init(&background->queued, NULL);
     pthread_cond_init(&background->finished, NULL);
+    background->call_seconds = settings.call_seconds;
     settings.heap_bytes = 1; /* no memory is allocated from it */
     settings.device = NULL;
     settings.kind = strcmp(comm->kind, "nccl") == 0 ? "auto" : comm->kind;
@@ -238,6 +241,15 @@ void ce_nonblocking_close(cs_comm *comm)
     free(background->messages);
     free(background->works);
     free(background);
+}
+
+void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds)
+{
+    if (!comm->nonblocking)
+        return;
+    pthread_mutex_lock(&comm->nonblocking->lock);
+    comm->nonblocking->call_seconds = seconds;
+    pthread_mutex_unlock(&comm->nonblocking->lock);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */

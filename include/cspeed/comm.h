@@ -109,6 +109,9 @@ int cs_comm_rank(const cs_comm *comm);
 int cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: of GPU memory if it is NCCL, else the host's */
 
+/* Changes settings.call_seconds of this comm on this rank, for example that of a group. No call may be under way. */
+void cs_comm_set_call_seconds(cs_comm *comm, double seconds);
+
 /* Returns zeroed memory, aligned to 4096 bytes on the host and to 64 bytes on a GPU. Every rank must allocate the same
  * sizes in the same order, but the call does not wait for other ranks. The memory lives until the comm is closed.
  * Without memory it prints a sentence and ends the process. */

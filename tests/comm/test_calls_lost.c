@@ -19,8 +19,7 @@ enum { RANKS = 3, COUNT = 20000 };
 typedef struct {
     const char *kind;
     int hosts; /* 1, or RANKS: each rank is a host of its own */
-    double call_seconds;
-    int what; /* for the function of the ranks */
+    int what;  /* for the function of the ranks */
     int (*run)(cs_comm *comm, int what);
 } scene;
 
@@ -39,11 +38,7 @@ static _Noreturn void play(const scene *on, int rank, int port, int output)
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
     ce_log_open(CS_LOG_INFO, rank);
-    cs_comm_settings settings = { .kind = on->kind,
-                                  .heap_bytes = 1 << 20,
-                                  .timeout_seconds = 60,
-                                  .call_seconds = on->call_seconds,
-                                  .nonblocking = true };
+    cs_comm_settings settings = { .kind = on->kind, .heap_bytes = 1 << 20, .timeout_seconds = 60, .nonblocking = true };
     cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {
         dprintf(output, "%s\n", cs_error());
@@ -155,7 +150,7 @@ START_TEST(a_rank_killed_in_each_collective_is_named)
 {
     for (int what = BARRIER; what < CALLS; what++)
         for (int tcp = 0; tcp < 2; tcp++) {
-            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, 0, what, die_in_time };
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, what, die_in_time };
             ending ends[RANKS];
             perform(&on, ends);
             for (int r = 0; r < RANKS; r++)
@@ -213,7 +208,7 @@ START_TEST(calls_that_differ_are_named)
 {
     for (int what = 0; what < MISMATCHES; what++)
         for (int tcp = 0; tcp < 2; tcp++) {
-            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, 0, what, mismatch };
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, what, mismatch };
             ending ends[RANKS];
             bool named = false;
             perform(&on, ends);
@@ -230,8 +225,12 @@ END_TEST
 
 /* ---- the time of a call ----------------------------------------------------------------------- */
 
-static int come_late(cs_comm *comm, int what)
+static int come_late(cs_comm *world, int what)
 {
+    cs_comm *comm = NULL;
+    if (cs_comm_split(&comm, world, 0, 0) != CS_OK)
+        return 1;
+    cs_comm_set_call_seconds(comm, 0.5);
     cs_comm_barrier(comm);
     if (cs_comm_rank(comm) == 1)
         nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 500000000 }, NULL);
@@ -245,7 +244,7 @@ START_TEST(a_late_rank_is_named)
     static const int calls[] = { ALL_REDUCE, GATHER, IMESSAGES };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (int tcp = 0; tcp < 2; tcp++) {
-            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, 0.5, calls[i], come_late };
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, calls[i], come_late };
             ending ends[RANKS];
             perform(&on, ends);
             bool named = false; /* by one of those that wait; another may be the first to see that one end */

@@ -1,7 +1,7 @@
 /* test_collectives.c - every collective on every transport against a serial model: worlds of 1 to 9 ranks, every root,
  * type and operation, sizes around the switches between algorithms, groups, calls that return before they are done, and
  * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of those (200). */
-#include "cspeed/comm.h"
+#include "layout.h"
 #include "suite.h"
 #include "sums.h"
 
@@ -29,12 +29,6 @@ enum {
     KINDS
 };
 
-/* The number of ranks of each simulated host. */
-typedef struct {
-    const char *kind;
-    int ranks, hosts[SUMS_RANKS];
-} layout;
-
 typedef struct {
     cs_comm *comm;
     char *a, *b;
@@ -43,25 +37,6 @@ typedef struct {
     cs_dtype dtype;
     cs_reduce_op op;
 } trial;
-
-static cs_status open_world(cs_comm **comm, const layout *on, bool nonblocking)
-{
-    cs_world world;
-    CS_TRY(cs_world_read(&world));
-    const int *hosts = on->hosts;
-    int first = 0;
-    while (*hosts && world.rank >= first + *hosts)
-        first += *hosts++;
-    if (*hosts) {
-        world.local_rank = world.rank - first;
-        world.local_size = *hosts;
-    }
-    return cs_comm_open(comm, &world,
-                        &(cs_comm_settings){ .kind = on->kind,
-                                             .heap_bytes = 3 * (size_t)ROOM,
-                                             .timeout_seconds = 60,
-                                             .nonblocking = nonblocking });
-}
 
 /* ---- one collective against the model --------------------------------------------------------- */
 
@@ -276,7 +251,7 @@ static int each_collective(void *argument)
 {
     static const int64_t counts[] = { 0, 1, 3, 257 };
     cs_comm *comm = NULL;
-    SHOULD(open_world(&comm, argument, false));
+    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)ROOM));
     char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
     int failed = !b;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !failed; i++)
@@ -308,7 +283,7 @@ static int around_switches(void *argument)
 {
     static const int64_t counts[] = { 4095, 4097, 16384, 16385, 65537, MOST };
     cs_comm *comm = NULL;
-    SHOULD(open_world(&comm, argument, false));
+    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)ROOM));
     char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
     EXPECT(b, "no memory");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -389,7 +364,7 @@ static int random_calls(void *argument)
 {
     const char *text = getenv("CSPEED_COLLECTIVE_STEPS");
     cs_comm *groups[GROUPS] = { NULL };
-    SHOULD(open_world(&groups[0], argument, true));
+    SHOULD(layout_open(&groups[0], argument, true, 3 * (size_t)ROOM));
     SHOULD(open_groups(groups));
     EXPECT(cs_comm_rank(groups[3]) == cs_comm_size(groups[0]) - 1 - cs_comm_rank(groups[0]), "rank %d is %d backwards",
            cs_comm_rank(groups[0]), cs_comm_rank(groups[3]));
@@ -411,60 +386,5 @@ START_TEST(random_calls_are_the_model)
 }
 END_TEST
 
-/* ---- groups ----------------------------------------------------------------------------------- */
-
-/* Groups work at the same time: the pairs make different numbers of different calls before all meet. */
-static int work_apart(void *argument)
-{
-    cs_comm *comm = NULL, *pair = NULL, *none = NULL;
-    SHOULD(open_world(&comm, argument, false));
-    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
-    SHOULD(cs_comm_split(&pair, comm, rank / 2, rank));
-    EXPECT(cs_comm_size(pair) == 2 && cs_comm_rank(pair) == rank % 2, "rank %d of %d", cs_comm_rank(pair),
-           cs_comm_size(pair));
-    for (int i = 0; i < 100 * (1 + rank / 2); i++) {
-        int64_t sum = rank + i;
-        cs_comm_all_reduce(pair, &sum, 1, CS_I64, rank / 2 ? CS_MAX : CS_SUM);
-        int64_t should = rank / 2 ? (rank | 1) + i : 1 + 2 * i;
-        EXPECT(sum == should, "rank %d, round %d: %lld, not %lld", rank, i, (long long)sum, (long long)should);
-    }
-    SHOULD(cs_comm_split(&none, comm, -1, 0));
-    EXPECT(cs_comm_rank(none) == -1 && cs_comm_size(none) == 0, "a comm without members has %d", cs_comm_size(none));
-    cs_comm_close(none);
-    cs_comm_close(comm); /* before its groups */
-    int64_t one = 1;
-    cs_comm_all_reduce(pair, &one, 1, CS_I64, CS_SUM);
-    EXPECT(one == 2 && size == 4, "the sum of ones is %lld", (long long)one);
-    cs_comm_close(pair);
-    return 0;
-}
-
-START_TEST(groups_work_at_the_same_time)
-{
-    layout layouts[] = { { "shm", 4, { 0 } }, { "tcp", 4, { 4 } }, { "tcp", 4, { 2, 2 } }, { "auto", 4, { 2, 2 } } };
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        ck_assert_msg(cs_spawn(4, work_apart, &layouts[i]) == CS_OK, "%s: %s", layouts[i].kind, cs_error());
-}
-END_TEST
-
-static int call_outside(void *argument)
-{
-    cs_comm *comm = NULL, *group = NULL;
-    SHOULD(open_world(&comm, argument, false));
-    SHOULD(cs_comm_split(&group, comm, cs_comm_rank(comm) ? 0 : -1, 0));
-    int one = 1;
-    if (cs_comm_rank(comm) == 0)
-        cs_comm_all_reduce(group, &one, 1, CS_I32, CS_SUM);
-    cs_comm_barrier(comm);
-    return 0;
-}
-
-START_TEST(calls_of_no_member_are_refused)
-{
-    layout on = { "shm", 2, { 0 } };
-    ck_assert_int_eq(cs_spawn(2, call_outside, &on), CS_MISUSE);
-}
-END_TEST
-
 SUITE_MAIN("collectives", collectives_are_the_model, sizes_around_the_switches_are_the_model,
-           random_calls_are_the_model, groups_work_at_the_same_time, calls_of_no_member_are_refused)
+           random_calls_are_the_model)

@@ -80,6 +80,7 @@ void ce_hierarchical_announce(ce_tcp *tcp)
     int first = tcp->across.own_index * inside->world.size;
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
+    inside->settings.call_seconds = tcp->comm->settings.call_seconds;
     if (ce_call_is_message(&inside->call)) /* the other rank by its number inside this host, if it is there */
         inside->call.root = inside->call.root >= first ? inside->call.root - first : -1;
     inside->transport->announce(inside);
