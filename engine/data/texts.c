@@ -113,6 +113,20 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
+/* `gzip -k` leaves the plain text beside the compressed one, which would be read twice. */
+static cs_status check_twins(const glob_t *paths, size_t first)
+{
+    char plain[NAME_BYTES];
+    for (size_t i = first; i < paths->gl_pathc; i++) {
+        const char *path = paths->gl_pathv[i], *dot = strrchr(path, '.');
+        snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
+        if ((strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0) && access(plain, F_OK) == 0)
+            return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",
+                           path, plain);
+    }
+    return CS_OK;
+}
+
 static cs_status list_texts(glob_t *paths, const char *folder)
 {
     char quoted[NAME_BYTES / 2], pattern[NAME_BYTES];
@@ -127,6 +141,7 @@ static cs_status list_texts(glob_t *paths, const char *folder)
                        "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder, and no token "
                        "shards, train-*.bin, as pack makes them",
                        folder);
+    CS_TRY(check_twins(paths, first));
     return check_splits(folder, paths, first);
 }
 

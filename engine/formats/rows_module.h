@@ -17,7 +17,6 @@ typedef bool ce_rows_put(void *to, const char *text, size_t size, double done);
 typedef struct {
     int edition;         /* CS_ROWS_EDITION of the header that the module was built with */
     const char *release; /* CS_VERSION of that build */
-    const char *built;   /* "Arrow 25.0.0" */
     /* Writes a line of JSON for each row, with those of the columns that the file has; NULL: with all of them. It keeps
      * one record batch in memory. Returns NULL, or a malloc'ed sentence that says what is wrong. */
     char *(*write)(const char *path, const char *const *columns, ce_rows_put *put, void *to);

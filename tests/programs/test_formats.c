@@ -156,6 +156,10 @@ START_TEST(a_mixture_may_have_every_shape)
            "making tokens of folder");
     ck_assert_int_eq(shell_run("grep -rlx 'prompt in the column q' out.tokens/*/made_from.txt | grep -q ."), 0);
     expect(0, shell_run("'%s/cspeed' eval out --data folder", CS_BIN), "loss");
+    ck_assert_int_eq(shell_run("echo '{\"prompt\": \"some\", \"id\": 7}' | gzip > prompts.jsonl.gz"), 0);
+    expect(0, shell_run("'%s/generate' out --prompts prompts.jsonl.gz --max_tokens 2", CS_BIN), "\"id\":7,\"text\":");
+    ck_assert_int_eq(shell_run("gzip -dk folder/pairs.jsonl.gz"), 0);
+    expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl");
     expect(78,
            shell_run("'%s/cspeed' train --config config.json --data folder --set 'cspeed.data.columns={\"text\": 1}'",
                      CS_BIN),

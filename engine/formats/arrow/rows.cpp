@@ -327,5 +327,5 @@ char *write(const char *path, const char *const *columns, ce_rows_put *put, void
 
 extern "C" {
 extern __attribute__((visibility("default"))) const ce_rows_module ce_module_arrow;
-const ce_rows_module ce_module_arrow = { CS_ROWS_EDITION, CS_RELEASE, "Arrow " ARROW_VERSION_STRING, write };
+const ce_rows_module ce_module_arrow = { CS_ROWS_EDITION, CS_RELEASE, write };
 }
