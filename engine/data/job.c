@@ -48,6 +48,8 @@ static void put(ce_job_work *work, int32_t id)
 
 static void put_all(ce_job_work *work, const ce_encoded *encoded)
 {
+    if (encoded->count == 0)
+        return;
     make_room(work, encoded->count);
     memcpy(work->ids + work->token_count, encoded->ids, (size_t)encoded->count * sizeof *work->ids);
     memset(work->learnt + work->token_count, true, (size_t)encoded->count);
