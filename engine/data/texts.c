@@ -1,6 +1,7 @@
 /* texts.c - the files that a name of a text stands for. */
 #include "data/texts.h"
 #include "base/json.h"
+#include "checkpoint/files.h"
 #include "data/folder.h"
 #include "formats/plain.h"
 
@@ -36,19 +37,15 @@ static cs_status look(glob_t *paths, const char *pattern)
 /* Reads FOLDER/NAME, which `datasets` writes. *root is NULL if there is no such file. */
 static cs_status read_description(json_t **root, const char *folder, const char *name)
 {
-    char path[NAME_BYTES];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    *root = NULL;
-    if (!file)
-        return CS_OK;
-    char *text = malloc(STATE_BYTES);
-    size_t size = text ? fread(text, 1, STATE_BYTES, file) : 0;
-    fclose(file);
-    if (text)
-        *root = ce_json_strict(text, size);
+    char *text, *path = ce_files_join(folder, name);
+    size_t length;
+    cs_status status = ce_files_read(&text, &length, path, STATE_BYTES);
+    *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
+    if (status == CS_OK && !*root)
+        status = ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
     free(text);
-    return *root ? CS_OK : ce_fail(CS_BAD_FILE, "%s: %s", path, text ? cs_error() : "no memory to read it");
+    free(path);
+    return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
 /* Appends the files that state.json lists, in its order. */
