@@ -85,6 +85,7 @@ static void damage(const char *path, const char *bytes, size_t size, bool sealed
     free(file);
 }
 
+#if defined CS_HAS_ZLIB || defined CS_HAS_ZSTD
 /* Text that compresses well, without a short period. */
 static char *make_text(size_t size)
 {
@@ -101,6 +102,7 @@ static char *make_text(size_t size)
 /* The decoder's block, in which its loops end in different ways. */
 enum { BLOCK = 1 << 18 };
 static const size_t sizes[] = { 1, 3000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 17 };
+#endif
 
 START_TEST(names_say_the_format)
 {

@@ -73,18 +73,17 @@ void check_type(const arrow::DataType &type, const std::string &column)
 void put_text(std::string &line, std::string_view text)
 {
     char escaped[8];
+    size_t done = 0;
     line += '"';
-    for (char c : text) {
-        if (c == '"' || c == '\\')
-            line += '\\';
-        if (static_cast<unsigned char>(c) >= 0x20) {
-            line += c;
-        } else {
-            snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned char>(c));
-            line += escaped;
-        }
+    for (size_t i = 0; i < text.size(); i++) {
+        auto c = static_cast<unsigned char>(text[i]);
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        snprintf(escaped, sizeof escaped, c < 0x20 ? "\\u%04x" : "\\%c", c);
+        line.append(text, done, i - done).append(escaped);
+        done = i + 1;
     }
-    line += '"';
+    line.append(text, done).append("\"");
 }
 
 void put_real(std::string &line, double value)
