@@ -62,12 +62,19 @@ static bool is_blank(const char *line, const char *stop)
     return line == stop;
 }
 
+/* Length of the byte order mark that some programs of Windows write in front of UTF-8. */
+static size_t mark_bytes(const char *start, const char *end)
+{
+    return end - start >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 /* A document is the lines up to the separator or, in JSON files, each line that is not blank. */
 static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
     size_t width = files->separator ? strlen(files->separator) : 0;
+    start += is_json ? mark_bytes(start, end) : 0;
     for (const char *line = start; (files->separator || is_json) && line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
@@ -116,7 +123,7 @@ static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
-    const char *first = start;
+    const char *first = start + mark_bytes(start, end);
     while (first < end && is_space(*first))
         first++;
     return first < end && *first == '[' ? cut_list(corpus, first + 1, end) : cut_documents(corpus, files, true);

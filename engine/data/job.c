@@ -129,6 +129,22 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     return CS_OK;
 }
 
+/* Appends a conversation. The answers that a prompt has are not learnt. */
+static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                                   const ce_shape *shape)
+{
+    ce_chat_lines *lines = &workspace->chat;
+    CS_TRY(ce_chat_write(plan->chat, shape->chat, lines));
+    if (shape->given > 0 && lines->count != shape->answers)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a prompt with answers in it by this template, which marks %" PRId64
+                       " places to learn in %" PRId64 " answers",
+                       lines->count, shape->answers);
+    make_chat(work, ce_encoder_text(workspace->encoder, lines->text.bytes, lines->text.size),
+              &(ce_chat_lines){ .answers = lines->answers + shape->given, .count = lines->count - shape->given });
+    return CS_OK;
+}
+
 static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                             const ce_shape *shape)
 {
@@ -145,11 +161,8 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
     case CS_SHAPE_TOKENS:
         return make_tokens(work, plan, shape);
     case CS_SHAPE_CHAT:
-        break;
+        return make_conversation(work, plan, workspace, shape);
     }
-    CS_TRY(ce_chat_write(plan->chat, shape->chat, &workspace->chat));
-    make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
-              &workspace->chat);
     return CS_OK;
 }
 

@@ -128,11 +128,26 @@ static void read_messages(ce_shape *shape, const reader *self, json_t *list)
     make_chat(shape, self, messages);
 }
 
+static int64_t count_answers(const json_t *messages)
+{
+    size_t index;
+    json_t *message;
+    int64_t count = 0;
+    json_array_foreach (messages, index, message) {
+        const char *role = json_string_value(json_object_get(message, "role"));
+        count += role && strcmp(role, "assistant") == 0;
+    }
+    return count;
+}
+
 static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, json_t *completion, bool chats)
 {
     bool texts = json_is_string(prompt) && json_is_string(completion);
     if (!texts && !(json_is_array(prompt) && json_is_array(completion)))
         return ce_fail(CS_BAD_FILE, "a prompt and its completion are two texts, or two lists of messages");
+    if (!texts && chats && count_answers(completion) == 0)
+        return ce_fail(CS_BAD_FILE,
+                       "a completion without a message of the assistant: there is nothing to learn from it");
     if (!texts && !chats)
         return ce_fail(CS_BAD_FILE, "a prompt and a completion of messages: \"template\" makes text of them");
     if (!chats) {
@@ -149,6 +164,8 @@ static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, 
     } else {
         json_array_extend(messages, prompt);
         json_array_extend(messages, completion);
+        shape->given = count_answers(prompt);
+        shape->answers = shape->given + count_answers(completion);
     }
     make_chat(shape, self, messages);
     return CS_OK;

@@ -5,7 +5,7 @@
  *
  *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
  *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
- *     prompt and completion          two texts, or two lists of messages
+ *     prompt and completion          two texts, or two lists of messages, of which the second's answers are learnt
  *     instruction and output         Alpaca's: the instruction, and behind a newline the "input" if there is one, is
  *                                    what the user says, and "output" the answer
  *     the field ("text")             a text
@@ -39,8 +39,9 @@ typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce
 
 typedef struct {
     ce_shape_kind kind;
-    const json_t *text, *completion;      /* of a text, or of a prompt and its completion: strings */
-    json_t *chat;                         /* what chat/chat.h writes: {"messages", "tools", "documents"} */
+    const json_t *text, *completion; /* of a text, or of a prompt and its completion: strings */
+    int64_t answers, given; /* of a conversation with a prompt: its answers, and how many of them the prompt has */
+    json_t *chat;           /* what chat/chat.h writes: {"messages", "tools", "documents"} */
     const json_t *tokens, *labels, *mask; /* lists; labels and mask may be NULL */
 } ce_shape;
 

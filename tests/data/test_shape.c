@@ -83,6 +83,7 @@ START_TEST(conversations_are_recognised)
         { "{\"text\": \"t\"}", "[\"text\",\"t\"]" },
         { "{\"input_ids\": [1, 2]}", "[\"tokens\",[1,2]]" },
         { "{\"messages\": \"a\"}", "!\"messages\" is no list of messages" },
+        { "{\"prompt\": [" USER "], \"completion\": [" USER "]}", "!without a message of the assistant" },
         { "{\"prompt\": \"a\", \"completion\": [" ANSWER "]}", "!two texts, or two lists of messages" },
         { "{\"instruction\": 1, \"output\": \"b\"}", "!are texts" },
         { "{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"c\", \"d\"]]}", "!with a \"history\"" },

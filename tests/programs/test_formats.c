@@ -94,6 +94,20 @@ START_TEST(every_shape_gives_the_same_tokens)
 }
 END_TEST
 
+/* Of a prompt and a completion of messages, the answers of the completion are learnt alone. */
+START_TEST(answers_of_a_prompt_are_not_learnt)
+{
+    shell_enter();
+    shell_write("a.jsonl",
+                "\xef\xbb\xbf{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}], \"completion\": "
+                "[{\"role\": \"assistant\", \"content\": \"d\"}]}");
+    expect_tokens("--template plain a.jsonl",
+                  "|U.s.e.r.:. .a.\n.\n.A.s.s.i.s.t.a.n.t.:. .b.\n.\n.U.s.e.r.:. .c.\n.\n.A.s.s.i.s.t.a.n.t.:. d\n\n");
+    shell_leave();
+}
+END_TEST
+
 START_TEST(pairs_texts_and_tokens_need_no_template)
 {
     shell_enter();
@@ -200,5 +214,6 @@ START_TEST(saved_folders_are_read)
 }
 END_TEST
 
-SUITE_MAIN("formats", every_shape_gives_the_same_tokens, pairs_texts_and_tokens_need_no_template,
-           compressed_texts_are_read, a_mixture_may_have_every_shape, saved_folders_are_read)
+SUITE_MAIN("formats", every_shape_gives_the_same_tokens, answers_of_a_prompt_are_not_learnt,
+           pairs_texts_and_tokens_need_no_template, compressed_texts_are_read, a_mixture_may_have_every_shape,
+           saved_folders_are_read)
