@@ -134,11 +134,9 @@ static void look_around(const ce_nonblocking *background, double idle_since)
     int lost = comm->transport->missing ? comm->transport->missing(comm, &closed) : -1;
     int peer = background->messages[0].peer;
     if (lost >= 0 && (!closed || lost == peer))
-        ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", ce_comm_name(comm, lost),
-                 closed ? "has left" : "was lost", ce_call_name(comm->call.what));
+        comm->transport->lose(comm, lost, closed ? "has left" : "was lost");
     if (limit > 0 && idle > limit)
-        ce_fatal(CS_NO_PEER, "rank %d did not come within the time of a call (while this rank waited in %s)",
-                 ce_comm_name(comm, peer), ce_call_name(comm->call.what));
+        comm->transport->lose(comm, peer, "did not come within the time of a call");
 }
 
 static void move_messages(ce_nonblocking *background, double *idle_since, long *pause)

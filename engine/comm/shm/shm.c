@@ -204,6 +204,7 @@ const ce_transport ce_comm_shm = {
     .gather = ce_shm_gather,
     .all_to_all = ce_shm_all_to_all,
     .missing = ce_shm_missing,
+    .lose = ce_shm_lose_rank,
     .first = first,
     .reduce_scatter_add = reduce_scatter_add,
 };

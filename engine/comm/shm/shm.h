@@ -171,6 +171,7 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 
 /* watch.c */
-void ce_shm_announce(cs_comm *comm); /* as ce_transport.announce */
+void ce_shm_announce(cs_comm *comm); /* as ce_transport has them */
+void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how);
 
 #endif

@@ -88,6 +88,11 @@ _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how)
              ce_call_name(shm->comm->call.what));
 }
 
+void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how)
+{
+    ce_shm_lose(comm->private_data, peer, how);
+}
+
 int ce_shm_missing(cs_comm *comm, bool *closed)
 {
     const ce_shm *shm = comm->private_data;

@@ -111,6 +111,11 @@ static _Noreturn void end_because_of(ce_tcp *tcp, int peer, const char *what)
              ce_call_name(tcp->comm->call.what));
 }
 
+void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how)
+{
+    end_because_of(comm->private_data, peer, how);
+}
+
 /* A rank closed its connection: checks whether it, or another, said before that it ends because of a third rank. */
 static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {

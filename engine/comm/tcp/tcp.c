@@ -161,4 +161,5 @@ const ce_transport ce_comm_tcp = {
     .gather = ce_messages_gather,
     .all_to_all = ce_messages_all_to_all,
     .missing = ce_tcp_frames_missing,
+    .lose = ce_tcp_frames_lose,
 };

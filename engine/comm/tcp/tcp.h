@@ -65,6 +65,7 @@ void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
 void ce_tcp_frames_run(ce_tcp *tcp);
 bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait); /* as ce_transport.move */
 void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the others that this rank closes and is not lost */
+void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* as ce_transport.lose */
 int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 
 /* hierarchical.c */
