@@ -73,6 +73,11 @@ typedef struct {
         double recompute_factor;
     } profiler;
 
+    struct {
+        const char *file; /* NULL: no trace */
+        int64_t first_step, steps;
+    } trace; /* cspeed.trace */
+
     /* the "cspeed" section */
     const char *model_path; /* a folder with config.json; NULL: `model` is an object */
     json_t *model;          /* the keys of config.json; NULL: the file names no model */

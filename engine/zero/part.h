@@ -34,6 +34,8 @@ int64_t ce_part_count(const ce_shard *shard);  /* number of elements of master a
 ce_range ce_part_moved(const ce_shard *shard); /* the range of both */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry); /* a parameter's elements of that range */
 
+const char *ce_part_name(const ce_shard *shard); /* the unit's, for a trace */
+
 /* Address of element number `element` of the row in each buffer. */
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element);
 void *ce_part_home(const ce_shard *shard, int64_t element);
