@@ -35,7 +35,7 @@ static const floor_rule rules[] = {
     { "engine/text", " engine/base " },
     { "engine/jinja", " engine/base engine/text " },
     { "engine/chat", " engine/base engine/text engine/jinja " },
-    { "engine/data", " engine/base engine/text engine/chat " },
+    { "engine/data", " public engine/base engine/text engine/chat " },
     { "engine/checkpoint", " public engine/base " },
     { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },

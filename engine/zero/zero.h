@@ -140,6 +140,15 @@ int ce_shard_pieces(
     ce_shard *shard,
     ce_shard_piece *pieces); /* `pieces`: one for each parameter of the unit; returns the number filled */
 
+/* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
+typedef struct {
+    bool sharded;
+    ce_range range; /* of the parameter's elements; empty: none */
+    void *data;     /* the first of them, in device memory; NULL: none */
+    cs_dtype dtype;
+} ce_shard_local_part;
+ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *entry);
+
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
