@@ -46,6 +46,8 @@ static void walk(cs_engine *engine)
     cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
+    engine->memory.sent = ce_step_judge_sent(engine) +
+                          ce_plan_sent(&engine->zero, engine->shards, model->count, engine->settings->accumulation);
     evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 

@@ -196,7 +196,8 @@ void ce_backward_open(cs_engine *engine, int i);
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t ce_step_judge_bytes(void); /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank has to send for a judgement */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */

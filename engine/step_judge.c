@@ -71,6 +71,12 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
+size_t ce_step_judge_sent(const cs_engine *engine)
+{
+    size_t world = (size_t)engine->world.size;
+    return 2 * (world - 1) * sizeof(ce_step_sums) / world;
+}
+
 static void add_up_and_judge(void *argument)
 {
     cs_engine *engine = argument;

@@ -37,6 +37,9 @@ static const ce_key cspeed[] = {
               "updates between evaluations; 0: only at the end"),
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
+    SUPPORTED(
+        "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
+        "which ranks evaluate; rank0: the others wait, or take part in the gathers of parameters; the result has the same bits"),
     SECTION("checkpoint", "how checkpoints are written and read"),
     SECTION("trace", "a file that shows what each rank does at which time in some steps"),
     SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,

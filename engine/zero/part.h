@@ -17,6 +17,7 @@ struct ce_shard {
     void *slots[CS_OPTIM_SLOTS];
     float *norms; /* all norms' parameters, one after another; NULL: they are in `home` */
     int users;    /* of the gathered row */
+    int gathers;  /* how often the row was gathered; the dry run reads it */
     ce_row *value_row, *grad_row;
     ce_event gathered;
     void *reducing; /* the row that the queued reduce_part reads, and its micro-batch */

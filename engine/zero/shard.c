@@ -110,6 +110,7 @@ void ce_shard_gather(ce_shard *shard)
         return;
     CS_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
+    shard->gathers++;
     if (ce_part_dry(shard))
         return;
     ce_event last_use = ce_pool_after(shard->value_row);

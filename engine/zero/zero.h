@@ -240,5 +240,9 @@ typedef struct {
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Bytes of ce_zero.wire: room for the longest unit; 0: it is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
+/* The bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts them,
+ * without those of an optimizer that communicates itself (Lamb, Muon) and of the step's judgement. The shards have
+ * counted, in the dry run of one micro-batch, how often they were gathered. */
+size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 
 #endif

@@ -163,6 +163,8 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
+    size_t sent; /* no memory: bytes that this rank has to send in one optimizer step, as cs_comm_counters counts them
+                  * (the first step also agrees on some settings); without those of Lamb and Muon */
     size_t prediction; /* of cs_predict, if its output does not fit into `activations`; allocated at its first
                                    * call. Contexts need one row of it for each text, and fit if these do */
 } cs_memory;

@@ -10,7 +10,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 12 };
+enum { LINES = 13 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -29,6 +29,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "async_save's copy", "async_save_copy", m->copy },
         { "in all", "in_all", total },
         { "pinned for checkpoints", "pinned", m->pinned },
+        { "sent to ranks in a step", "sent", m->sent },
     };
     _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)
