@@ -163,6 +163,7 @@ typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
  * stream wait for unit i's. */
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
+const char *ce_walk_name(const cs_unit *unit); /* of the unit, or of its kind if it has none */
 /* Calls verb for the shard of unit i, then for the shard of each unit that lends parameters to it. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 /* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */

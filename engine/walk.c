@@ -28,7 +28,7 @@ static void gather_ahead(cs_engine *engine, int i, ce_direction direction)
     }
 }
 
-static const char *name_of(const cs_unit *unit)
+const char *ce_walk_name(const cs_unit *unit)
 {
     return *unit->name ? unit->name : unit->kind->name;
 }
@@ -39,10 +39,10 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
     gather_ahead(engine, i, direction);
     double waited = ce_trace_begin();
     ce_walk_each(engine, i, ce_shard_await);
-    ce_trace_end(CS_TRACE_COMPUTE, "await", name_of(unit), waited);
+    ce_trace_end(CS_TRACE_COMPUTE, "await", ce_walk_name(unit), waited);
     ce_unit_refresh_loans(unit);
     ce_pass_enter(engine->pass);
-    ce_device_enter(engine->device, name_of(unit));
+    ce_device_enter(engine->device, ce_walk_name(unit));
     engine->unit_traced = ce_trace_begin();
     ce_profile_enter(engine);
     return unit;
@@ -51,7 +51,7 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release)
 {
     ce_profile_leave(engine, i);
-    ce_trace_end(CS_TRACE_COMPUTE, direction == CS_DOWN ? "forward" : "backward", name_of(engine->model->units[i]),
+    ce_trace_end(CS_TRACE_COMPUTE, direction == CS_DOWN ? "forward" : "backward", ce_walk_name(engine->model->units[i]),
                  engine->unit_traced);
     ce_device_leave(engine->device);
     ce_pass_leave(engine->pass);

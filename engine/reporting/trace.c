@@ -165,6 +165,7 @@ static void write_file(const cs_engine *engine, const char *events)
 void ce_trace_file_end_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
+    ce_trace_file_begin_step(engine); /* the program reads the batch of the next step before its forward */
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;
     ce_walk_settle(engine); /* operations on other threads record their ends */
