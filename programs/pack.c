@@ -24,7 +24,7 @@ static const cs_option table[] = {
     { CS_OPTION(RAW, "template", ce_packing_settings, chat, "NAME",
                 "the lines of JSON are conversations (messages of role and content), written as the template auto (the "
                 "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
-                "llama2, mistral, mistral-v7, zephyr or plain; only answers are learnt") },
+                "llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; only answers are learnt") },
     { CS_OPTION(WHOLE, "skip_bad", ce_packing_settings, skip_bad, "N",
                 "name and leave out up to N lines of JSON with which something is wrong (0)"),
       .max = 1e12 },

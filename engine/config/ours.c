@@ -93,7 +93,7 @@ static const ce_key cspeed_data[] = {
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
         "lines of JSON are conversations, which are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
-        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
+        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
         "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),

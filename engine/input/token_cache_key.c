@@ -1,6 +1,7 @@
 /* token_cache_key.c - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
 #include "input/token_cache_key.h"
 #include "base/mac.h"
+#include "chat/chat.h"
 #include "checkpoint/files.h"
 #include "data/folder.h"
 
@@ -94,9 +95,17 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
+/* Records the template if it is a file. A missing file is reported when it is read. */
+static cs_status record_template(FILE *out, const char *name)
+{
+    cs_status status = name && ce_chat_is_file(name) ? record_file(out, "template", name) : CS_OK;
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
 static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 {
     CS_TRY(record_tokenizer(out, self->tokenizer));
+    CS_TRY(record_template(out, self->settings->template));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
         CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
     return CS_OK;
