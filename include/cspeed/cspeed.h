@@ -174,6 +174,15 @@ cs_memory cs_memory_of(const cs_engine *engine);
  * workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes ownership of
  * the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
+/* The units of sharding of a run, in the order in which forward visits them: what is gathered and released together. */
+typedef struct {
+    char name[96];    /* of the unit, or of its kind if it has none */
+    int64_t elements; /* of its own parameters */
+    size_t values;    /* bytes of all its values as ranks hold them together, padding included */
+    size_t part;      /* bytes of one rank's part, where parameters are sharded; otherwise as `values` */
+} cs_unit_size;
+/* Lists them without running anything, as cs_estimate; takes ownership of the configuration. The caller frees *units. */
+cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
 /* Called before cs_config_finish: resolves the configuration for `size` ranks, `local_size` of them on each host, instead
  * of for the world that the environment describes. */
 void cs_config_for_world(cs_config *config, int size, int local_size);

@@ -66,8 +66,8 @@ static const cs_option table[] = {
                 "start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)") },
     { CS_OPTION(SWITCH, "force_output", request, line.force_output, NULL,
                 "write the output folder though another run does, which ends before its next checkpoint") },
-    { CS_OPTION(OPTIONAL, "plan", request, plan, "json",
-                "the memory of each rank, and nothing else; json: as one object") },
+    { CS_OPTION(OPTIONAL, "plan", request, plan, "json|units",
+                "the memory of each rank, and nothing else; json: as one object; units: what is sharded together") },
     { CS_OPTION(WHOLE, "world_size", request, line.world_size, "N",
                 "of --plan: the number of ranks; otherwise that of the environment, or 1"),
       .min = 1, .max = 1e6 },
@@ -186,10 +186,11 @@ static request read_line(int count, char **argument)
     cs_options_main(&form, &r, argument);
     r.line.plan = r.plan != NULL;
     r.line.json = r.plan && strcmp(r.plan, "json") == 0;
+    r.line.units = r.plan && strcmp(r.plan, "units") == 0;
     if (!r.config)
         complain("there is no --config FILE among the arguments; try --help");
-    else if (r.plan && *r.plan && !r.line.json)
-        complain("--plan=%s: it is --plan or --plan=json", r.plan);
+    else if (r.plan && *r.plan && !r.line.json && strcmp(r.plan, "units") != 0)
+        complain("--plan=%s: it is --plan, --plan=json or --plan=units", r.plan);
     else if ((r.line.world_size || r.line.local_size) && !r.plan)
         complain("--world_size and --local_size are for --plan; the launcher says how many ranks a training has");
     else
@@ -211,6 +212,8 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
     if (options->plan)
         set_world(config, options);
     CS_MUST(cs_config_finish(config));
+    if (options->units)
+        plan_show_units(config);
     if (options->plan)
         plan_show(config, options->world_size, options->json);
     const char *tag = cs_config_get_string(config, "cspeed.tag");

@@ -446,7 +446,7 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "pack --vocab words x", "not supported: --vocab words, because" },
         { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" }, /* the beginning of a name is not enough */
         { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
-        { "train --config c.json --plan=xml", "--plan=xml: it is --plan or --plan=json" },
+        { "train --config c.json --plan=xml", "--plan=xml: it is --plan, --plan=json or --plan=units" },
         { "train --config c.json --world_size 2", "--world_size and --local_size are for --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
         { "cspeed ssh --help-me ls", "ssh: unknown flag --help-me" },
