@@ -73,11 +73,13 @@ __attribute__((constructor)) static void handle_fatal_signals(void)
     static char stack[CRASH_STACK];
     struct sigaction action = { .sa_handler = end_with_stack, .sa_flags = SA_ONSTACK | (int)SA_RESETHAND | SA_NODEFER };
     struct sigaction before;
+    stack_t other;
     void *frame;
     if (!getenv("CSPEED_BEAT_FD"))
         return;
     backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
-    sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
+    if (sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE))
+        sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
     for (int i = 0; i < FATAL; i++)
         if (sigaction(fatal[i].number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(fatal[i].number, &action, NULL);
