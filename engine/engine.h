@@ -325,8 +325,8 @@ void ce_report_step(cs_engine *engine);
 void ce_memory_report_print(const cs_engine *engine, const char *moment);
 double ce_memory_report_held(const cs_engine *engine);
 
-/* trace.c: cspeed.trace, a file in Chrome's trace format. _begin_step is called before a step's first forward, _end_step
- * after the step; both do nothing on other steps. All but _close are collective. */
+/* trace.c: cspeed.trace, a file in Chrome's trace format. _begin_step is called before a step's first forward,
+ * _end_step after the step; both do nothing on other steps. All but _close are collective. */
 cs_status ce_trace_file_open(cs_engine *engine);
 void ce_trace_file_close(cs_engine *engine);
 void ce_trace_file_begin_step(cs_engine *engine);

@@ -140,7 +140,7 @@ static cs_tensor output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
     return cs_linear_forward(&self->linear, pass, x);
 }
 
-/* The cross-entropy replaces the logits by their gradient, so its backward has nothing left to compute but the layer's. */
+/* The cross-entropy replaces the logits by their gradient, so its backward computes only that of the layer. */
 static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const layer *self = cs_unit_self(unit, sizeof *self);
@@ -276,8 +276,8 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
     return hits;
 }
 
-/* Each sample once: the ranks' counts are summed, and one division follows. cs_predict is collective, so all ranks make as
- * many calls as rank 0, which has the most samples. */
+/* Each sample once: the ranks' counts are summed, and one division follows. cs_predict is collective, so all ranks make
+ * as many calls as rank 0, which has the most samples. */
 static void print_accuracy(cs_engine *engine, const data_set *all, cs_batch *batch)
 {
     cs_sampler sampler = {

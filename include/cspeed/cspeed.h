@@ -181,7 +181,7 @@ typedef struct {
     size_t values;    /* bytes of all its values as ranks hold them together, padding included */
     size_t part;      /* bytes of one rank's part, where parameters are sharded; otherwise as `values` */
 } cs_unit_size;
-/* Lists them without running anything, as cs_estimate; takes ownership of the configuration. The caller frees *units. */
+/* Lists them without a run, as cs_estimate; takes ownership of the configuration. The caller frees *units. */
 cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
 /* Called before cs_config_finish: resolves the configuration for `size` ranks, `local_size` of them on each host, instead
  * of for the world that the environment describes. */

@@ -44,8 +44,8 @@ typedef struct {
     double accuracy;  /* share of the samples that are predicted right; NaN without a sample */
 } cs_precision_recall;
 cs_precision_recall cs_measures_at(const cs_measures *measures, double threshold);
-/* The area under the curve of precision and recall, as a sum over the bins: each bin's precision times the recall that it
- * adds (average precision). NaN without a positive. */
+/* The area under the curve of precision and recall, as a sum over the bins: each bin's precision times the recall that
+ * it adds (average precision). NaN without a positive. */
 double cs_measures_average_precision(const cs_measures *measures);
 
 #ifdef __cplusplus

@@ -6,9 +6,9 @@
  *             read(cs_sampler_at(&sampler, i));
  *
  * A sampler is a few numbers: it needs no memory, and every entry of the order is computed when it is asked for. The
- * order is a function of (seed, epoch, count) and the same on all ranks; entry k of it belongs to rank k % size. Without
- * a new epoch number each pass has the same order, as without set_epoch in PyTorch. A program whose data is tokens needs
- * no sampler: cs_data_next does all this. */
+ * order is a function of (seed, epoch, count) and the same on all ranks; entry k of it belongs to rank k % size.
+ * Without a new epoch number each pass has the same order, as without set_epoch in PyTorch. A program whose data is
+ * tokens needs no sampler: cs_data_next does all this. */
 #ifndef CSPEED_SAMPLER_H
 #define CSPEED_SAMPLER_H
 

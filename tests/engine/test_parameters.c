@@ -1,5 +1,5 @@
-/* test_parameters.c - cs_param_local: the ranks' parts of each parameter are disjoint and complete at stage 3, whole at the
- * other stages, and their values are those that the model computes with. */
+/* test_parameters.c - cs_param_local: the ranks' parts of each parameter are disjoint and complete at stage 3, whole at
+ * the other stages, and their values are those that the model computes with. */
 #include "suite.h"
 #include "runs.h"
 
