@@ -77,7 +77,7 @@ typedef struct ce_transport {
      * prefers one that did not close, and of those one that did not end because of another's failure. Any thread may
      * call it at any time. NULL: there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
-    /* Ends the process because rank `peer` "was lost", "has left", ..., so that the other ranks know which one was first.
+    /* Ends the process because rank `peer` "was lost", "has left", ..., and tells the other ranks which one that is.
      * Only in a transport that has `move`; only the thread that calls the others may call it. */
     void (*lose)(cs_comm *comm, int peer, const char *how);
     /* Returns the address in this process of rank 0's memory at the place that `own`, from cs_comm_alloc, has in this

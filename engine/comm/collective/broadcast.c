@@ -2,8 +2,8 @@
  *
  *     whole     1 step, n - 1 vectors sent by the root: the root sends to all others. For vectors of at most
  *               ce_sizes.broadcast_whole bytes, and for two ranks.
- *     divided   2 steps, 2 (n - 1) / n of the vector sent by the root and (n - 2) / n by each other rank: the root sends
- *               a part to each rank, and each rank sends its part to all that lack it. */
+ *     divided   2 steps, 2 (n - 1) / n of the vector sent by the root and (n - 2) / n by each other rank: the root
+ *               sends a part to each rank, and each rank sends its part to all that lack it. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"

@@ -19,8 +19,8 @@ static char *shared_of(const ce_shm *shm, int rank)
     return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
 }
 
-/* Passes the first barrier, with the place of the buffer that others use. Returns true if those of all ranks, or that of
- * the root if it is not -1, are shared. */
+/* Passes the first barrier, with the place of the buffer that others use. Returns true if those of all ranks, or that
+ * of the root if it is not -1, are shared. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
 {
     call->is = shm->comm->call;
