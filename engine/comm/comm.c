@@ -45,7 +45,7 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings)
     if (!wish)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
-        wish = limit.rlim_cur / 2; /* shared memory is a file to the kernel, and its size counts against this limit */
+        wish = limit.rlim_cur / 2; /* the limit on the size of files; shared memory is a file */
     return (size_t)ce_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 

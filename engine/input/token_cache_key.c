@@ -28,7 +28,10 @@ static bool is_folder(const char *name)
 static cs_status list_paths(ce_token_cache_key *self)
 {
     cs_status status = ce_texts_list(&self->paths, self->name);
-    return status == CS_NOT_FOUND ? ce_fail(status, "%s; cspeed.data names it", cs_error()) : status;
+    if (status != CS_NOT_FOUND)
+        return status;
+    return ce_fail(status, "%s%s; cspeed.data names it", cs_error(),
+                   is_folder(self->name) ? ", and no token shards, train-*.bin, as pack makes them" : "");
 }
 
 /* ---- the record ---- */

@@ -13,7 +13,7 @@ struct ce_tokenizer {
     bool is_bytes; /* each byte is a token, and the members below are unused */
     ce_lexicon lexicon;
     ce_words *words;
-    ce_specials raw, normal; /* special tokens that are searched before and after normalization */
+    ce_specials raw, normal; /* special tokens: raw are searched before normalization, normal after it */
     bool compose;            /* normalize to form C (NFC) */
     /* Tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
