@@ -42,8 +42,7 @@ static void try_file(const char *json, size_t size, const char *text, size_t len
     ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     CS_ASSERT(tokenizer);
     if (root && ce_tokenfile_read(tokenizer, root) == CS_OK) {
-        ce_special_sort(&tokenizer->raw);
-        ce_special_sort(&tokenizer->normal);
+        ce_tokenizer_finish(tokenizer);
         encode(tokenizer, text, length);
     } else {
         CS_ASSERT(*cs_error());
