@@ -10,37 +10,23 @@
 
 /* ---- post_processor ---- */
 
-/* The tokens that one processor adds. */
-typedef struct {
-    int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
-    int before_count, after_count;
-} around;
-
-static cs_status put_around(const ce_tokenizer *tokenizer, around *added, const json_t *id, bool behind,
-                            const char *path)
+static cs_status put_around(ce_tokenizer *tokenizer, const json_t *id, bool behind, const char *path)
 {
-    int *count = behind ? &added->after_count : &added->before_count;
+    int *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
     if (*count == CS_PARTS_AROUND)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s adds more than %d tokens", path, CS_PARTS_AROUND);
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= tokenizer->lexicon.size)
         return ce_fail(CS_BAD_FILE, "%s adds a token that is not in the vocabulary", path);
-    (behind ? added->after : added->before)[(*count)++] = (int32_t)json_integer_value(id);
+    (behind ? tokenizer->after : tokenizer->before)[(*count)++] = (int32_t)json_integer_value(id);
     return CS_OK;
 }
 
-/* Puts the tokens of a processor around those of the processors before it. */
-static cs_status wrap(ce_tokenizer *tokenizer, const around *added, const char *path)
+/* After one processor has added tokens, another one does not see one text any more. */
+static cs_status refuse_second(const ce_tokenizer *tokenizer, const char *path)
 {
-    if (tokenizer->before_count + added->before_count > CS_PARTS_AROUND ||
-        tokenizer->after_count + added->after_count > CS_PARTS_AROUND)
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d tokens up to %s", CS_PARTS_AROUND, path);
-    memmove(tokenizer->before + added->before_count, tokenizer->before,
-            (size_t)tokenizer->before_count * sizeof *tokenizer->before);
-    memcpy(tokenizer->before, added->before, (size_t)added->before_count * sizeof *added->before);
-    memcpy(tokenizer->after + tokenizer->after_count, added->after, (size_t)added->after_count * sizeof *added->after);
-    tokenizer->before_count += added->before_count;
-    tokenizer->after_count += added->after_count;
-    return CS_OK;
+    if (tokenizer->before_count + tokenizer->after_count == 0)
+        return CS_OK;
+    return ce_fail(CS_UNSUPPORTED, "not supported: %s, because another post-processor has added tokens before", path);
 }
 
 static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, const char *path)
@@ -48,8 +34,8 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
     size_t index, number;
     json_t *member, *id;
     const json_t *specials = json_object_get(part, "special_tokens");
-    around added = { .before_count = 0 };
     int texts = 0;
+    CS_TRY(refuse_second(tokenizer, path));
     json_array_foreach (json_object_get(part, "single"), index, member) {
         const json_t *sequence = json_object_get(member, "Sequence");
         const char *which = json_string_value(json_object_get(sequence, "id"));
@@ -62,20 +48,17 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
         if (name && json_array_size(ids) == 0)
             return ce_fail(CS_BAD_FILE, "%s.special_tokens has no ids of %.60s", path, name);
         json_array_foreach (ids, number, id)
-            CS_TRY(put_around(tokenizer, &added, id, texts > 0, path));
+            CS_TRY(put_around(tokenizer, id, texts > 0, path));
     }
-    if (texts == 0)
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
-    return wrap(tokenizer, &added, path);
+    return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
 
 /* BERT's and RoBERTa's: one token before the text and one behind it, each as ["text", id]. */
 static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
-    around added = { .before_count = 0 };
-    CS_TRY(put_around(tokenizer, &added, json_array_get(json_object_get(part, "cls"), 1), false, path));
-    CS_TRY(put_around(tokenizer, &added, json_array_get(json_object_get(part, "sep"), 1), true, path));
-    return wrap(tokenizer, &added, path);
+    CS_TRY(refuse_second(tokenizer, path));
+    CS_TRY(put_around(tokenizer, json_array_get(json_object_get(part, "cls"), 1), false, path));
+    return put_around(tokenizer, json_array_get(json_object_get(part, "sep"), 1), true, path);
 }
 
 static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part, const char *path)

@@ -114,17 +114,27 @@ static void make_shown(ce_tokenizer *tokenizer)
 
 /* ---- cutting ---- */
 
-static bool spans_lines(const ce_specials *specials)
-{
-    for (int64_t i = 0; i < specials->count; i++)
-        if (specials->tokens[i].strip_left || memchr(specials->tokens[i].text, '\n', specials->tokens[i].size))
-            return true;
-    return false;
-}
-
 static bool is_letter(char c)
 {
     return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* True if a special token may cover a line break between a letter or digit and a letter. */
+static bool spans_lines(const ce_specials *specials)
+{
+    for (int64_t i = 0; i < specials->count; i++) {
+        const ce_special *token = &specials->tokens[i];
+        char last = token->size > 0 ? token->text[token->size - 1] : 0;
+        if (token->strip_left || memchr(token->text, '\n', token->size) ||
+            (token->strip_right && (is_letter(last) || is_digit(last))))
+            return true;
+    }
+    return false;
 }
 
 size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t size)
@@ -136,7 +146,7 @@ size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t 
     /* `place` would be the first byte of the second part */
     for (size_t place = size - 1; size > 0 && place >= 2; place--)
         if (text[place - 1] == '\n' && is_letter(text[place]) &&
-            (is_letter(text[place - 2]) || (text[place - 2] >= '0' && text[place - 2] <= '9')))
+            (is_letter(text[place - 2]) || is_digit(text[place - 2])))
             return place;
     return 0;
 }

@@ -4,7 +4,8 @@
  *
  * TEXTS is a row of texts, each after its length in bytes (32 bits, little-endian). TOKENS has for each text the number
  * of its tokens, the tokens, the length of the text that they are decoded to, and that text. `document` adds the tokens
- * of the post-processor. The time of encoding alone, in seconds, is the last line of standard error. */
+ * of the post-processor, and decodes without special tokens. The time of encoding alone, in seconds, is the last line of
+ * standard error. */
 #include "base/clock.h"
 #include "base/must.h"
 #include "text/encoder.h"
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
         seconds += ce_clock_seconds() - begin;
         at += length;
         decoded.size = 0;
-        ce_tokenizer_decode(tokenizer, made->ids, made->count, false, &decoded);
+        ce_tokenizer_decode(tokenizer, made->ids, made->count, !document, &decoded);
         put(&(uint32_t){ (uint32_t)made->count }, 4);
         put(made->ids, (size_t)made->count * sizeof *made->ids);
         put(&(uint32_t){ (uint32_t)decoded.size }, 4);
