@@ -87,7 +87,7 @@ static const door_rule doors[] = {
     { "mpi.h", "tests/peers/" },
     { "hwloc.h", "launcher/plan/bind" },
     { "openssl/", "engine/base/mac|engine/base/base64" },
-    { "pcre2", "engine/text/words" },
+    { "pcre2", "engine/text/pattern" },
     { "utf8proc", "engine/text/unicode" },
 };
 enum { DOORS = sizeof doors / sizeof *doors };

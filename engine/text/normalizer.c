@@ -64,7 +64,8 @@ static void replace(const ce_normal_step *step, ce_normal_work *work, ce_span te
 }
 
 /* End of the run that begins at `from`: a run of ASCII alone, or one ASCII character and what follows beyond ASCII. No
- * normalization form changes anything across such an end, because ASCII characters do not combine with what precedes. */
+ * normalization form changes anything across such an end, because ASCII characters do not combine with what precedes
+ * them. */
 static size_t run_end(ce_span text, size_t from, bool *ascii)
 {
     size_t to = from;
