@@ -227,7 +227,12 @@ static bool is_due(const ce_bpe *bpe, int32_t place, int32_t rank)
 
 static int32_t merge_all(ce_bpe *bpe, const char *word, size_t size)
 {
+    int32_t whole = bpe->lexicon->whole_words ? ce_lexicon_find(bpe->lexicon, word, size) : -1;
     make_room(bpe, size);
+    if (whole >= 0) {
+        bpe->found[0] = (ce_bpe_token){ whole, (int32_t)size };
+        return 1;
+    }
     int32_t count = spell(bpe, word, size), kept = 0;
     bpe->heap_count = 0;
     for (int32_t i = 0; i < count; i++)

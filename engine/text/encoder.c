@@ -82,11 +82,6 @@ static void put_word(void *context, ce_span word)
 {
     ce_encoder *encoder = context;
     const ce_tokenizer *tokenizer = encoder->tokenizer;
-    int32_t whole = tokenizer->lexicon.whole_words ? ce_lexicon_find(&tokenizer->lexicon, word.bytes, word.size) : -1;
-    if (whole >= 0) {
-        put(encoder, whole, ce_span_origin(word, 0));
-        return;
-    }
     while (word.size > 0) {
         size_t size = tokenizer->seams.marks ? ce_seams_next(word.bytes, word.size) : word.size;
         put_merged(encoder, ce_span_part(word, 0, size));

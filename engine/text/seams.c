@@ -44,7 +44,8 @@ static bool has_all_bytes(const ce_lexicon *lexicon)
 ce_seams ce_seams_find(const ce_lexicon *lexicon)
 {
     bool plain = !lexicon->prefix && !lexicon->suffix;
-    ce_seams seams = { .marks = plain && !lexicon->is_bytes && ce_lexicon_find(lexicon, MARK, MARK_SIZE) >= 0,
+    ce_seams seams = { .marks = plain && !lexicon->is_bytes && !lexicon->whole_words &&
+                                ce_lexicon_find(lexicon, MARK, MARK_SIZE) >= 0,
                        .lines = plain && (is_known(lexicon, "\n") || has_all_bytes(lexicon)) };
     for (size_t i = 0; i < lexicon->merge_room && (seams.marks || seams.lines); i++) {
         if (!lexicon->merges[i].pair)
@@ -65,6 +66,7 @@ size_t ce_seams_next(const char *word, size_t size)
     size_t place = 0;
     while (begins_with_mark(word + place, size - place))
         place += MARK_SIZE;
-    const char *next = memmem(word + place, size - place, MARK, MARK_SIZE);
-    return next && next > word + place ? (size_t)(next - word) : size;
+    while (place < size && (word[place] != *MARK || !begins_with_mark(word + place, size - place)))
+        place++; /* words are short, so that this is faster than memmem */
+    return place;
 }

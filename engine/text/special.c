@@ -77,6 +77,8 @@ const ce_special *ce_special_at(const ce_specials *specials, const char *text, s
 const ce_special *ce_special_next(const ce_specials *specials, const char *text, size_t size, ce_special_match *match)
 {
     for (size_t place = match->search; specials->count > 0 && place < size; place++) {
+        while (place < size && !specials->begins[(unsigned char)text[place]])
+            place++;
         const ce_special *token = ce_special_at(specials, text + place, size - place);
         if (!token)
             continue;

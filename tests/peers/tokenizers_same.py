@@ -124,10 +124,10 @@ def random_texts(count, draw):
     return ["".join(draw.choice(parts) if draw.random() < 0.8 else draw.choice(old) for _ in range(draw.randrange(0, 14))) for _ in range(count)]
 
 
-def ours(program, path, texts, how):
-    """The tokens of each text, what they decode to, and the seconds that encoding took."""
+def ours(program, path, texts, how, rounds=1):
+    """The tokens of each text, what they decode to, and the seconds that the fastest of the rounds took to encode them."""
     data = b"".join(struct.pack("<I", len(text)) + text for text in (text.encode() for text in texts))
-    ran = subprocess.run([program, path, how], input=data, capture_output=True)
+    ran = subprocess.run([program, path, how, str(rounds)], input=data, capture_output=True)
     if ran.returncode:
         sys.exit(f"{path}: {ran.stderr.decode()}")
     out, at, rows = ran.stdout, 0, []
