@@ -96,7 +96,7 @@ static const door_rule doors[] = {
     { "mpi.h", "tests/peers/" },
     { "hwloc.h", "launcher/plan/bind" },
     { "openssl/", "engine/base/mac|engine/base/base64" },
-    { "pcre2", "engine/text/words" },
+    { "pcre2", "engine/text/pattern" },
     { "zlib.h", "engine/formats/gzip|tests/" },
     { "zstd.h", "engine/formats/zstd|tests/" },
     { "arrow/", "engine/formats/arrow/" },

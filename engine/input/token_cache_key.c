@@ -49,8 +49,8 @@ static cs_status record_file(FILE *out, const char *what, const char *path)
 /* Records the tokenizer's file, or the files of its folder that exist. A missing file is reported when it is read. */
 static cs_status record_tokenizer(FILE *out, const char *path)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
-                                         "chat_template.jinja" };
+    static const char *const names[] = { "tokenizer.json",        "vocab.json",         "merges.txt", "tokenizer.model",
+                                         "tokenizer_config.json", "chat_template.jinja" };
     cs_status status = CS_OK;
     if (!path)
         return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;
@@ -128,7 +128,7 @@ static const char *find_tokenizer(const cs_engine *engine)
     if (engine->settings->tokenizer)
         return engine->settings->tokenizer;
     bool bytes = folder && engine->facts.vocabulary == 256 && !ce_files_holds(folder, "tokenizer.json") &&
-                 !ce_files_holds(folder, "vocab.json");
+                 !ce_files_holds(folder, "vocab.json") && !ce_files_holds(folder, "tokenizer.model");
     return bytes ? NULL : folder;
 }
 
