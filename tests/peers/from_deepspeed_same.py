@@ -1,0 +1,229 @@
+"""from_deepspeed_same.py - a run that began in DeepSpeed and goes on in cspeed, beside its continuation in DeepSpeed.
+
+usage: python tests/peers/from_deepspeed_same.py [--build build/bin] [--only PATTERN] [--python PYTHON] [--golden FOLDER]
+
+A tiny GPT-2 and a tiny Llama of transformers train six steps with DeepSpeed on its CPU accelerator over Gloo, at every
+ZeRO stage, on one rank and on two, in fp32, bf16 and fp16: AdamW under WarmupDecayLR, clipping, gradient accumulation.
+They save and go on for six steps. tools/from_deepspeed.py converts what was saved, and cspeed's train makes the same six
+steps on the same samples, on one rank. Prints a line a case with the greatest relative difference of a loss, and ends
+with 1 where one is above the bound of its precision (BOUNDS).
+
+The cases are named MODEL-PRECISION-sSTAGE-rRANKS, with -groups behind it where the program gives DeepSpeed an optimizer
+of two parameter groups, and -fused where the optimizer is DeepSpeed's own (it is compiled first). --only "gpt2-*-s0-*"
+takes those whose names match. --python is the interpreter with DeepSpeed, transformers and torch, this one by default.
+
+--golden writes what test_training_state compares with: the case byte-fp32-s2-r2, a smaller GPT-2, as the folder that
+from_deepspeed.py gives to `cspeed import`, with its configuration, its data, and DeepSpeed's losses.
+"""
+import argparse
+import array
+import fnmatch
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+STEPS, MORE = 6, 6
+BATCH, LENGTH, VOCAB, ACCUMULATION = 8, 24, 61, 2
+BOUNDS = {"fp32": 1e-5, "bf16": 1e-2, "fp16": 2e-3}
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools")
+MODELS = {
+    "byte": {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "n_positions": 24, "vocab_size": VOCAB,
+             "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "initializer_range": 0.1},
+    "gpt2": {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 24, "n_positions": 32, "vocab_size": VOCAB,
+             "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "initializer_range": 0.1},
+    "llama": {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "hidden_size": 24, "intermediate_size": 52, "max_position_embeddings": 32, "vocab_size": VOCAB,
+              "tie_word_embeddings": False, "initializer_range": 0.1},
+}
+
+
+def cases():
+    every = [f"{model}-{dtype}-s{stage}-r{ranks}" for dtype in BOUNDS for model in ("gpt2", "llama") for stage in range(4)
+             for ranks in (1, 2)]
+    groups = [f"gpt2-{dtype}-s{stage}-r2-groups" for dtype in BOUNDS for stage in range(4)]
+    return every + groups + [f"gpt2-{dtype}-s0-r2-fused" for dtype in ("fp32", "bf16", "fp16")]
+
+
+def tokens():
+    """A text with something to learn: a token follows from the one before it, or one in ten is drawn."""
+    generator = random.Random(5)
+    text = [1]
+    while len(text) < (STEPS + MORE) * BATCH * LENGTH + 1:
+        drawn = generator.randrange(VOCAB)
+        text.append(drawn if generator.random() < 0.1 else (5 * text[-1] + 7) % VOCAB)
+    return text
+
+
+def config(case):
+    model, dtype, stage, _, *more = case.split("-")
+    settings = {
+        "train_batch_size": BATCH, "gradient_accumulation_steps": ACCUMULATION, "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": int(stage[1:])}, "zero_allow_untested_optimizer": True,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-2, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1,
+                                                  "torch_adam": "fused" not in more}},
+        "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 1e-2,
+                                                          "warmup_num_steps": 4, "total_num_steps": 20}},
+        "cspeed": {
+            "model": MODELS[model], "steps": STEPS + MORE, "threads": 1, "products": "fixed", "metrics": "metrics.jsonl",
+            "data": {"train": "train.bin", "seq_len": LENGTH, "shuffle": False},
+            "save_interval": 0, "eval_interval": 0}}
+    if dtype != "fp32":
+        settings[dtype] = {"enabled": True}
+    if dtype == "fp16":
+        settings["fp16"].update(initial_scale_power=24, loss_scale_window=3, hysteresis=1)
+    if "groups" not in more:  # DeepSpeed's own parameter group decays vectors too
+        settings["cspeed"]["param_groups"] = [{"params": "*", "weight_decay": 0.1}]
+    return settings
+
+
+# ---- DeepSpeed's part ----
+
+def model_of(torch, name):
+    import transformers
+    settings = dict(MODELS[name])
+    kind = settings.pop("model_type")
+    classes = {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+               "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}[kind]
+    torch.manual_seed(7)
+    return classes[1](classes[0](**settings))
+
+
+def train(engine, torch, windows, steps, rank, ranks):
+    """The mean loss of each of the steps, over all ranks and micro-batches."""
+    losses, micro = [], BATCH // ACCUMULATION // ranks
+    for step in steps:
+        total = torch.zeros(())
+        for part in range(ACCUMULATION):
+            first = step * BATCH + (part * ranks + rank) * micro
+            batch = windows[first:first + micro]
+            logits = engine(batch[:, :-1]).logits.float()
+            loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), batch[:, 1:].reshape(-1))
+            engine.backward(loss)
+            engine.step()
+            total += loss.detach() / ACCUMULATION / ranks
+        torch.distributed.all_reduce(total)
+        losses.append(total.item())
+    return losses
+
+
+def deepspeed_part(folder, case):
+    import torch
+    import deepspeed
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    settings, model = config(case), model_of(torch, case.split("-")[0])
+    del settings["cspeed"]
+    optimizer = None
+    if case.endswith("-groups"):
+        settings.pop("optimizer")
+        groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+                  {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+        optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
+    engine = deepspeed.initialize(model=model, optimizer=optimizer, config=settings,
+                                  model_parameters=None if optimizer else model.parameters())[0]
+    text = torch.tensor(tokens())
+    windows = torch.stack([text[i * LENGTH:(i + 1) * LENGTH + 1] for i in range((STEPS + MORE) * BATCH)])
+    before = train(engine, torch, windows, range(STEPS), rank, ranks)
+    engine.save_checkpoint(os.path.join(folder, "ds"), client_state={"note": ["kept", 1]})
+    after = train(engine, torch, windows, range(STEPS, STEPS + MORE), rank, ranks)
+    if rank == 0:
+        with open(os.path.join(folder, "losses.json"), "w") as file:
+            json.dump({"before": before, "after": after, "version": deepspeed.__version__,
+                       "torch": torch.__version__}, file)
+    torch.distributed.barrier()
+    sys.stdout.flush()
+    os._exit(0)  # DeepSpeed's threads do not always end with the interpreter
+
+
+# ---- cspeed's part ----
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout + done.stderr
+
+
+def prepare(chosen, case, folder):
+    """Makes the folder's train.bin, ds_config.json, ds (DeepSpeed's checkpoint), and losses.json, which it returns."""
+    with open(os.path.join(folder, "train.bin"), "wb") as file:
+        array.array("H", tokens()).tofile(file)
+    with open(os.path.join(folder, "ds_config.json"), "w") as file:
+        json.dump(config(case), file, indent=1)
+    run([chosen.python, os.path.abspath(__file__), "--case", case, "--folder", folder],
+        env=dict(os.environ, DS_ACCELERATOR="cpu"))
+    with open(os.path.join(folder, "losses.json")) as file:
+        return json.load(file)
+
+
+def compare(chosen, case):
+    build = os.path.abspath(chosen.build)
+    environment = dict(os.environ, PATH=build + ":" + os.environ["PATH"])
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = prepare(chosen, case, folder)
+        said = run([sys.executable, os.path.join(TOOLS, "from_deepspeed.py"), "ds", "--config", "ds_config.json",
+                    "--output", "run"], cwd=folder, env=environment)
+        if "warning" in said:
+            raise RuntimeError(said)
+        run([os.path.join(build, "train"), "--config", "ds_config.json", "--output", "run"], cwd=folder)
+        with open(os.path.join(folder, "run/metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+    ours = [line["loss"] for line in lines if line.get("loss") is not None and "lr" in line]
+    if len(ours) != MORE:
+        raise RuntimeError(f"{len(ours)} losses, not {MORE}")
+    return theirs, ours
+
+
+def write_golden(chosen):
+    sys.path.insert(0, TOOLS)
+    import from_deepspeed
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(chosen, "byte-fp32-s2-r2", folder)
+        from_deepspeed.allow_classes()
+        tag = from_deepspeed.newest_tag(os.path.join(folder, "ds"))
+        state = from_deepspeed.read_checkpoint(os.path.join(folder, "ds", tag))
+        from_deepspeed.write_state(os.path.join(folder, "state"), *state)
+        for name in ("train.bin", "ds_config.json", "losses.json", "state"):
+            shutil.move(os.path.join(folder, name), os.path.join(chosen.golden, name))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build/bin")
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--golden", metavar="FOLDER")
+    parser.add_argument("--case", help=argparse.SUPPRESS)  # DeepSpeed's part, in a process of its own
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.case:
+        if "RANK" in os.environ:
+            deepspeed_part(chosen.folder, chosen.case)
+        from step_models import start_ranks
+        return start_ranks(int(chosen.case.split("-")[3][1:]), 1)
+    if chosen.golden:
+        return write_golden(chosen)
+    failed = 0
+    for case in fnmatch.filter(cases(), chosen.only):
+        bound = BOUNDS[case.split("-")[1]]
+        try:
+            theirs, ours = compare(chosen, case)
+        except RuntimeError as why:
+            failed += 1
+            print(f"{case:24} FAILED: {why}", flush=True)
+            continue
+        apart = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs["after"]))
+        failed += apart > bound
+        print(f"{case:24} loss {theirs['before'][0]:.4f} -> {theirs['after'][0]:.4f} .. {theirs['after'][-1]:.4f}  "
+              f"apart {apart:.1e}{' ABOVE ' + str(bound) if apart > bound else ''}  DeepSpeed {theirs['version']}, "
+              f"torch {theirs['torch']}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
