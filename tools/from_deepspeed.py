@@ -45,7 +45,7 @@ OWN_KEYS = {
     "module", "buffer_names", "optimizer", "param_shapes", "frozen_param_shapes", "shared_params",
     "frozen_param_fragments", "lr_scheduler", "data_sampler", "random_ltd", "sparse_tensor_module_names",
     "skipped_steps", "global_steps", "global_samples", "dp_world_size", "mp_world_size", "ds_config", "ds_version",
-    "universal_checkpoint_info", "checkpoint_parallel_dims",
+    "universal_checkpoint_info", "checkpoint_parallel_dimensions",
 }
 
 
@@ -416,7 +416,7 @@ def find_cspeed():
 def convert(chosen):
     output = chosen.output.rstrip("/")
     folder = output + ".state"
-    for path in (output, folder):
+    for path in output, folder:
         if os.path.exists(path):
             raise Refusal(f"{path} is there already: name a new folder")
     if not os.path.isfile(chosen.config):

@@ -41,17 +41,16 @@ static cs_status read_numbers(ce_training_state *state, const char *path)
 {
     json_error_t why;
     json_int_t step, samples, skipped, updates, scheduled;
-    json_t *slots, *loss_scale, *groups, *client = NULL;
+    json_t *slots, *loss_scale, *optimizer, *groups, *client = NULL;
     const char *format, *kind;
     double scale;
     int version;
     if (json_unpack_ex(state->root, &why, JSON_STRICT,
-                       "{s:s, s:i, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:s?, s:o, s:o, s?o}", "format",
-                       &format, "version", &version, "origin", &state->origin, "world_size", &state->world_size,
-                       "zero_stage", &state->stage, "global_step", &step, "samples", &samples, "skipped_steps",
-                       &skipped, "optimizer_step", &updates, "schedule_step", &scheduled, "loss_scale", &loss_scale,
-                       "optimizer", &state->optimizer, "slots", &slots, "groups", &groups, "client_state",
-                       &client) != 0 ||
+                       "{s:s, s:i, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s?o}", "format", &format,
+                       "version", &version, "origin", &state->origin, "world_size", &state->world_size, "zero_stage",
+                       &state->stage, "global_step", &step, "samples", &samples, "skipped_steps", &skipped,
+                       "optimizer_step", &updates, "schedule_step", &scheduled, "loss_scale", &loss_scale, "optimizer",
+                       &optimizer, "slots", &slots, "groups", &groups, "client_state", &client) != 0 ||
         json_unpack_ex(loss_scale, &why, 0, "{s:s, s:F}", "kind", &kind, "scale", &scale) != 0)
         return ce_fail(CS_BAD_FILE, "%s: %s", path, why.text);
     state->step = step;
@@ -60,6 +59,7 @@ static cs_status read_numbers(ce_training_state *state, const char *path)
     state->updates = updates;
     state->scheduled = scheduled;
     state->loss_scale = loss_scale;
+    state->optimizer = json_string_value(optimizer);
     state->groups = groups;
     state->client_state = client;
     CS_TRY(check_numbers(state, version, path));

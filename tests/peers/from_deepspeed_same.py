@@ -110,15 +110,10 @@ def train(engine, torch, windows, steps, rank, ranks):
     return losses
 
 
-def deepspeed_part(folder, case):
-    import torch
-    import deepspeed
+def train_and_save(torch, deepspeed, folder, case):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.set_num_threads(1)
-    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
-    settings, model = config(case), model_of(torch, case.split("-")[0])
+    settings, model, optimizer = config(case), model_of(torch, case.split("-")[0]), None
     del settings["cspeed"]
-    optimizer = None
     if case.endswith("-groups"):
         settings.pop("optimizer")
         groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
@@ -131,10 +126,24 @@ def deepspeed_part(folder, case):
     before = train(engine, torch, windows, range(STEPS), rank, ranks)
     engine.save_checkpoint(os.path.join(folder, "ds"), client_state={"note": ["kept", 1]})
     after = train(engine, torch, windows, range(STEPS, STEPS + MORE), rank, ranks)
-    if rank == 0:
-        with open(os.path.join(folder, "losses.json"), "w") as file:
-            json.dump({"before": before, "after": after, "version": deepspeed.__version__,
-                       "torch": torch.__version__}, file)
+    return {"before": before, "after": after, "version": deepspeed.__version__, "torch": torch.__version__}
+
+
+def deepspeed_part(folder, cases_here):
+    """All cases of one number of ranks; each writes FOLDER/CASE/losses.json."""
+    import torch
+    import deepspeed
+    torch.set_num_threads(1)
+    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    for case in cases_here:
+        place = os.path.join(folder, case)
+        try:
+            result = train_and_save(torch, deepspeed, place, case)
+        except Exception as why:  # all ranks fail in the same way, and the other cases go on
+            result = {"error": f"{type(why).__name__}: {why}"}
+        if os.environ["RANK"] == "0":
+            with open(os.path.join(place, "losses.json"), "w") as file:
+                json.dump(result, file)
     torch.distributed.barrier()
     sys.stdout.flush()
     os._exit(0)  # DeepSpeed's threads do not always end with the interpreter
@@ -149,47 +158,79 @@ def run(command, **more):
     return done.stdout + done.stderr
 
 
-def prepare(chosen, case, folder):
-    """Makes the folder's train.bin, ds_config.json, ds (DeepSpeed's checkpoint), and losses.json, which it returns."""
-    with open(os.path.join(folder, "train.bin"), "wb") as file:
-        array.array("H", tokens()).tofile(file)
-    with open(os.path.join(folder, "ds_config.json"), "w") as file:
-        json.dump(config(case), file, indent=1)
-    run([chosen.python, os.path.abspath(__file__), "--case", case, "--folder", folder],
-        env=dict(os.environ, DS_ACCELERATOR="cpu"))
+def ranks_of(case):
+    return int(case.split("-")[3][1:])
+
+
+def prepare(chosen, wanted, folder):
+    """Makes FOLDER/CASE with train.bin, ds_config.json, ds (DeepSpeed's checkpoint) and losses.json."""
+    for case in wanted:
+        os.mkdir(os.path.join(folder, case))
+        with open(os.path.join(folder, case, "train.bin"), "wb") as file:
+            array.array("H", tokens()).tofile(file)
+        with open(os.path.join(folder, case, "ds_config.json"), "w") as file:
+            json.dump(config(case), file, indent=1)
+    for ranks in (1, 2):
+        some = [case for case in wanted if ranks_of(case) == ranks]
+        if some:
+            run([chosen.python, os.path.abspath(__file__), "--folder", folder, "--ranks", str(ranks), "--cases", *some],
+                env=dict(os.environ, DS_ACCELERATOR="cpu"))
+
+
+def theirs_of(folder):
     with open(os.path.join(folder, "losses.json")) as file:
-        return json.load(file)
+        theirs = json.load(file)
+    if "error" in theirs:
+        raise RuntimeError(f"in DeepSpeed: {theirs['error'][:500]}")
+    return theirs
 
 
-def compare(chosen, case):
+def ours_of(chosen, folder):
     build = os.path.abspath(chosen.build)
     environment = dict(os.environ, PATH=build + ":" + os.environ["PATH"])
-    with tempfile.TemporaryDirectory() as folder:
-        theirs = prepare(chosen, case, folder)
-        said = run([sys.executable, os.path.join(TOOLS, "from_deepspeed.py"), "ds", "--config", "ds_config.json",
-                    "--output", "run"], cwd=folder, env=environment)
-        if "warning" in said:
-            raise RuntimeError(said)
-        run([os.path.join(build, "train"), "--config", "ds_config.json", "--output", "run"], cwd=folder)
-        with open(os.path.join(folder, "run/metrics.jsonl")) as file:
-            lines = [json.loads(line) for line in file]
+    said = run([sys.executable, os.path.join(TOOLS, "from_deepspeed.py"), "ds", "--config", "ds_config.json", "--output",
+                "run"], cwd=folder, env=environment)
+    if "warning" in said:
+        raise RuntimeError(said)
+    run([os.path.join(build, "train"), "--config", "ds_config.json", "--output", "run"], cwd=folder)
+    with open(os.path.join(folder, "run/metrics.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
     ours = [line["loss"] for line in lines if line.get("loss") is not None and "lr" in line]
     if len(ours) != MORE:
         raise RuntimeError(f"{len(ours)} losses, not {MORE}")
-    return theirs, ours
+    return ours
+
+
+def compare(chosen, folder, case):
+    """Prints the case's line; true if its losses are within the bound."""
+    bound = BOUNDS[case.split("-")[1]]
+    try:
+        theirs, ours = theirs_of(os.path.join(folder, case)), ours_of(chosen, os.path.join(folder, case))
+    except RuntimeError as why:
+        print(f"{case:24} FAILED {why}", flush=True)
+        return False
+    apart = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs["after"]))
+    print(f"{case:24} loss {theirs['before'][0]:.4f} -> {theirs['after'][0]:.4f} .. {theirs['after'][-1]:.4f}  "
+          f"apart {apart:.1e}{f' ABOVE {bound}' if apart > bound else ''}  DeepSpeed {theirs['version']}, "
+          f"torch {theirs['torch']}", flush=True)
+    return apart <= bound
 
 
 def write_golden(chosen):
+    case = "byte-fp32-s2-r2"
     sys.path.insert(0, TOOLS)
     import from_deepspeed
-    with tempfile.TemporaryDirectory() as folder:
-        prepare(chosen, "byte-fp32-s2-r2", folder)
+    with tempfile.TemporaryDirectory() as top:
+        folder = os.path.join(top, case)
+        prepare(chosen, [case], top)
+        theirs_of(folder)
         from_deepspeed.allow_classes()
         tag = from_deepspeed.newest_tag(os.path.join(folder, "ds"))
         state = from_deepspeed.read_checkpoint(os.path.join(folder, "ds", tag))
         from_deepspeed.write_state(os.path.join(folder, "state"), *state)
         for name in ("train.bin", "ds_config.json", "losses.json", "state"):
             shutil.move(os.path.join(folder, name), os.path.join(chosen.golden, name))
+    return 0
 
 
 def main():
@@ -198,31 +239,20 @@ def main():
     parser.add_argument("--only", default="*")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--golden", metavar="FOLDER")
-    parser.add_argument("--case", help=argparse.SUPPRESS)  # DeepSpeed's part, in a process of its own
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    for name, more in (("--cases", {"nargs": "+"}), ("--folder", {}), ("--ranks", {"type": int})):
+        parser.add_argument(name, help=argparse.SUPPRESS, **more)  # DeepSpeed's part, in processes of its own
     chosen = parser.parse_args()
-    if chosen.case:
-        if "RANK" in os.environ:
-            deepspeed_part(chosen.folder, chosen.case)
+    if chosen.cases and "RANK" in os.environ:
+        deepspeed_part(chosen.folder, chosen.cases)
+    if chosen.cases:
         from step_models import start_ranks
-        return start_ranks(int(chosen.case.split("-")[3][1:]), 1)
+        return start_ranks(chosen.ranks, 1)
     if chosen.golden:
         return write_golden(chosen)
-    failed = 0
-    for case in fnmatch.filter(cases(), chosen.only):
-        bound = BOUNDS[case.split("-")[1]]
-        try:
-            theirs, ours = compare(chosen, case)
-        except RuntimeError as why:
-            failed += 1
-            print(f"{case:24} FAILED: {why}", flush=True)
-            continue
-        apart = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs["after"]))
-        failed += apart > bound
-        print(f"{case:24} loss {theirs['before'][0]:.4f} -> {theirs['after'][0]:.4f} .. {theirs['after'][-1]:.4f}  "
-              f"apart {apart:.1e}{' ABOVE ' + str(bound) if apart > bound else ''}  DeepSpeed {theirs['version']}, "
-              f"torch {theirs['torch']}", flush=True)
-    return 1 if failed else 0
+    wanted = fnmatch.filter(cases(), chosen.only)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(chosen, wanted, folder)
+        return 0 if all([compare(chosen, folder, case) for case in wanted]) else 1
 
 
 if __name__ == "__main__":
