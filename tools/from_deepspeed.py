@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """from_deepspeed.py - makes of a DeepSpeed checkpoint an output folder from which cspeed continues the run.
 
 usage: python3 from_deepspeed.py FOLDER --config ds_config.json --output RUN [--tag TAG]
@@ -354,6 +353,9 @@ def read_checkpoint(folder):
         (stage_3 if stage == 3 else stage_1_or_2)(state, model, ranks)
     else:
         unpartitioned(state, model)
+        if wrapper.get("cur_iter") and not str(model.get("ds_version")).startswith("0.14."):
+            say("at stage 0 in fp16, newer releases of DeepSpeed (0.19.8 does) divide gradients by the loss scale without "
+                "having multiplied the loss by it: Adam's moments are then too small, until some hundred steps are made")
     if len(state.steps) > 1:
         raise Refusal(f"the optimizer has made {sorted(state.steps)} steps, not the same number for all parameters")
     skipped = int(model["skipped_steps"])

@@ -85,10 +85,10 @@ START_TEST(every_value_is_in_the_checkpoint)
         ce_source_close(&source);
     }
     const json_t *engine = ce_checkpoint_engine(reader);
-    ck_assert_int_eq(json_integer_value(json_object_get(engine, "global_step")), 6);
-    ck_assert_int_eq(json_integer_value(json_object_get(engine, "samples")), 48);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "optimizer"), "step")), 6);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "lr_scheduler"), "last_step")), 6);
+    ck_assert_int_eq(json_integer_value(json_object_get(engine, "global_step")), 8);
+    ck_assert_int_eq(json_integer_value(json_object_get(engine, "samples")), 64);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "optimizer"), "step")), 8);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "lr_scheduler"), "last_step")), 8);
     ck_assert_str_eq(ce_checkpoint_client_state(reader), "{\"note\": [\"kept\", 1]}");
     ce_checkpoint_close(reader);
     cs_comm_close(self);
@@ -129,7 +129,7 @@ START_TEST(the_losses_are_deepspeeds)
     for (int i = 0; i < 2; i++) {
         enter();
         expect(0, "16 tensors", IMPORT);
-        expect(0, "continuing at step 6 of 12, from run", launches[i]);
+        expect(0, "continuing at step 8 of 14, from run", launches[i]);
         losses_are_deepspeeds(launches[i]);
         shell_leave();
     }
