@@ -351,6 +351,8 @@ def read_checkpoint(folder):
         if count != len(ranks):
             raise Refusal(f"{folder} has files of {len(ranks)} of {count} ranks")
         (stage_3 if stage == 3 else stage_1_or_2)(state, model, ranks)
+    elif model.get("param_shapes"):
+        raise Refusal(f"{folder} has no *_optim_states.pt, the files of the optimizer that every rank has")
     else:
         unpartitioned(state, model)
         if wrapper.get("cur_iter") and not str(model.get("ds_version")).startswith("0.14."):
