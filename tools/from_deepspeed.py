@@ -95,7 +95,8 @@ def find_files(folder):
     names = sorted(os.listdir(folder))
     for pattern, what in (("layer_*", "of a pipeline"), ("expp_rank_*", "of experts"), ("*_expert_*", "of experts"),
                           ("*mp_rank_0[1-9]*", "of tensor parallelism"), ("*mp_rank_[1-9]*", "of tensor parallelism"),
-                          ("offloaded_tensors", "offloaded to NVMe")):
+                          ("offloaded_tensors", "offloaded to NVMe"),
+                          ("zero", "in the universal form (take the checkpoint that it was made from)")):
         found = glob.glob(os.path.join(glob.escape(folder), pattern))
         if found:
             raise Refusal(f"{found[0]}: state {what} is not supported")

@@ -10,8 +10,9 @@ with 1 where one is above the bound of its precision (BOUNDS), or a loss scale d
 another class is put into a checkpoint, which must be refused.
 
 The cases are named MODEL-PRECISION-sSTAGE-rRANKS, with -groups behind it where the program gives DeepSpeed an optimizer
-of two parameter groups, and -fused where stage 0 keeps its masters as it does for DeepSpeed's fused optimizer, one flat
-tensor a group, and -accum where gradients accumulate in fp32 (DeepSpeed's BF16_Optimizer). --only "gpt2-*-s0-*" takes those whose names match. --python is the interpreter with DeepSpeed, transformers and torch, this one by default.
+of two parameter groups, -fused where stage 0 keeps its masters as it does for DeepSpeed's fused optimizer, one flat
+tensor a group, and -accum where gradients accumulate in fp32 (DeepSpeed's BF16_Optimizer). --only "gpt2-*-s0-*" takes
+those whose names match. --python is the interpreter with DeepSpeed, transformers and torch, this one by default.
 
 --golden writes what test_training_state compares with: the case byte-fp32-s2-r2, a smaller GPT-2, as the folder that
 from_deepspeed.py gives to `cspeed import`, with its configuration, its data, and DeepSpeed's losses.
