@@ -29,8 +29,8 @@ import warnings
 
 import torch
 
-# The classes of DeepSpeed that its checkpoints contain beside tensors, containers and numbers. Each is read as an object
-# with the same attributes; ZeroStageEnum is a number.
+# The classes of DeepSpeed that its checkpoints contain beside tensors, containers and numbers. Each is read as an
+# object with the same attributes; ZeroStageEnum is a number.
 CLASSES = {
     "deepspeed.runtime.fp16.loss_scaler.LossScaler": object,
     "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler": object,

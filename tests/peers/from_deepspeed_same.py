@@ -1,18 +1,20 @@
 """from_deepspeed_same.py - a run that began in DeepSpeed and goes on in cspeed, beside its continuation in DeepSpeed.
 
-usage: python tests/peers/from_deepspeed_same.py [--build build/bin] [--only PATTERN] [--python PYTHON] [--golden FOLDER]
+usage: python tests/peers/from_deepspeed_same.py [--build build/bin] [--only PATTERN] [--python PYTHON]
+           [--golden FOLDER]
 
-A tiny GPT-2 and a tiny Llama of transformers train eight steps with DeepSpeed on its CPU accelerator over Gloo, at every
-ZeRO stage, on one rank and on two, in fp32, bf16 and fp16: AdamW under WarmupDecayLR, clipping, gradient accumulation.
-They save and go on for five steps. tools/from_deepspeed.py converts what was saved, and cspeed's train makes the same five
-steps on the same samples, on one rank. Prints a line a case with the greatest relative difference of a loss, and ends
-with 1 where one is above the bound of its precision (BOUNDS), or a loss scale differs. At the end an object of
-another class is put into a checkpoint, which must be refused.
+A tiny GPT-2 and a tiny Llama of transformers train eight steps with DeepSpeed on its CPU accelerator over Gloo, at
+every ZeRO stage, on one rank and on two, in fp32, bf16 and fp16: AdamW under WarmupDecayLR, clipping, gradient
+accumulation. They save and go on for five steps. tools/from_deepspeed.py converts what was saved, and cspeed's train
+makes the same five steps on the same samples, on one rank. Prints a line a case with the greatest relative difference
+of a loss, and ends with 1 where one is above the bound of its precision (BOUNDS), or a loss scale differs. At the end
+an object of another class is put into a checkpoint, which must be refused.
 
-The cases are named MODEL-PRECISION-sSTAGE-rRANKS, with -groups behind it where the program gives DeepSpeed an optimizer
-of two parameter groups, -fused where stage 0 keeps its masters as it does for DeepSpeed's fused optimizer, one flat
-tensor a group, and -accum where gradients accumulate in fp32 (DeepSpeed's BF16_Optimizer). --only "gpt2-*-s0-*" takes
-those whose names match. --python is the interpreter with DeepSpeed, transformers and torch, this one by default.
+The cases are named MODEL-PRECISION-sSTAGE-rRANKS, with -groups behind it where the program gives DeepSpeed an
+optimizer of two parameter groups, -fused where stage 0 keeps its masters as it does for DeepSpeed's fused optimizer,
+one flat tensor a group, and -accum where gradients accumulate in fp32 (DeepSpeed's BF16_Optimizer). --only
+"gpt2-*-s0-*" takes those whose names match. --python is the interpreter with DeepSpeed, transformers and torch, this
+one by default.
 
 --golden writes what test_training_state compares with: the case byte-fp32-s2-r2, a smaller GPT-2, as the folder that
 from_deepspeed.py gives to `cspeed import`, with its configuration, its data, and DeepSpeed's losses.

@@ -1,12 +1,13 @@
-"""sft_same.py - supervised fine-tuning on answers only, by cspeed and by TRL's SFTTrainer: the same losses, step by step.
+"""sft_same.py - supervised fine-tuning on answers only, by cspeed and by TRL's SFTTrainer: the same losses, step by
+step.
 
 usage: python tests/peers/sft_same.py [--build build/bin] [--steps 20] [--bound 1e-5]
 
-A tiny random Llama, a byte-level tokenizer, and a chat template with {% generation %} are saved as a Hugging Face folder.
-Conversations of several turns, each as long as a window, are learnt in the same order by both, in fp32: AdamW without
-weight decay, clipping at 1. TRL runs with assistant_only_loss. Prints the greatest relative difference of a loss and the
-loss that TRL has where all tokens are learnt, which is another one; ends with 1 above --bound. Needs torch, transformers,
-tokenizers, datasets and trl.
+A tiny random Llama, a byte-level tokenizer, and a chat template with {% generation %} are saved as a Hugging Face
+folder. Conversations of several turns, each as long as a window, are learnt in the same order by both, in fp32: AdamW
+without weight decay, clipping at 1. TRL runs with assistant_only_loss. Prints the greatest relative difference of a
+loss and the loss that TRL has where all tokens are learnt, which is another one; ends with 1 above --bound. Needs
+torch, transformers, tokenizers, datasets and trl.
 """
 import argparse
 import json
