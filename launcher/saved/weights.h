@@ -9,6 +9,7 @@ typedef struct {
     const char *from, *to, *tag;
     cs_dtype dtype;
     bool typed; /* --dtype was given */
+    bool merge; /* --merge, of export */
     int64_t max_shard;
 } cl_weights_request;
 
