@@ -173,18 +173,17 @@ static void resolve_lora(cs_config *config)
     static const char *const of_folder[] = { "cspeed.lora.r", "cspeed.lora.alpha", "cspeed.lora.rslora",
                                              "cspeed.lora.targets" };
     const ce_lora_settings *lora = &config->settings.lora;
+    bool other = lora->alpha < 8 || lora->alpha > 8 || lora->dropout > 0 || lora->rslora || lora->targets;
     if (lora->targets && !are_targets(lora->targets))
         ce_json_fault(config->doc, "cspeed.lora.targets",
                       "a list of names such as [\"q_proj\", \"v_proj\"] is needed, or \"all-linear\"; regular "
                       "expressions are not supported");
-    for (size_t i = 0; i < sizeof of_folder / sizeof *of_folder; i++) {
-        bool set = ce_resolve_is_given(config, of_folder[i]);
-        if (lora->adapter && set)
+    if (lora->r == 0 && !lora->adapter && other)
+        ce_json_fault(config->doc, "cspeed.lora", "it has no effect without a rank: set cspeed.lora.r");
+    for (size_t i = 0; lora->adapter && i < sizeof of_folder / sizeof *of_folder; i++)
+        if (ce_resolve_is_given(config, of_folder[i]))
             ce_json_fault(config->doc, of_folder[i],
                           "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
-        else if (!lora->adapter && lora->r == 0 && set && i > 0)
-            ce_json_fault(config->doc, of_folder[i], "it has no effect without a rank: set cspeed.lora.r");
-    }
 }
 
 void ce_resolve_run(cs_config *config)

@@ -482,23 +482,6 @@ void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, 
     RUN(stream, squared_error_grad, dy, dloss, y, target);
 }
 
-static void run_columns(cs_stream *stream, const ce_columns *job)
-{
-    CS_ASSERT(is_compute(job->narrow) && is_compute(job->wide) && cs_rows(job->narrow) == cs_rows(job->wide));
-    CS_ASSERT(job->first >= 0 && job->first + cs_columns(job->narrow) <= cs_columns(job->wide));
-    RUN(stream, columns, job);
-}
-
-void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, float scale)
-{
-    run_columns(stream, &(ce_columns){ .wide = y, .narrow = x, .first = first, .scale = scale });
-}
-
-void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale)
-{
-    run_columns(stream, &(ce_columns){ .wide = y, .narrow = x, .first = first, .scale = scale, .takes = true });
-}
-
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
     CS_ASSERT(cs_count(y) == cs_count(x));
