@@ -107,7 +107,8 @@ static int64_t outputs_of(const cs_param *weight)
     return weight->linear->layout == CS_IN_OUT ? cs_columns(weight->value) : cs_rows(weight->value);
 }
 
-/* Gives the layer whose weight is parameter `at` of the unit an adapter. Parts before it have columns before its own. */
+/* Gives the layer whose weight is parameter `at` of the unit an adapter. Parts before it have the columns before its
+ * own. */
 static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
 {
     const ce_unit_entry *entry = unit->entries[at];

@@ -104,8 +104,8 @@ static void copy_enabled(json_t *to, json_t *from, const char *key)
 static json_t *reduced(json_t *full)
 {
     static const char *const names[] = { "model", "seed", "device", "threads" };
-    static const char *const texts[] = { "seq_len",   "train", "valid",    "packing",
-                                         "tokenizer", "field", "template", "cache" };
+    static const char *const texts[] = { "seq_len", "train",   "valid",    "packing", "tokenizer",
+                                         "field",   "columns", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
     static const char *const adapters[] = { "r", "alpha", "rslora", "targets" };
     json_t *lora = json_object(), *data = json_object(), *from = json_object_get(theirs, "data");
