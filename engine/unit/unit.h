@@ -68,6 +68,7 @@ struct cs_model {
     int64_t parameters;      /* number of elements of all parameters */
     int64_t trained;         /* of those that are trained, after ce_model_freeze */
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
+    cs_dtype target_dtype;   /* of a batch of floats */
 };
 
 void ce_unit_free(cs_unit *unit);

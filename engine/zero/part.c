@@ -16,6 +16,11 @@ cs_dtype ce_part_masters(const ce_shard *shard)
     return shard->unit->frozen ? shard->zero->precision.values : shard->zero->precision.masters;
 }
 
+const char *ce_part_name(const ce_shard *shard)
+{
+    return *shard->unit->name ? shard->unit->name : shard->unit->kind->name;
+}
+
 cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role)
 {
     return ce_device_stream(shard->zero->device, role);
