@@ -1,4 +1,5 @@
-/* backward.c - cs_backward: units in reverse order; each unit's gradient is reduced as soon as it is complete. */
+/* backward.c - cs_backward: units in reverse order, down to the first one that has a trained parameter; each unit's
+ * gradient is reduced as soon as it is complete. */
 #include "engine.h"
 
 static ce_micro micro_of(const cs_engine *engine)
@@ -42,11 +43,11 @@ static void reduce_gradients(cs_engine *engine, int i)
 
 void ce_backward_units(cs_engine *engine)
 {
-    int last = engine->model->count - 1;
+    int last = engine->model->count - 1, first = engine->model->first_trained;
     cs_tensor dy = cs_pass_dloss(engine->pass);
     engine->ahead = last; /* forward left the last unit gathered */
     ce_graphs_backward(engine);
-    for (int i = last; i >= 0; i--) {
+    for (int i = last; i >= first; i--) {
         cs_unit *unit = ce_walk_enter(engine, i, CS_UP);
         ce_backward_open(engine, i);
         if (i < last && engine->settings->recompute == CS_RECOMPUTE_UNIT)
@@ -62,6 +63,7 @@ void ce_backward_units(cs_engine *engine)
         reduce_gradients(engine, i);
         dy = dx;
     }
+    ce_pass_let_go(engine->pass, dy); /* absent if the first unit was reached */
     ce_pass_let_go(engine->pass, engine->loss_rows);
     ce_pass_end(engine->pass);
     ce_graphs_end(engine);

@@ -112,7 +112,7 @@ static cs_status measure(cs_engine *engine)
     engine->zero.device = engine->device;
     engine->zero.comm = NULL;
     CS_TRY(open_pass(engine));
-    for (int i = 0; i < engine->model->count; i++)
+    for (int i = 0; i < engine->model->total; i++)
         CS_TRY(
             ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
     walk(engine);
@@ -130,7 +130,7 @@ cs_status ce_dry_run(cs_engine *engine)
     cs_comm *comm = engine->zero.comm;
     engine->device = NULL;
     cs_status status = measure(engine);
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         ce_shard_close(engine->shards[i]);
         engine->shards[i] = NULL;
     }

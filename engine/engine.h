@@ -6,6 +6,7 @@
 #include "checkpoint/background.h"
 #include "config/config.h"
 #include "device/products.h"
+#include "layer/lora.h"
 #include "models/models.h"
 #include "monitor/monitor.h"
 #include "unit/pass.h"
@@ -71,12 +72,13 @@ struct cs_engine {
     cs_comm *comm;
     cs_model *model;
     ce_model_facts facts;
+    ce_lora lora;       /* the adapters; `first` NULL: there are none */
     json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
 
     ce_zero zero;
     ce_pool *values, *grads;
-    ce_shard **shards; /* one for each unit */
+    ce_shard **shards; /* one for each unit, stores included */
     ce_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
@@ -164,7 +166,7 @@ typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
 const char *ce_walk_name(const cs_unit *unit); /* of the unit, or of its kind if it has none */
-/* Calls verb for the shard of unit i, then for the shard of each unit that lends parameters to it. */
+/* Calls verb for the shard of unit i and that of its store, then for those of each unit that lends parameters to it. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 /* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */
 void ce_walk_settle(cs_engine *engine);
@@ -244,6 +246,13 @@ json_t *ce_products_record(const cs_engine *engine);
 /* Goes on with the methods that the provenance records, or says why they are others. */
 void ce_products_resume(cs_engine *engine, json_t *provenance);
 
+/* ---- lora.c: cspeed.lora ---- */
+/* Gives the model its adapters, and freezes the rest, if the configuration asks for it. To be called when the model is
+ * open and before its parameters are laid out. */
+cs_status ce_lora_open(cs_engine *engine);
+/* Facts of the adapters for a checkpoint's provenance, which export needs; NULL: there are none. The caller owns it. */
+json_t *ce_lora_record(const cs_engine *engine);
+
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
 /* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that
  * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
@@ -311,8 +320,16 @@ void ce_schedule_change_say(cs_engine *engine);
 
 /* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
 cs_status ce_pretrained_load(cs_engine *engine);
+/* Reads the parameters of row i from a source: those of adapters if `lora`, else the others. */
+struct ce_source;
+cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora);
 /* Fails with the message for a folder without config.json, which says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
+
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora, targets (*targets is a new
+ * reference to them) and, if it is 0, dropout; _load reads the values, if there is such a folder. Collective. */
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets);
+cs_status ce_adapter_load(cs_engine *engine);
 
 /* ---- reporting/ ---- */
 /* report.c: DeepSpeed's log lines and monitor events */

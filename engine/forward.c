@@ -81,12 +81,13 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
         int mark = ce_pass_mark(engine->pass);
         cs_tensor y = run_unit(engine, i, x, &input);
         ce_pass_hold(engine->pass, y);
-        if (recompute && i < last) {
+        bool skipped = training && i < engine->model->first_trained; /* by backward */
+        if (skipped || (recompute && i < last))
             ce_pass_rewind(engine->pass, mark);
+        if (recompute && i < last && !skipped)
             engine->inputs[i] = x;
-        } else {
+        else
             ce_pass_let_go(engine->pass, x);
-        }
         ce_walk_leave(engine, i, CS_DOWN, !(training && i == last));
         x = y;
     }

@@ -70,6 +70,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
         CS_TRY(open_named_model(engine));
     if (engine->model->count == 0)
         return ce_fail(CS_BAD_CONFIG, "the model has no unit");
+    CS_TRY(ce_lora_open(engine));
     if (!engine->model->inputs)
         CS_TRY(fit_windows(engine));
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
@@ -131,7 +132,6 @@ static cs_status measure(cs_engine *engine)
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
-    CS_TRY(ce_assign_groups(&settings->groups, engine->model));
     ce_assign_print(&settings->groups, engine->model);
     CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
@@ -159,7 +159,7 @@ static cs_status open_shards(cs_engine *engine)
                             engine->memory.activations - rest,
                             engine->chunk_bytes };
     CS_TRY(ce_pass_open(&engine->pass, &shape));
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         CS_TRY(
             ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         ce_shard_init(engine->shards[i], (uint64_t)settings->seed);
@@ -167,7 +167,8 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(ce_upload_open(engine));
     CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
-    return ce_pretrained_load(engine);
+    CS_TRY(ce_pretrained_load(engine));
+    return ce_adapter_load(engine);
 }
 
 /* Logs the data types and the clipping limit; with mixed precision, the types of each kind of operation. */
@@ -186,16 +187,19 @@ static void say_precision(const ce_settings *settings)
                ce_precision_name(row.gives));
 }
 
-/* Decides the shapes that depend on the kind of device. */
-static void lay_out(cs_engine *engine, const char *kind)
+/* Decides which parameters are frozen, and the shapes that depend on the kind of device. */
+static cs_status lay_out(cs_engine *engine, const char *kind)
 {
+    CS_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
+    CS_TRY(ce_model_freeze(engine->model));
     ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
     engine->chunk_bytes = ce_device_chunk_bytes(kind);
+    return CS_OK;
 }
 
 static cs_status open_lists(cs_engine *engine)
 {
-    size_t units = (size_t)engine->model->count;
+    size_t units = (size_t)engine->model->total;
     engine->shards = calloc(units, sizeof *engine->shards);
     engine->inputs = calloc(units, sizeof *engine->inputs);
     engine->keys = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
@@ -217,7 +221,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
     CS_TRY(ce_cpu_isa_agree(engine));
-    lay_out(engine, ce_device_kind(engine->device));
+    CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
@@ -259,7 +263,7 @@ void cs_destroy(cs_engine *engine)
     ce_async_save_close(engine);
     ce_report_close(engine);
     ce_curriculum_close(engine);
-    for (int i = 0; engine->shards && i < engine->model->count; i++)
+    for (int i = 0; engine->shards && i < engine->model->total; i++)
         ce_shard_close(engine->shards[i]);
     ce_update_close(engine->update);
     ce_evaluate_close(engine);
@@ -274,6 +278,7 @@ void cs_destroy(cs_engine *engine)
     cs_comm_close(engine->comm);
     ce_device_close(engine->device);
     cs_model_free(engine->model);
+    ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
     cs_config_close(engine->config);
     free(engine->shards);
@@ -290,7 +295,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     ce_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
-    lay_out(engine, kinds[engine->settings->device]);
+    CS_TRY(lay_out(engine, kinds[engine->settings->device]));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; memory && engine->zero.rank < engine->world.size; engine->zero.rank++) {

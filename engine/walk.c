@@ -8,19 +8,28 @@ void ce_walk_settle(cs_engine *engine)
     ce_stream_sync(ce_device_stream(engine->device, CS_COMM));
 }
 
-void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard))
+static void each_row(cs_engine *engine, const cs_unit *unit, void (*verb)(ce_shard *shard))
 {
-    cs_unit *unit = engine->model->units[i];
-    verb(engine->shards[i]);
-    for (int lender = 0; lender < unit->lender_count; lender++)
-        verb(engine->shards[unit->lenders[lender]->index]);
+    verb(engine->shards[unit->index]);
+    if (unit->store)
+        verb(engine->shards[unit->store->index]);
 }
 
-/* Starts the gathering of all units up to `cspeed.prefetch` units ahead of unit i. */
+void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard))
+{
+    const cs_unit *unit = engine->model->units[i];
+    each_row(engine, unit, verb);
+    for (int lender = 0; lender < unit->lender_count; lender++)
+        each_row(engine, unit->lenders[lender], verb);
+}
+
+/* Starts the gathering of all units up to `cspeed.prefetch` units ahead of unit i. Backward ends at the first unit with
+ * a trained parameter. */
 static void gather_ahead(cs_engine *engine, int i, ce_direction direction)
 {
     int goal = i + (int)(direction * engine->settings->prefetch);
-    for (int next = engine->ahead + direction; next >= 0 && next < engine->model->count; next += direction) {
+    int first = direction == CS_UP ? engine->model->first_trained : 0;
+    for (int next = engine->ahead + direction; next >= first && next < engine->model->count; next += direction) {
         if ((goal - next) * direction < 0)
             break;
         ce_walk_each(engine, next, ce_shard_gather);

@@ -52,18 +52,31 @@ static int add_item(void *list, const char *flag, const char *value)
     return cs_options_store(&item, list, flag, value);
 }
 
-/* Adds cspeed.device=VALUE to the assignments of --set. */
-static int take_device(void *to, const char *flag, const char *value)
+/* Adds PATH=VALUE to the assignments of --set. */
+static int add_assignment(void *to, const char *flag, const char *path, const char *value)
 {
     char *assignment;
-    if (asprintf(&assignment, "cspeed.device=%s", value) < 0)
+    if (asprintf(&assignment, "%s=%s", path, value) < 0)
         leave(1, "out of memory for %s", flag);
     return add_item(to, flag, assignment);
+}
+
+static int take_device(void *to, const char *flag, const char *value)
+{
+    return add_assignment(to, flag, "cspeed.device", value);
+}
+
+static int take_adapter(void *to, const char *flag, const char *value)
+{
+    return add_assignment(to, flag, "cspeed.lora.adapter", value);
 }
 
 /* The last rows of a program's table of options, whose settings are of the type `options`. */
 #define COMMON_OPTIONS                                                                                                 \
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
+        { CS_OPTION(TAKE, "adapter", options, set, "DIR",                                                              \
+                    "a folder of PEFT: LoRA adapters for a Hugging Face folder"),                                      \
+          .take = take_adapter },                                                                                      \
         { CS_OPTION(LIST, "set", options, set, "PATH=VALUE", "a key of the configuration") },                          \
     {                                                                                                                  \
         .names = "help h", .kind = CS_OPTION_HELP, .text = "this text"                                                 \
@@ -100,6 +113,9 @@ static cs_engine *open_trained(cs_config *config)
     cs_engine *engine;
     CS_MUST(cs_initialize(&engine, config, NULL));
     const char *checkpoints = cs_config_get_string(config, "cspeed.load");
+    if (checkpoints && cs_config_get_string(config, "cspeed.lora.adapter"))
+        leave(WRONG_USAGE, "--adapter is for a Hugging Face folder, and this model is of a checkpoint: `cspeed export` "
+                           "makes it a folder");
     if (checkpoints)
         CS_MUST(cs_load_checkpoint(engine, checkpoints, cs_config_get_string(config, "cspeed.tag"),
                                    &(cs_load_options){ .module_only = true }, NULL));

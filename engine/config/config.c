@@ -212,6 +212,19 @@ void ce_config_set_total(cs_config *config, int64_t steps)
     change_number(config, "scheduler.params", ce_schedule_total(&config->settings.schedule), steps);
 }
 
+void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
+{
+    json_t *section = ce_json_find(config->doc, "cspeed.lora");
+    json_object_set_new(section, "r", json_integer(lora->r));
+    json_object_set_new(section, "alpha", json_real(lora->alpha));
+    json_object_set_new(section, "dropout", json_real(lora->dropout));
+    json_object_set_new(section, "rslora", json_boolean(lora->rslora));
+    json_object_set(section, "targets", lora->targets);
+    config->settings.lora = *lora;
+    free(config->text);
+    config->text = print(ce_json_root(config->doc));
+}
+
 /* ---- getters ---- */
 
 /* Finds the table row of a dotted path and its field. */

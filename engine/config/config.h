@@ -36,6 +36,15 @@ enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* g
 enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
 enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
 
+/* LoRA. r 0: no adapters. With `adapter` the engine replaces r, alpha, rslora and targets by those of that folder. */
+typedef struct {
+    int64_t r;
+    double alpha, dropout;
+    bool rslora, merge;
+    json_t *targets;     /* "all-linear" or a list of names; NULL: those of PEFT for the family */
+    const char *adapter; /* a folder of PEFT from which the adapters start; NULL: none */
+} ce_lora_settings;
+
 /* The values of a curriculum section, as the file gives them. */
 typedef struct {
     bool enabled;
@@ -107,7 +116,8 @@ typedef struct {
     bool tf32;
     bool cuda_graphs;
     const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
-    int recompute;    /* CS_RECOMPUTE_* */
+    ce_lora_settings lora;
+    int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;
 
     /* checkpoints */
@@ -162,5 +172,8 @@ struct cs_config {
  * which the schedule of the learning rate ends. */
 void ce_config_cut_windows(cs_config *config, int64_t seq_len);
 void ce_config_set_total(cs_config *config, int64_t steps);
+/* Changes the values of cspeed.lora but `merge`, after the engine has read the adapter's folder or chosen the targets;
+ * targets is then borrowed from the configuration. */
+void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora);
 
 #endif

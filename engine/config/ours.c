@@ -7,7 +7,8 @@ static const ce_key cspeed[] = {
     SECTION("data", "the training and validation data"),
     SUPPORTED(
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
-        "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too"),
+        "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
+    SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
         "fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
@@ -104,6 +105,34 @@ static const ce_key cspeed_data[] = {
               "folder where the tokens of texts are cached for later runs; null: the name of output and .tokens"),
 };
 
+static const ce_key cspeed_lora[] = {
+    SUPPORTED("r", INT, lora.r, "0", 0, 65536, NULL, "rank of the adapters; 0: there are none"),
+    SUPPORTED("alpha", NUMBER, lora.alpha, "8", 0, INFINITY, NULL,
+              "an adapter's result is multiplied by alpha / r (PEFT's lora_alpha)"),
+    SUPPORTED("dropout", NUMBER, lora.dropout, "0", 0, 0.999, NULL, "probability of dropout on an adapter's input"),
+    SUPPORTED(
+        "targets", JSON, lora.targets, "null", 0, 0, NULL,
+        "the linear layers with adapters (PEFT's target_modules): a list of names such as \"q_proj\", or \"all-linear\"; null: those that PEFT takes for the family"),
+    SUPPORTED("rslora", BOOL, lora.rslora, "false", 0, 0, NULL, "the factor is alpha / sqrt(r) (PEFT's use_rslora)"),
+    SUPPORTED(
+        "adapter", STRING, lora.adapter, "null", 0, 0, NULL,
+        "folder of PEFT to start from; r, alpha, rslora and targets are those of its adapter_config.json, and so is dropout if it is not given"),
+    SUPPORTED("merge", BOOL, lora.merge, "false", 0, 0, NULL,
+              "cspeed.export writes the model with the adapters added to its weights; false: a folder of PEFT"),
+    REFUSED("bias", "\"none\"", "only the adapters are trained"),
+    REFUSED("dora", "false", NOT_YET),
+    REFUSED("qlora", "false", "weights are fp32, bf16 or fp16: none are quantized"),
+    REFUSED("modules_to_save", "null", "only the adapters are trained"),
+    REFUSED("init_lora_weights", "true", "A is uniform within 1/sqrt(inputs) and B is zero, PEFT's default"),
+    REFUSED("rank_pattern", "{}", "all adapters have the same rank"),
+    REFUSED("alpha_pattern", "{}", "all adapters have the same alpha"),
+    REFUSED("lora_alpha", "null", "its name here is cspeed.lora.alpha"),
+    REFUSED("lora_dropout", "null", "its name here is cspeed.lora.dropout"),
+    REFUSED("target_modules", "null", "its name here is cspeed.lora.targets"),
+    REFUSED("use_rslora", "false", "its name here is cspeed.lora.rslora"),
+    REFUSED("use_dora", "false", NOT_YET),
+};
+
 static const ce_key cspeed_checkpoint[] = {
     SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
@@ -128,6 +157,7 @@ static const ce_key cspeed_trace[] = {
 const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
+    { "cspeed.lora", CS_KEYS(cspeed_lora) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
     { "cspeed.trace", CS_KEYS(cspeed_trace) },
 };

@@ -172,6 +172,37 @@ static void resolve_storage(cs_config *config)
         ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
+/* Whether the value is "all-linear", or a list of names. */
+static bool are_targets(const json_t *value)
+{
+    size_t index;
+    json_t *name;
+    json_array_foreach (value, index, name) {
+        if (!json_is_string(name) || !*json_string_value(name))
+            return false;
+    }
+    return json_is_array(value) ? json_array_size(value) > 0
+                                : json_is_string(value) && strcmp(json_string_value(value), "all-linear") == 0;
+}
+
+static void resolve_lora(cs_config *config)
+{
+    static const char *const of_folder[] = { "cspeed.lora.r", "cspeed.lora.alpha", "cspeed.lora.rslora",
+                                             "cspeed.lora.targets" };
+    const ce_lora_settings *lora = &config->settings.lora;
+    bool other = lora->alpha < 8 || lora->alpha > 8 || lora->dropout > 0 || lora->rslora || lora->targets;
+    if (lora->targets && !are_targets(lora->targets))
+        ce_json_fault(config->doc, "cspeed.lora.targets",
+                      "a list of names such as [\"q_proj\", \"v_proj\"] is needed, or \"all-linear\"; regular "
+                      "expressions are not supported");
+    if (lora->r == 0 && !lora->adapter && other)
+        ce_json_fault(config->doc, "cspeed.lora", "it has no effect without a rank: set cspeed.lora.r");
+    for (size_t i = 0; lora->adapter && i < sizeof of_folder / sizeof *of_folder; i++)
+        if (ce_resolve_is_given(config, of_folder[i]))
+            ce_json_fault(config->doc, of_folder[i],
+                          "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
+}
+
 /* PyTorch's name for communication through the memory of hosts is gloo. */
 static const char *host_transport(const cs_world *world)
 {
@@ -186,6 +217,7 @@ void ce_resolve_run(cs_config *config)
     enum { NAMED = sizeof transports / sizeof *transports }; /* gloo and cpu follow */
     ce_settings *s = &config->settings;
     resolve_model(config);
+    resolve_lora(config);
     resolve_output(config);
     ce_resolve_data(config);
     read_weights(config);

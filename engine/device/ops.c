@@ -134,11 +134,16 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout)
 {
-    CS_ASSERT(is_f32(dw) && is_compute(x) && is_compute(dy) && x.dtype == dy.dtype);
     int64_t inner = cs_columns(x), outer = cs_columns(dy);
+    CS_ASSERT(is_compute(dy) && (!dbias.data || is_vector(dbias, CS_F32, outer)));
+    if (!dw.data) {
+        if (dbias.data)
+            RUN(stream, column_sums, dbias, dy);
+        return;
+    }
+    CS_ASSERT(is_f32(dw) && is_compute(x) && x.dtype == dy.dtype);
     CS_ASSERT(cs_rows(x) == cs_rows(dy));
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
-    CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
     double before = stream->device->flops;
     ce_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };

@@ -39,6 +39,14 @@ typedef struct {
     float sign; /* 1, or -1: back */
 } ce_turn;
 
+/* Adds a narrow matrix to some columns of a wide one, or takes these columns; ops.h describes the tensors. */
+typedef struct {
+    cs_tensor wide, narrow;
+    int64_t first;
+    float scale;
+    bool takes;
+} ce_columns;
+
 /* Attention of new positions of one sequence with a key-value cache; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, qkv, keys, values;

@@ -14,6 +14,7 @@
 
 #define SINGLE "model.safetensors"
 #define INDEX "model.safetensors.index.json"
+#define ADAPTER "adapter_model.safetensors"
 
 enum { INDEX_LIMIT = 1 << 28 };
 
@@ -186,7 +187,7 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
  * without it. The names that the head has in the model, and its alias, have no prefix. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
-    const char *first = model->units[0]->entries[0]->full_name, *rest = strchr(first, '.');
+    const char *first = ce_model_first(model), *rest = strchr(first, '.');
     if (!rest || ce_source_find(source, first) >= 0 || ce_source_find(source, rest + 1) < 0)
         return CS_OK;
     for (int64_t i = 0; i < source->count; i++) {
@@ -311,6 +312,25 @@ static cs_status refuse_folder(const char *folder)
     return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
+static cs_status build_adapter(ce_source *source, const char *folder)
+{
+    folder_source *weights = source->private_data;
+    static const char prefix[] = "base_model.model.";
+    weights->buffer = malloc(CS_SOURCE_BUFFER);
+    if (!weights->buffer)
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
+    if (!ce_files_holds(folder, ADAPTER))
+        return ce_fail(CS_NOT_FOUND, "%s: there is no " ADAPTER " in it%s", folder,
+                       ce_files_holds(folder, "adapter_model.bin")
+                           ? ", but an adapter_model.bin, which is not read: save it with safe_serialization=True"
+                           : "; a folder that PEFT's save_pretrained wrote is needed");
+    CS_TRY(add_file(source, folder, ADAPTER));
+    for (int64_t i = 0; i < source->count; i++)
+        if (strncmp(source->tensors[i].name, prefix, sizeof prefix - 1) == 0)
+            rename_tensor(source, i, strdup(source->tensors[i].name + sizeof prefix - 1));
+    return CS_OK;
+}
+
 static cs_status build(ce_source *source, const char *folder)
 {
     folder_source *weights = source->private_data;
@@ -324,14 +344,24 @@ static cs_status build(ce_source *source, const char *folder)
     return ce_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder);
 }
 
-cs_status ce_huggingface_open(ce_source *source, const char *folder)
+static cs_status open_by(ce_source *source, const char *folder, cs_status (*how)(ce_source *, const char *))
 {
     *source = (ce_source){ .read = read_range, .private_data = calloc(1, sizeof(folder_source)) };
     if (!source->private_data)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", folder);
     source->close = close_folder;
-    cs_status status = build(source, folder);
+    cs_status status = how(source, folder);
     if (status != CS_OK)
         ce_source_close(source);
     return status;
+}
+
+cs_status ce_huggingface_open(ce_source *source, const char *folder)
+{
+    return open_by(source, folder, build);
+}
+
+cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder)
+{
+    return open_by(source, folder, build_adapter);
 }

@@ -26,11 +26,16 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
+/* Opens the tensors of a folder of PEFT, adapter_model.safetensors, by the names that they have in the model: without
+ * PEFT's prefix "base_model.model.". */
+cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder);
+
 typedef struct {
+    bool adapter;       /* the files are named adapter_config.json and adapter_model.safetensors */
     const char *folder; /* must not exist */
     cs_dtype dtype;     /* data type of every tensor in the files */
     int64_t max_shard;  /* maximum bytes of one file */
-    json_t *config;     /* contents of config.json; ce_huggingface_write sets its dtype */
+    json_t *config;     /* contents of config.json; ce_huggingface_write sets its dtype, unless it is an adapter's */
     const char *beside; /* folder from which the tokenizer files are copied, or NULL */
     const char *chat;   /* file that is written as chat_template.jinja instead of that of `beside`, or NULL */
 } ce_huggingface_output;
@@ -38,12 +43,17 @@ typedef struct {
 /* Writes all tensors of the source into a temporary folder next to output->folder, and renames it at the end. */
 cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source);
 
+typedef struct {
+    bool typed; /* output->dtype is given */
+    bool merge; /* adapters are added to the weights; CS_BAD_CONFIG if the checkpoint has none */
+} ce_huggingface_choice;
 /* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) in this way, with the config.json of
- * its model. Of `output`, `folder` and `max_shard` are used; `dtype` only if `typed` is true, otherwise the type in
- * which the training computed; `beside` if it is not NULL, otherwise the folder from which the training started;
+ * its model. If the checkpoint has adapters, and `merge` is false, it writes only these, as a folder of PEFT. Of
+ * `output`, `folder` and `max_shard` are used; `dtype` only if `typed` is true, otherwise the type in which the training
+ * computed, and fp32 for adapters; `beside` if it is not NULL, otherwise the folder from which the training started;
  * `chat` is that of the training. On success the source stays open for the caller, who may report what was written
  * and closes it; after a failure it is closed. */
-cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, bool typed, const char *dir,
-                                const char *tag);
+cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
+                                const char *dir, const char *tag);
 
 #endif

@@ -62,9 +62,10 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
 {
     fault_list missing = { "", 0 }, shapes = { "", 0 }, unexpected = { "", 0 };
     CS_TRY(ce_huggingface_rename(source, model, facts));
-    for (int i = 0; i < model->count; i++)
+    for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
-            check_one(source, &model->units[i]->entries[at]->param, &missing, &shapes);
+            if (!model->units[i]->entries[at]->lora)
+                check_one(source, &model->units[i]->entries[at]->param, &missing, &shapes);
     for (int64_t i = 0; i < source->count; i++)
         if (!ce_model_find(model, source->tensors[i].name))
             add_fault(&unexpected, "%s", source->tensors[i].name);

@@ -1,5 +1,6 @@
 /* huggingface_export.c - exports a checkpoint as a Hugging Face folder. */
 #include "interchange/huggingface.h"
+#include "interchange/peft.h"
 
 #include <string.h>
 
@@ -15,23 +16,45 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, bool typed, const char *dir,
-                                const char *tag)
+/* Sets what is written of a checkpoint with adapters. *config becomes a new reference. */
+static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggingface_choice choice,
+                        const json_t *provenance, json_t **config)
 {
+    json_t *lora = json_object_get(provenance, "lora");
+    if (!lora && choice.merge)
+        return ce_fail(CS_BAD_CONFIG, "--merge: the checkpoint has no adapters to merge");
+    if (choice.merge)
+        return ce_peft_merge(source, lora);
+    if (!lora)
+        return CS_OK;
+    *config = all->config = ce_peft_config(lora, json_string_value(json_object_get(provenance, "model_folder")));
+    all->adapter = true;
+    if (!choice.typed)
+        all->dtype = CS_F32;
+    return ce_peft_adapters(source);
+}
+
+cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
+                                const char *dir, const char *tag)
+{
+    json_t *config = NULL;
     json_t *provenance;
     ce_huggingface_output all = *output;
     CS_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
-    if (!typed)
+    if (!choice.typed)
         all.dtype = trained_dtype(provenance);
     if (!all.beside)
         all.beside = json_string_value(json_object_get(provenance, "model_folder"));
     all.chat = json_string_value(json_object_get(provenance, "chat_template"));
-    cs_status status = all.config ? ce_huggingface_write(&all, source)
-                                  : ce_fail(CS_UNSUPPORTED,
-                                            "not supported: exporting %s, because its model is a "
-                                            "program's own: only models that cspeed.model names have a config.json",
-                                            dir);
+    cs_status status = choose(source, &all, choice, provenance, &config);
+    if (status == CS_OK)
+        status = all.config ? ce_huggingface_write(&all, source)
+                            : ce_fail(CS_UNSUPPORTED,
+                                      "not supported: exporting %s, because its model is a "
+                                      "program's own: only models that cspeed.model names have a config.json",
+                                      dir);
+    json_decref(config);
     if (status != CS_OK)
         ce_source_close(source);
     return status;

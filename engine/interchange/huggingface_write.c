@@ -46,7 +46,7 @@ static cs_status deal(writing *w)
     for (int64_t i = 0; i < w->source->count; i++) {
         shard *last = &w->shards[w->count - (w->count > 0)];
         int64_t bytes = bytes_of(w, i);
-        if (w->count == 0 || last->bytes + bytes > w->given->max_shard) {
+        if (w->count == 0 || (!w->given->adapter && last->bytes + bytes > w->given->max_shard)) {
             last = &w->shards[w->count++];
             *last = (shard){ i, i, 0 };
         }
@@ -59,7 +59,9 @@ static cs_status deal(writing *w)
 
 static void name_of(char *name, size_t room, const writing *w, int64_t file)
 {
-    if (w->count == 1)
+    if (w->given->adapter)
+        snprintf(name, room, "adapter_model.safetensors");
+    else if (w->count == 1)
         snprintf(name, room, "model.safetensors");
     else
         snprintf(name, room, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
@@ -201,6 +203,8 @@ static void name_no_ends(json_t *config)
 static cs_status write_config(const writing *w)
 {
     static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
+    if (w->given->adapter)
+        return write_json(w, "adapter_config.json", w->given->config);
     json_t *config = json_deep_copy(w->given->config);
     json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
     json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
@@ -252,6 +256,8 @@ static cs_status copy_beside(const writing *w)
 /* If the folder has no tokenizer, says so and why. */
 static void report_tokenizer(const ce_huggingface_output *output)
 {
+    if (output->adapter)
+        return;
     bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
     if (!ce_files_holds(output->folder, "tokenizer.json") && !ce_files_holds(output->folder, "vocab.json") &&
         !ce_files_holds(output->folder, "tokenizer.model"))

@@ -1,5 +1,5 @@
 /* attention.c - the attention layer: projections, norms of q and k, rotary positions, causal self-attention. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -71,8 +71,10 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor q_stats = cs_pass_take(pass);
     cs_tensor qkv = cs_pass_take(pass);
     int64_t keys = attention->heads.queries * attention->width;
-    cs_op_rms_grad(stream, dqkv, cs_param_grow(attention->k_norm), dqkv, qkv, k_stats, attention->k_norm->value, keys);
-    cs_op_rms_grad(stream, dqkv, cs_param_grow(attention->q_norm), dqkv, qkv, q_stats, attention->q_norm->value, 0);
+    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->k_norm), dqkv, qkv, k_stats, attention->k_norm->value,
+                   keys);
+    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->q_norm), dqkv, qkv, q_stats, attention->q_norm->value,
+                   0);
 }
 
 /* Returns the heads of this pass. Documents that are packed into one sample do not see each other. */

@@ -1,5 +1,5 @@
 /* embed.c - the embedding layer: token and position embedding, with dropout. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -48,12 +48,14 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
 {
     cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
     cs_tensor tokens = cs_pass_take(pass);
+    if (embed->tokens->frozen && (!embed->positions || embed->positions->frozen))
+        return;
     if (dropout.rate > 0) {
         cs_tensor dropped = cs_pass_like(pass, dy);
         cs_op_dropout(cs_pass_stream(pass), dropped, dy, dropout);
         dy = dropped;
     }
-    cs_op_embed_grad(cs_pass_stream(pass), cs_param_grow(embed->tokens),
-                     embed->positions ? cs_param_grow(embed->positions) : (cs_tensor){ 0 }, dy, tokens,
+    cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens),
+                     embed->positions ? ce_linear_grown(pass, embed->positions) : (cs_tensor){ 0 }, dy, tokens,
                      cs_pass_starts(pass));
 }

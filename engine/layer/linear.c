@@ -1,5 +1,6 @@
 /* linear.c - the linear layer: y = x W + b. */
 #include "layer/linear.h"
+#include "layer/lora.h"
 
 #include <stdio.h>
 
@@ -12,6 +13,7 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     linear->outputs = outputs;
     linear->weight = layout == CS_IN_OUT ? cs_unit_param(unit, full, inputs, outputs, init)
                                          : cs_unit_param(unit, full, outputs, inputs, init);
+    linear->weight->linear = linear;
     cs_param_grows(linear->weight, linear->weight);
     if (with_bias == CS_NO_BIAS)
         return;
@@ -31,6 +33,7 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
         snprintf(full, sizeof full, "%s.%s.weight", name, parts[i].name);
         cs_param *weight = cs_unit_param(unit, full, parts[i].outputs, inputs, init);
         linear->weight = i == 0 ? weight : linear->weight;
+        weight->linear = linear;
         cs_param_grows(weight, linear->weight);
         linear->outputs += parts[i].outputs;
     }
@@ -56,6 +59,21 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
+bool ce_linear_keeps(const cs_linear *linear)
+{
+    return !linear->weight->frozen || (linear->bias && !linear->bias->frozen) || linear->adapter;
+}
+
+cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param)
+{
+    cs_tensor scratch;
+    if (!param->frozen)
+        return cs_param_grow(param);
+    scratch = cs_pass_like(pass, param->grad);
+    scratch.fresh = true;
+    return scratch;
+}
+
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x)
 {
     cs_tensor copy = x;
@@ -77,13 +95,33 @@ cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass)
     return linear->bias ? ce_linear_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
 }
 
+static void keep_input(const cs_linear *linear, cs_pass *pass, cs_tensor x)
+{
+    if (ce_linear_keeps(linear))
+        cs_pass_keep(pass, x);
+}
+
+static cs_tensor take_input(const cs_linear *linear, cs_pass *pass)
+{
+    return ce_linear_keeps(linear) ? cs_pass_take(pass) : (cs_tensor){ 0 };
+}
+
+/* Makes the gradient of the input. */
+static cs_tensor make_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
+{
+    cs_tensor weight = linear->weight->value;
+    int64_t inputs = linear->layout == CS_IN_OUT ? cs_rows(weight) : cs_columns(weight);
+    return cs_pass_make(pass, cs_pass_products(pass), cs_rows(dy), inputs);
+}
+
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     x = ce_linear_factor(pass, x);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
     cs_op_matmul(cs_pass_stream(pass), y, x, ce_linear_weight(linear, pass), ce_linear_bias(linear, pass),
                  linear->layout);
-    cs_pass_keep(pass, x);
+    ce_lora_forward(linear, pass, y, x);
+    keep_input(linear, pass, x);
     return y;
 }
 
@@ -92,8 +130,14 @@ cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tens
     x = ce_linear_factor(pass, x);
     cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
     cs_tensor weight = ce_linear_weight(linear, pass), bias = ce_linear_bias(linear, pass), y = cs_pass_like(pass, pre);
-    cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
-    cs_pass_keep(pass, x);
+    if (linear->adapter) {
+        cs_op_matmul(cs_pass_stream(pass), pre, x, weight, bias, linear->layout);
+        ce_lora_forward(linear, pass, pre, x);
+        cs_op_gelu(cs_pass_stream(pass), y, pre);
+    } else {
+        cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
+    }
+    keep_input(linear, pass, x);
     cs_pass_keep(pass, pre);
     return y;
 }
@@ -107,19 +151,22 @@ void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tens
 
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x = cs_pass_take(pass);
-    cs_tensor dx = cs_pass_like(pass, x);
+    cs_tensor x = take_input(linear, pass), dx = make_dx(linear, pass, dy);
     dy = ce_linear_factor(pass, dy);
     ce_linear_grow(linear, pass, x, dy);
     cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
+    ce_lora_backward(linear, pass, dx, dy, x);
     return dx;
 }
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x = cs_pass_take(pass);
-    cs_tensor pre = cs_pass_take(pass);
-    cs_tensor dpre = cs_pass_like(pass, x);
+    if (linear->adapter) {
+        cs_tensor dx = cs_linear_backward(linear, pass, dy);
+        cs_op_gelu_grad(cs_pass_stream(pass), dx, dx, cs_pass_take(pass));
+        return dx;
+    }
+    cs_tensor x = take_input(linear, pass), pre = cs_pass_take(pass), dpre = make_dx(linear, pass, dy);
     dy = ce_linear_factor(pass, dy);
     ce_linear_grow(linear, pass, x, dy);
     cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, ce_linear_weight(linear, pass), pre, linear->layout);
@@ -128,5 +175,8 @@ cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_ten
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    ce_linear_grow(linear, pass, cs_pass_take(pass), ce_linear_factor(pass, dy));
+    cs_tensor x = take_input(linear, pass);
+    dy = ce_linear_factor(pass, dy);
+    ce_linear_grow(linear, pass, x, dy);
+    ce_lora_backward(linear, pass, (cs_tensor){ 0 }, dy, x);
 }

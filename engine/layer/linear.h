@@ -9,7 +9,12 @@
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
-/* Adds to the gradients of weight and bias; x and dy are of the type of products. */
+/* Whether backward needs the input: the weight or the bias is trained, or there are adapters. */
+bool ce_linear_keeps(const cs_linear *linear);
+/* A gradient for operations that write it in any case: that of a trained parameter, or scratch memory for a frozen
+ * one. */
+cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param);
+/* Adds to the gradients of weight and bias that are trained; x and dy are of the type of products. */
 void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy);
 
 #endif

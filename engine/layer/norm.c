@@ -1,5 +1,5 @@
 /* norm.c - the LayerNorm layer. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -31,8 +31,8 @@ cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    cs_op_norm_grad(cs_pass_stream(pass), dx, cs_param_grow(norm->weight), cs_param_grow(norm->bias), dy, x, stats,
-                    norm->weight->value);
+    cs_op_norm_grad(cs_pass_stream(pass), dx, ce_linear_grown(pass, norm->weight), ce_linear_grown(pass, norm->bias),
+                    dy, x, stats, norm->weight->value);
     return dx;
 }
 
@@ -50,6 +50,6 @@ void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_t
 {
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
-    cs_op_norm_grad_add(cs_pass_stream(pass), dx, cs_param_grow(norm->weight), cs_param_grow(norm->bias), dy, x, stats,
-                        norm->weight->value, beside);
+    cs_op_norm_grad_add(cs_pass_stream(pass), dx, ce_linear_grown(pass, norm->weight),
+                        ce_linear_grown(pass, norm->bias), dy, x, stats, norm->weight->value, beside);
 }

@@ -1,5 +1,5 @@
 /* rms.c - the RMSNorm layer. */
-#include "cspeed/layer.h"
+#include "layer/linear.h"
 
 #include <stdio.h>
 
@@ -28,7 +28,7 @@ cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy)
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    cs_op_rms_grad(cs_pass_stream(pass), dx, cs_param_grow(rms->weight), dy, x, stats, rms->weight->value, 0);
+    cs_op_rms_grad(cs_pass_stream(pass), dx, ce_linear_grown(pass, rms->weight), dy, x, stats, rms->weight->value, 0);
     return dx;
 }
 
@@ -46,5 +46,6 @@ void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tens
 {
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
-    cs_op_rms_grad_add(cs_pass_stream(pass), dx, cs_param_grow(rms->weight), dy, x, stats, rms->weight->value, beside);
+    cs_op_rms_grad_add(cs_pass_stream(pass), dx, ce_linear_grown(pass, rms->weight), dy, x, stats, rms->weight->value,
+                       beside);
 }

@@ -37,7 +37,9 @@ static void head_declare(cs_unit *unit, const void *sizes)
     else
         cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
     if (s->lender)
-        h->head = (cs_linear){ cs_unit_borrow(unit, s->lender, s->table), NULL, CS_OUT_IN, s->vocabulary };
+        h->head = (cs_linear){ .weight = cs_unit_borrow(unit, s->lender, s->table),
+                               .layout = CS_OUT_IN,
+                               .outputs = s->vocabulary };
     else
         cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN, CS_NO_BIAS);
     h->head.weight->padded = true;

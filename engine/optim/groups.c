@@ -49,6 +49,26 @@ static void add_sides(ce_groups *groups, ce_group group, double base)
     add(groups, group, base);
 }
 
+/* Reads "train". A frozen group has no other key, because none would have an effect. */
+static bool read_train(ce_json *doc, json_t *object, const char *path, ce_group *group)
+{
+    const json_t *train = json_object_get(object, "train");
+    const char *name;
+    json_t *value;
+    if (train && !json_is_boolean(train)) {
+        ce_json_fault(doc, path, "\"train\" must be true or false");
+        return false;
+    }
+    group->frozen = json_is_false(train);
+    json_object_foreach (object, name, value) {
+        if (!group->frozen || *name == '_' || strcmp(name, "params") == 0 || strcmp(name, "train") == 0)
+            continue;
+        ce_json_fault(doc, path, "\"%s\" has no effect on parameters with \"train\": false: leave it out", name);
+        return false;
+    }
+    return true;
+}
+
 static void read_group(ce_json *doc, json_t *object, int number, const ce_optim_settings *settings, ce_groups *groups)
 {
     char path[64];
@@ -65,6 +85,8 @@ static void read_group(ce_json *doc, json_t *object, int number, const ce_optim_
                       number);
         return;
     }
+    if (!read_train(doc, object, path, &group))
+        return;
     ce_optim_override(doc, object, path, &group.settings);
     if (settings->rate == 0 && group.settings.rate != 0)
         ce_json_fault(doc, path, "its lr follows the schedule in proportion to optimizer.params.lr, which is 0");

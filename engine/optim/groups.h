@@ -2,7 +2,7 @@
  *
  * cspeed.param_groups is a list of {"params": "glob" or ["glob", ...]} with keys of optimizer.params. The first
  * group with a glob that matches a parameter's whole name has that parameter; parameters that match no group follow
- * optimizer.params. With Muon each group becomes two: Muon for its matrices and AdamW for its other parameters. */
+ * optimizer.params. A group with "train": false freezes its parameters. With Muon each group becomes two: Muon for its matrices and AdamW for its other parameters. */
 #ifndef CS_OPTIM_GROUPS_H
 #define CS_OPTIM_GROUPS_H
 
@@ -15,6 +15,7 @@ typedef struct {
     ce_optim_settings settings;
     ce_optimizer optimizer;
     double ratio;          /* the group's rate divided by optimizer.params.lr, under every schedule */
+    bool frozen;           /* "train": false: its parameters are not trained */
     bool decays;           /* the group sets weight_decay itself, which then applies to vectors too */
     bool matrices, others; /* the group has the matrices; the other parameters; of those that it names */
     int written;           /* index in cspeed.param_groups; -1: the default group */

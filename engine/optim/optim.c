@@ -164,7 +164,7 @@ void ce_optim_override(ce_json *doc, json_t *object, const char *path, ce_optim_
     const char *name;
     json_t *value;
     json_object_foreach (object, name, value) {
-        if (*name != '_' && strcmp(name, "params") != 0)
+        if (*name != '_' && strcmp(name, "params") != 0 && strcmp(name, "train") != 0)
             override(doc, path, name, value, settings);
     }
     settle_rates(object, settings);

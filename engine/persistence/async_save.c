@@ -146,15 +146,17 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
 static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
     ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });
-    size_t count = (size_t)ce_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
-    return ce_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
+    size_t count = (size_t)ce_range_length(range);
+    size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots;
+    cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
+    return ce_background_room(count * cs_dtype_bytes(dtype)) +
            slots * ce_background_room(count * cs_dtype_bytes(zero->precision.slots));
 }
 
 size_t ce_async_save_copy(const cs_engine *engine)
 {
     size_t bytes = 0;
-    for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
+    for (int i = 0; engine->settings->async_save && i < engine->model->total; i++) {
         const cs_unit *unit = engine->model->units[i];
         ce_range part = ce_stage_part(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)

@@ -10,13 +10,14 @@ static int64_t bytes_of(const cs_engine *engine)
 {
     const ce_zero *zero = &engine->zero;
     int64_t bytes = 0;
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         const cs_unit *unit = engine->model->units[i];
         for (int at = 0; at < unit->entry_count; at++) {
             const ce_unit_entry *entry = unit->entries[at];
-            int64_t slots = zero->groups->group[entry->group].optimizer.slots;
-            bytes += entry->count * ((int64_t)cs_dtype_bytes(zero->precision.masters) +
-                                     slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
+            int64_t slots = entry->param.frozen ? 0 : zero->groups->group[entry->group].optimizer.slots;
+            cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
+            bytes += entry->count *
+                     ((int64_t)cs_dtype_bytes(dtype) + slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
         }
     }
     return bytes;

@@ -1,4 +1,4 @@
-/* export.c - cs_export: writes a checkpoint's weights as a Hugging Face folder. */
+/* export.c - cs_export: writes a checkpoint's weights as a Hugging Face folder, or its adapters as a folder of PEFT. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
@@ -15,7 +15,8 @@ static cs_status write_folder(const ce_settings *settings, const char *dir, cons
                                      .dtype = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
                                      .beside = settings->model_path ? settings->model_path : settings->tokenizer };
-    CS_TRY(ce_huggingface_export(&source, &output, settings->export_dtype != CS_EXPORT_AUTO, dir, tag));
+    ce_huggingface_choice choice = { settings->export_dtype != CS_EXPORT_AUTO, settings->lora.merge };
+    CS_TRY(ce_huggingface_export(&source, &output, choice, dir, tag));
     ce_source_close(&source);
     return CS_OK;
 }

@@ -11,13 +11,15 @@
 /* Reads one piece; for a device with its own memory, into host memory first. */
 static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard_piece *piece)
 {
-    cs_dtype dtype = engine->zero.precision.masters;
+    cs_dtype dtype = piece->dtype;
     size_t bytes = (size_t)ce_range_length(piece->range) * cs_dtype_bytes(dtype);
     bool copies = ce_device_has_own_memory(engine->device);
     void *into = copies ? malloc(bytes) : piece->master;
     if (!into)
         return ce_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
-    cs_status status = source->read(source, ce_source_find(source, piece->entry->full_name), piece->range, into, dtype);
+    int64_t tensor = ce_source_find(source, piece->entry->full_name);
+    cs_status status = tensor < 0 ? ce_fail(CS_BAD_FILE, "tensor %s is missing", piece->entry->full_name)
+                                  : source->read(source, tensor, piece->range, into, dtype);
     if (copies) {
         cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
         ce_stream_copy(stream, piece->master, into, bytes);
@@ -27,14 +29,15 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     return status;
 }
 
-static cs_status read_shard(cs_engine *engine, ce_source *source, int i)
+cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora)
 {
     int count = engine->model->units[i]->entry_count;
     ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
     cs_status status = pieces ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     count = pieces ? ce_shard_pieces(engine->shards[i], pieces) : 0;
     for (int at = 0; at < count && status == CS_OK; at++)
-        status = read_piece(engine, source, &pieces[at]);
+        if (pieces[at].entry->lora == lora)
+            status = read_piece(engine, source, &pieces[at]);
     free(pieces);
     return status;
 }
@@ -45,9 +48,9 @@ static cs_status read_all(cs_engine *engine, const char *folder)
     CS_TRY(ce_huggingface_open(&source, folder));
     cs_status status = ce_huggingface_check(&source, engine->model, &engine->facts, folder);
     ce_progress progress;
-    ce_progress_begin(&progress, "loading", "units", engine->model->count);
-    for (int i = 0; i < engine->model->count && status == CS_OK; i++) {
-        status = read_shard(engine, &source, i);
+    ce_progress_begin(&progress, "loading", "units", engine->model->total);
+    for (int i = 0; i < engine->model->total && status == CS_OK; i++) {
+        status = ce_pretrained_read(engine, &source, i, false);
         ce_progress_add(&progress, 1);
     }
     ce_progress_end(&progress);
@@ -72,7 +75,7 @@ cs_status ce_pretrained_load(cs_engine *engine)
                          "model to use: only training starts from random values",
                          folder);
     CS_TRY(ce_collective_status(engine->comm, status));
-    for (int i = 0; i < engine->model->count && found; i++)
+    for (int i = 0; i < engine->model->total && found; i++)
         ce_shard_spread(engine->shards[i]);
     return CS_OK;
 }

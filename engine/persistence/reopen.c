@@ -107,11 +107,17 @@ static json_t *reduced(json_t *full)
     static const char *const texts[] = { "seq_len", "train",   "valid",    "packing", "tokenizer",
                                          "field",   "columns", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
-    json_t *data = json_object(), *from = json_object_get(theirs, "data");
+    static const char *const adapters[] = { "r", "alpha", "rslora", "targets" };
+    json_t *lora = json_object(), *data = json_object(), *from = json_object_get(theirs, "data");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         copy(ours, theirs, names[i]);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         copy(data, from, texts[i]);
+    for (size_t i = 0; i < sizeof adapters / sizeof *adapters; i++)
+        copy(lora, json_object_get(theirs, "lora"), adapters[i]);
+    if (json_integer_value(json_object_get(lora, "r")) > 0)
+        json_object_set(ours, "lora", lora);
+    json_decref(lora);
     json_object_set_new(ours, "data", data);
     json_object_set_new(root, "cspeed", ours);
     copy(root, full, "train_micro_batch_size_per_gpu");

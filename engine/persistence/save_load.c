@@ -41,17 +41,17 @@ static void drop(piece_list *list)
 /* Lists one parameter's master and, if `states`, its optimizer slots under PyTorch's flattened names. */
 static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
-    const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
     const cs_param *param = &from->entry->param;
     ce_piece piece = { .name = from->entry->full_name,
                        .folder = "weights",
-                       .dtype = zero->precision.masters,
+                       .dtype = from->dtype,
                        .dims = param->value.dims,
                        .range = from->range,
                        .data = from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
-    for (int slot = 0; states && slot < optimizer->slots; slot++) {
+    for (int slot = 0; states && slot < CS_OPTIM_SLOTS && from->slots[slot]; slot++) {
+        const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
         char *name = NULL;
         if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
             return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
@@ -67,7 +67,7 @@ static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_
 /* Lists this rank's part of every unit. At every stage the ranks' parts cover each tensor exactly once. */
 static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         int count = engine->model->units[i]->entry_count;
         ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
         if (!pieces)
@@ -125,10 +125,10 @@ static json_t *provenance(const cs_engine *engine)
     char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
     char *chat = template && ce_chat_is_file(template) ? realpath(template, NULL) : NULL;
     json_t *all =
-        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*}", "world_size", engine->world.size, "zero_stage",
-                  engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host", host,
-                  "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
-                  "model_folder", folder, "chat_template", chat);
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*}", "world_size", engine->world.size,
+                  "zero_stage", engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
+                  host, "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
+                  "model_folder", folder, "chat_template", chat, "lora", ce_lora_record(engine));
     free(folder);
     free(chat);
     return all;
@@ -301,7 +301,7 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     cs_status status = read_pieces(engine, reader, states, &list);
     drop(&list);
     CS_TRY(status);
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         if (options->skip_optimizer_states)
             ce_shard_forget(engine->shards[i]);
         ce_shard_spread(engine->shards[i]);

@@ -69,6 +69,11 @@ void ce_profile_enter(cs_engine *engine)
     profile->entered = ce_clock_seconds();
 }
 
+static double length_of(const cs_unit *unit)
+{
+    return (double)unit->length + (unit->store ? (double)unit->store->length : 0);
+}
+
 void ce_profile_leave(cs_engine *engine, int i)
 {
     ce_profile *profile = engine->profile;
@@ -76,7 +81,7 @@ void ce_profile_leave(cs_engine *engine, int i)
         return;
     ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
     profile->units[i] = (cost){ ce_clock_seconds() - profile->entered, forward_flops(engine) - profile->entered_flops,
-                                (double)engine->model->units[i]->length };
+                                length_of(engine->model->units[i]) };
 }
 
 void ce_profile_stop(cs_engine *engine)
@@ -304,6 +309,8 @@ static void print_details(const cs_engine *engine, FILE *out, cost all)
         fprintf(out, "  (%s): %s(\n    ", *unit->name ? unit->name : unit->kind->name, unit->kind->name);
         print_cost(out, &engine->profile->units[i], &all);
         print_layers(out, unit, all.parameters);
+        if (unit->store)
+            print_layers(out, unit->store, all.parameters);
         fprintf(out, "  )\n");
     }
     fprintf(out, ")\n");

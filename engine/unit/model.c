@@ -42,6 +42,7 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     unit->index = model->count;
     model->units = units;
     model->units[model->count++] = unit;
+    model->total = model->count;
     kind->declare(unit, sizes);
     model->parameters += unit->length;
     return unit;
@@ -57,8 +58,6 @@ static void lay_out(cs_unit *unit, int64_t multiple)
         entry->offset = unit->length;
         unit->length = ce_unit_gap(entry).to;
     }
-    for (int i = 0; i < unit->loan_count; i++)
-        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender comes earlier in the list */
 }
 
 void ce_model_lay_out(cs_model *model, int64_t multiple)
@@ -68,13 +67,24 @@ void ce_model_lay_out(cs_model *model, int64_t multiple)
             ce_unit_loan *loan = model->units[i]->loans[at];
             loan->entry->param.padded |= loan->param.padded;
         }
-    for (int i = 0; i < model->count; i++)
+    for (int i = 0; i < model->total; i++)
         lay_out(model->units[i], multiple);
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->loan_count; at++) {
+            ce_unit_loan *loan = model->units[i]->loans[at];
+            loan->param.held = loan->entry->param.held;
+        }
+}
+
+const char *ce_model_first(const cs_model *model)
+{
+    const cs_unit *unit = model->units[0];
+    return (unit->store ? unit->store : unit)->entries[0]->full_name;
 }
 
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
 {
-    for (int i = 0; i < model->count; i++)
+    for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
             if (strcmp(model->units[i]->entries[at]->full_name, full_name) == 0)
                 return model->units[i]->entries[at];
@@ -85,7 +95,7 @@ void cs_model_free(cs_model *model)
 {
     if (!model)
         return;
-    for (int i = 0; i < model->count; i++)
+    for (int i = 0; i < model->total; i++)
         ce_unit_free(model->units[i]);
     free(model->units);
     free(model);

@@ -125,7 +125,7 @@ void cs_param_grows(cs_param *param, cs_param *with)
 cs_tensor cs_param_grow(cs_param *param)
 {
     cs_tensor grad = param->grad;
-    if (param->growth) {
+    if (param->growth && param->growth->data) {
         grad.data = param->growth->data;
         grad.fresh = param->growth->with->fresh;
         param->growth->with->fresh = false;

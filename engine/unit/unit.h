@@ -3,7 +3,11 @@
  * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the
  * row, not the tensors. A borrowed parameter is a view of the lender's. A padded parameter is followed by a gap in
  * the row: zero rows, by which matrix products with it are aligned. The parameter's elements come first, so code
- * that uses offset and count does not see the gap. */
+ * that uses offset and count does not see the gap.
+ *
+ * Frozen parameters, which are not trained, are moved from their unit to its store: a unit of its own behind the units
+ * that compute, whose row has values and neither gradients nor optimizer state. The pointers that layers hold stay
+ * valid. */
 #ifndef CS_UNIT_UNIT_H
 #define CS_UNIT_UNIT_H
 
@@ -27,7 +31,8 @@ typedef struct {
     cs_param param; /* the first field, so that the public pointer is a pointer to this struct */
     char *full_name;
     int64_t offset, count;
-    int group; /* index of its optimizer parameter group; zero/ sets it */
+    int group; /* index of its optimizer parameter group; zero/ sets it. A frozen parameter may have none */
+    bool lora; /* it is of an adapter (layer/lora.h), so that the base model's weights do not hold it */
     cs_growth growth;
 } ce_unit_entry;
 
@@ -50,20 +55,30 @@ struct cs_unit {
     int64_t length; /* elements of its own parameters, gaps included */
     void *self;
     cs_model *model;
-    int index; /* index in the model's list of units */
+    int index;      /* index in the model's list of units */
+    cs_unit *store; /* has the unit's frozen parameters; NULL: there are none */
+    bool frozen;    /* this unit is such a store */
 };
 
 struct cs_model {
-    cs_unit **units;
-    int count;
+    cs_unit **units; /* `count` units that compute, then the stores of frozen parameters: `total` in all */
+    int count, total;
+    int first_trained;       /* index of the first unit with a trained parameter: backward ends there */
     int64_t width;           /* columns of the tensors between units */
     int64_t parameters;      /* number of elements of all parameters */
+    int64_t trained;         /* of those that are trained, after ce_model_freeze */
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
     cs_dtype target_dtype;   /* of a batch of floats */
 };
 
 void ce_unit_free(cs_unit *unit);
 
+/* Moves the parameters whose `param.frozen` is set to stores. To be called once, when all parameters are
+ * declared and before ce_model_lay_out. CS_BAD_CONFIG if no parameter is left to train, or if one cannot be frozen. */
+cs_status ce_model_freeze(cs_model *model);
+
+/* The name of a parameter of the first unit. */
+const char *ce_model_first(const cs_model *model);
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
 
 /* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this

@@ -4,14 +4,17 @@
 
 #include <stdio.h>
 
+enum { NO_GROUP = -1 };
+
 static bool takes(const ce_groups *groups, const cs_model *model, int written, size_t pattern)
 {
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const ce_unit_entry *entry = model->units[i]->entries[at];
-            const ce_group *group = &groups->group[entry->group];
+            const ce_group *group = &groups->group[entry->group == NO_GROUP ? 0 : entry->group];
             const char *text;
-            if (group->written == written && ce_groups_match(group, pattern, entry->full_name, &text))
+            if (entry->group != NO_GROUP && group->written == written &&
+                ce_groups_match(group, pattern, entry->full_name, &text))
                 return true;
         }
     return false;
@@ -26,7 +29,7 @@ static cs_status check_group(const ce_groups *groups, const cs_model *model, con
             return ce_fail(CS_BAD_CONFIG,
                            "cspeed.param_groups[%d]: \"%s\" takes no parameter: none has such a name, or an earlier "
                            "group took it; a pattern is matched with whole names such as \"%s\"",
-                           group->written, text, model->units[0]->entries[0]->full_name);
+                           group->written, text, ce_model_first(model));
     }
     return CS_OK;
 }
@@ -36,7 +39,12 @@ cs_status ce_assign_groups(const ce_groups *groups, cs_model *model)
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             ce_unit_entry *entry = model->units[i]->entries[at];
+            if (entry->param.frozen) {
+                entry->group = NO_GROUP;
+                continue;
+            }
             entry->group = ce_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
+            entry->param.frozen = groups->group[entry->group].frozen;
         }
     for (int i = 0; i < groups->count; i++)
         CS_TRY(check_group(groups, model, &groups->group[i]));
@@ -47,6 +55,8 @@ static void print_group(const ce_group *group, int64_t tensors, int64_t elements
 {
     char who[32] = "optimizer", decay[96] = "";
     const ce_optim_settings *settings = &group->settings;
+    if (group->frozen)
+        return;
     if (group->params)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
     if (settings->weight_decay > 0 && undecayed > 0)
@@ -72,4 +82,8 @@ void ce_assign_print(const ce_groups *groups, const cs_model *model)
         if (tensors > 0)
             print_group(&groups->group[number], tensors, elements, undecayed);
     }
+    if (model->trained < model->parameters)
+        ce_log(CS_LOG_INFO,
+               "%lld elements are trained, and %lld are frozen: they have no gradients, masters or optimizer state",
+               (long long)model->trained, (long long)(model->parameters - model->trained));
 }

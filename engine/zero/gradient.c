@@ -45,6 +45,8 @@ static void end_row(const ce_shard *shard)
 
 void ce_gradient_open(ce_shard *shard, ce_micro micro)
 {
+    if (shard->unit->frozen || shard->padded == 0)
+        return;
     if (shard->grad_row)
         return; /* the backward of a unit that borrows from this one has opened it */
     float *whole = shard->sum;
@@ -112,6 +114,8 @@ static void reduce_part(void *argument)
 
 void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
 {
+    if (shard->padded == 0)
+        return;
     end_row(shard);
     ce_unit_attach_grads(shard->unit, NULL);
     if (sums_in_place(shard))
@@ -154,7 +158,7 @@ static void reduce_whole(void *argument)
 
 void ce_gradient_finish(ce_shard *shard)
 {
-    if (shard->zero->stage.grads == CS_SHARDED)
+    if (shard->zero->stage.grads == CS_SHARDED || shard->padded == 0)
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
     ce_stream_call(ce_part_stream(shard, CS_COMM), reduce_whole, shard);
@@ -162,6 +166,8 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
+    if (shard->padded == 0)
+        return;
     cs_tensor own_part =
         cs_vector(ce_part_sum(shard, shard->part.from), shard->zero->precision.sums, ce_range_length(shard->part));
     ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own_part, 0, unscale);

@@ -6,6 +6,16 @@ bool ce_part_dry(const ce_shard *shard)
     return shard->zero->comm == NULL;
 }
 
+bool ce_part_one_copy(const ce_shard *shard)
+{
+    return shard->unit->frozen || ce_stage_one_copy(shard->zero);
+}
+
+cs_dtype ce_part_masters(const ce_shard *shard)
+{
+    return shard->unit->frozen ? shard->zero->precision.values : shard->zero->precision.masters;
+}
+
 const char *ce_part_name(const ce_shard *shard)
 {
     return *shard->unit->name ? shard->unit->name : shard->unit->kind->name;
@@ -60,7 +70,7 @@ void *ce_part_sum(const ce_shard *shard, int64_t element)
 
 void *ce_part_master(const ce_shard *shard, int64_t element)
 {
-    return ce_part_at(shard->master, shard->zero->precision.masters, element - ce_part_from(shard));
+    return ce_part_at(shard->master, ce_part_masters(shard), element - ce_part_from(shard));
 }
 
 void *ce_part_slot(const ce_shard *shard, int slot, int64_t element)

@@ -27,6 +27,9 @@ struct ce_shard {
 
 /* True during the dry run: nothing is fetched, sent or allocated, and pools only count. */
 bool ce_part_dry(const ce_shard *shard);
+/* True if masters are the values themselves: the types are equal, or the parameters are frozen. */
+bool ce_part_one_copy(const ce_shard *shard);
+cs_dtype ce_part_masters(const ce_shard *shard); /* the type of `master` */
 cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role);
 void ce_part_follow(const ce_shard *shard, ce_stream_role later, ce_stream_role earlier); /* ce_stream_follow of both */
 

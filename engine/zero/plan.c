@@ -14,6 +14,8 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
         size_t all = (size_t)ce_range_length(gap);
         size_t mine = (size_t)ce_range_length(ce_range_overlap(gap, part));
         bytes += (stage.params == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
+        if (unit->frozen)
+            continue;
         bytes += (stage.grads == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
         bytes += (stage.optim == CS_SHARDED ? mine : all) * moved;
     }
@@ -38,24 +40,27 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
     int64_t padded = ce_stage_padded(zero, unit->length);
     size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded), slots = 0;
     ce_range whole = { 0, padded }, mine = zero->stage.optim == CS_SHARDED ? ce_stage_part(zero, padded) : whole;
-    for (int i = 0; i < zero->optimizer.slots; i++)
-        slots += (size_t)ce_stage_slot_share(zero, unit, mine, i);
-    return (ce_plan){
+    ce_plan plan = {
         .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * cs_dtype_bytes(types.values) +
                   (size_t)ce_stage_norms(zero, unit) * sizeof(float),
-        .gradients = (size_t)ce_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums),
-        .masters = ce_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters),
-        .slots = slots * cs_dtype_bytes(types.slots),
         .padding = padding_of(zero, unit, ce_stage_part(zero, padded)),
         .rows_held = rows_of(unit, true),
         .rows_zero = rows_of(unit, true) - rows_of(unit, false),
     };
+    if (unit->frozen)
+        return plan;
+    for (int i = 0; i < zero->optimizer.slots; i++)
+        slots += (size_t)ce_stage_slot_share(zero, unit, mine, i);
+    plan.gradients = (size_t)ce_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums);
+    plan.masters = ce_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters);
+    plan.slots = slots * cs_dtype_bytes(types.slots);
+    return plan;
 }
 
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model)
 {
     ce_plan plan = { 0 };
-    for (int i = 0; i < model->count; i++) {
+    for (int i = 0; i < model->total; i++) {
         ce_plan unit = plan_unit(zero, model->units[i]);
         plan.values += unit.values;
         plan.gradients += unit.gradients;

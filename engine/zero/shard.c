@@ -44,12 +44,16 @@ static void take_memory(ce_shard *shard)
     ce_precision types = zero->precision;
     int64_t sum = ce_stage_share(zero, zero->stage.grads, shard->padded);
     size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
+    if (shard->padded == 0) /* all parameters of the unit are frozen */
+        return;
     take_values(shard);
-    shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
     if (norms)
         shard->norms = cs_comm_alloc(zero->comm, norms * sizeof(float));
-    shard->master = ce_stage_one_copy(zero) ? ce_part_home(shard, ce_part_from(shard))
+    shard->master = ce_part_one_copy(shard) ? ce_part_home(shard, ce_part_from(shard))
                                             : ce_device_alloc(zero->device, optim * cs_dtype_bytes(types.masters));
+    if (shard->unit->frozen)
+        return;
+    shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
     for (int i = 0; i < zero->optimizer.slots; i++)
         shard->slots[i] = ce_device_alloc(zero->device, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
 }
@@ -80,9 +84,9 @@ void ce_shard_close(ce_shard *shard)
     if (!shard)
         return;
     if (!ce_part_dry(shard)) {
-        if (!ce_stage_one_copy(shard->zero))
+        if (shard->master && !ce_part_one_copy(shard))
             ce_device_free(shard->zero->device, shard->master);
-        for (int i = 0; i < shard->zero->optimizer.slots; i++)
+        for (int i = 0; i < shard->zero->optimizer.slots && shard->slots[i]; i++)
             ce_device_free(shard->zero->device, shard->slots[i]);
     }
     free(shard);
@@ -106,7 +110,7 @@ static void fetch(void *argument)
 
 void ce_shard_gather(ce_shard *shard)
 {
-    if (shard->users++ > 0 || shard->whole)
+    if (shard->users++ > 0 || shard->whole || shard->padded == 0)
         return;
     CS_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
@@ -140,7 +144,8 @@ void ce_shard_await(ce_shard *shard)
     CS_ASSERT(shard->users > 0);
     if (shard->value_row && !ce_part_dry(shard))
         ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->gathered);
-    attach_values(shard, shard->whole ? shard->whole : ce_pool_data(shard->value_row));
+    if (shard->padded > 0)
+        attach_values(shard, shard->whole ? shard->whole : ce_pool_data(shard->value_row));
 }
 
 void ce_shard_release(ce_shard *shard)
@@ -173,7 +178,7 @@ static void take_norms(ce_shard *shard)
             continue;
         if (count > 0)
             cs_op_cast(stream, cs_vector(shard->norms + place + (range.from - entry->offset), CS_F32, count),
-                       cs_vector(ce_part_master(shard, range.from), shard->zero->precision.masters, count));
+                       cs_vector(ce_part_master(shard, range.from), ce_part_masters(shard), count));
         place += entry->count;
     }
 }
@@ -197,6 +202,8 @@ static void spread_norms(void *argument)
 /* The update has written this rank's values in the compute type; this gathers those of the other ranks. */
 void ce_shard_publish(ce_shard *shard)
 {
+    if (shard->padded == 0)
+        return;
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
     if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
@@ -233,10 +240,11 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
             continue;
         ce_shard_piece piece = { entry,
                                  { range.from - entry->offset, range.to - entry->offset },
+                                 ce_part_masters(shard),
                                  ce_part_master(shard, range.from),
-                                 ce_part_sum(shard, range.from),
+                                 shard->unit->frozen ? NULL : ce_part_sum(shard, range.from),
                                  { 0 } };
-        for (int slot = 0; slot < optimizer_of(shard, entry)->slots; slot++)
+        for (int slot = 0; !shard->unit->frozen && slot < optimizer_of(shard, entry)->slots; slot++)
             piece.slots[slot] = ce_part_slot(shard, slot, range.from);
         pieces[count++] = piece;
     }
@@ -246,7 +254,7 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
 /* Sets slots to their values before the first step; new memory is zero already. */
 static void set_slots(ce_shard *shard, bool new)
 {
-    for (int i = 0; i < shard->unit->entry_count; i++) {
+    for (int i = 0; !shard->unit->frozen && i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
         const ce_optimizer *optimizer = optimizer_of(shard, entry);
         ce_range range = ce_part_own(shard, entry);
@@ -267,14 +275,13 @@ void ce_shard_init(ce_shard *shard, uint64_t seed)
     for (int i = 0; i < count; i++) {
         ce_unit_entry *entry = pieces[i].entry;
         int64_t items = ce_range_length(pieces[i].range);
-        bool wide = shard->zero->precision.masters == CS_F32;
+        bool wide = pieces[i].dtype == CS_F32;
         float *values = wide ? pieces[i].master : ce_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
         ce_state_init(ce_part_stream(shard, CS_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
                       pieces[i].range.from, items);
         if (wide)
             continue;
-        cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
-                   cs_vector(pieces[i].master, shard->zero->precision.masters, items),
+        cs_op_cast(ce_part_stream(shard, CS_COMPUTE), cs_vector(pieces[i].master, pieces[i].dtype, items),
                    cs_vector(values, CS_F32, items));
         ce_stream_sync(ce_part_stream(shard, CS_COMPUTE));
         ce_device_free(shard->zero->device, values);
@@ -327,12 +334,14 @@ static void spread_slot(ce_shard *shard, int slot)
 void ce_shard_spread(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
+    if (shard->padded == 0)
+        return;
     if (zero->stage.optim == CS_REPLICATED) {
-        spread_row(shard, shard->master, zero->precision.masters);
-        for (int i = 0; i < zero->optimizer.slots; i++)
+        spread_row(shard, shard->master, ce_part_masters(shard));
+        for (int i = 0; i < zero->optimizer.slots && !shard->unit->frozen; i++)
             spread_slot(shard, i);
     }
-    if (!ce_stage_one_copy(zero))
+    if (!ce_part_one_copy(shard))
         cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
                    cs_vector(ce_part_home(shard, ce_part_from(shard)), zero->precision.values, ce_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));

@@ -15,6 +15,10 @@
  *  slots    like master, one buffer for each slot of the optimizer; only for parameters whose optimizer has the slot
  *  norms    fp32, all elements of norms   always, if a 16-bit model keeps its norms in fp32
  *
+ * Frozen parameters are in rows of their own, those of stores (unit/unit.h). Such a row has `whole` or `part`, and
+ * `norms`, and nothing else: it is gathered and released as the others are, and takes no part in a step. A unit whose
+ * parameters are all frozen has a row of length 0, for which no verb does anything.
+ *
  * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h lists the types).
  *
  * What each verb does:
@@ -128,12 +132,13 @@ void ce_shard_forget(ce_shard *shard);
 void ce_shard_spread(ce_shard *shard);
 
 /* This rank's part of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
- * of these elements, in device memory, with the precision's types. */
+ * of these elements, in device memory; gradient and slots have the precision's types. */
 typedef struct {
     ce_unit_entry *entry;
     ce_range range;
+    cs_dtype dtype; /* of `master`, which is the value itself if the parameter is frozen */
     void *master;
-    void *gradient;
+    void *gradient; /* NULL: frozen */
     void *slots[CS_OPTIM_SLOTS];
 } ce_shard_piece;
 int ce_shard_pieces(
@@ -180,9 +185,11 @@ void ce_apply_distribute(ce_shard *shard);
 
 /* ---- assign.c: assignment of parameters to parameter groups ---- */
 
-/* Fails if a pattern of cspeed.param_groups matches no parameter. */
+/* Also marks the parameters of groups with "train": false as frozen. A parameter that is frozen before this call
+ * belongs to no group. Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
-void ce_assign_print(const ce_groups *groups, const cs_model *model); /* logs one line for each group */
+/* Logs one line for each group, and how many elements are trained and frozen if some are. */
+void ce_assign_print(const ce_groups *groups, const cs_model *model);
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
 

@@ -372,10 +372,12 @@ typedef struct cs_growth cs_growth;
 typedef struct {
     const char *name;
     cs_init init;
-    bool decay;        /* weight decay applies; the default is true for matrices and false for vectors, and declare may
+    bool decay;  /* weight decay applies; the default is true for matrices and false for vectors, and declare may
                         * change it (DeepSpeed decays all parameters) */
-    bool norm;         /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
-    cs_growth *growth; /* private, see cs_param_grows; NULL: the gradient is cleared before backward */
+    bool frozen; /* it is not trained: its gradient is absent. The engine sets it after declare, by the configuration */
+    bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
+    struct cs_linear *linear; /* the linear layer whose weight it is (layer.h), or NULL */
+    cs_growth *growth;        /* private, see cs_param_grows; NULL: the gradient is cleared before backward */
     cs_tensor value, grad;
     /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
      * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
@@ -388,7 +390,8 @@ typedef struct {
  * need not clear it: the first operation sets it instead of adding. `with` is `param` itself, or an earlier parameter
  * of the unit if one operation writes both gradients. All layers of layer.h use it. */
 void cs_param_grows(cs_param *param, cs_param *with);
-/* The gradient, for the next operation that adds to it. Its `fresh` is true at the first call of a sum. */
+/* The gradient, for the next operation that adds to it. Its `fresh` is true at the first call of a sum. It is absent if
+ * the parameter is frozen. Only a parameter that grows can be frozen. */
 cs_tensor cs_param_grow(cs_param *param);
 
 /* The functions that units of one kind share. One tensor passes from each unit to the next.

@@ -20,10 +20,12 @@ extern "C" {
 #endif
 
 /* ---- linear: y = x W + b ---- */
-typedef struct {
+typedef struct cs_adapter cs_adapter;
+typedef struct cs_linear {
     cs_param *weight, *bias; /* bias NULL: the layer has no bias */
     cs_layout layout;
     int64_t outputs;
+    cs_adapter *adapter; /* private: the LoRA adapters of its parts; NULL: there are none */
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
 /* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as layout says, and with CS_BIAS NAME.bias
@@ -38,7 +40,7 @@ typedef struct {
 } cs_linear_part;
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias);
-/* x (rows, inputs); the result is (rows, outputs). Saves x. */
+/* x (rows, inputs); the result is (rows, outputs). Saves x, unless weight and bias are frozen. */
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Two linear layers with GELU between them: the first calls forward_gelu, which returns gelu(x W + b) and saves x W +

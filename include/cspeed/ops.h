@@ -39,7 +39,8 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
 /* dpre (N, K) c = (dy (N, M) c times w transposed) * gelu'(pre). */
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout);
-/* dw f32, in the layout of w, += x^T dy; dbias f32 (M) or absent += sum of dy over rows. */
+/* dw f32 or absent, in the layout of w, += x^T dy; dbias f32 (M) or absent += sum of dy over rows. If dw is absent, x
+ * may be absent too. */
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
 
@@ -175,6 +176,11 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
 /* loss (N, 1) f32 = mean over columns of (y - target)^2; y (N, C) c, target (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+
+/* x (N, K) and y (N, M) c, whose columns from `first` on correspond to the K columns of x:
+ * cs_op_add_columns adds scale * x to those columns of y; cs_op_take_columns sets x to scale * those columns of y. */
+void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, float scale);
+void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale);
 
 /* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types as in cs_op_squared_error. Where y equals the
  * target, the gradient is 0. */

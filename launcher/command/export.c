@@ -65,7 +65,8 @@ static cs_status export(const cl_weights_request *request)
     CS_TRY(ce_huggingface_export(&source,
                                  &(ce_huggingface_output){
                                      .folder = request->to, .dtype = request->dtype, .max_shard = request->max_shard },
-                                 request->typed, request->from, request->tag));
+                                 (ce_huggingface_choice){ request->typed, request->merge }, request->from,
+                                 request->tag));
     cl_weights_report(request, &source);
     ce_source_close(&source);
     return CS_OK;
@@ -86,13 +87,16 @@ const cl_command cl_command_export = {
     .name = "export",
     .group = "Files",
     .summary = "a checkpoint as a Hugging Face folder",
-    .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
-    .text = "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
-            "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
-            "config.json, model.safetensors (or shards and their index) and, where training started from a Hugging\n"
-            "Face folder that is still there, its tokenizer files. Without --dtype weights have the type the\n"
-            "training computed in. Every block's checksum is verified; memory does not grow with the model. Where a\n"
-            "block is damaged nothing is written, and the newest whole checkpoint is named.\n",
+    .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16] [--max_shard 5GB] [--merge]",
+    .text =
+        "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
+        "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
+        "config.json, model.safetensors (or shards and their index) and, where training started from a Hugging\n"
+        "Face folder that is still there, its tokenizer files. Without --dtype weights have the type the\n"
+        "training computed in. Every block's checksum is verified; memory does not grow with the model. Where a\n"
+        "block is damaged nothing is written, and the newest whole checkpoint is named. Of a training with LoRA it\n"
+        "writes the adapters, as a folder of PEFT in fp32; with --merge the model, with the adapters added to its\n"
+        "weights.\n",
     .example = "cspeed export runs/mine out --dtype bf16 --max_shard 5GB",
     .run = run,
 };

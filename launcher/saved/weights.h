@@ -10,6 +10,7 @@ typedef struct {
     const char *config; /* of import only: the configuration with which a training's state continues */
     cs_dtype dtype;
     bool typed; /* --dtype was given */
+    bool merge; /* --merge, of export */
     int64_t max_shard;
     bool formed; /* --dtype or --max_shard was given */
 } cl_weights_request;

@@ -61,6 +61,7 @@ static const cs_option table[] = {
     KEY("save_interval", "cspeed.save_interval", "N", "steps between checkpoints"),
     KEY("metrics", "cspeed.metrics", "FILE", "JSON lines, in the output folder"),
     KEY("export", "cspeed.export", "DIR", "a Hugging Face folder, written at the end"),
+    KEY("adapter", "cspeed.lora.adapter", "DIR", "a folder of PEFT, whose LoRA adapters are trained further"),
     KEY("set", "", "PATH=VALUE", "any key"),
     { CS_OPTION(SWITCH, "fresh", request, line.fresh, NULL,
                 "start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)") },

@@ -287,7 +287,9 @@ static void export(session *run)
                  "export %s DIR`",
                  run->exported, from, from);
     CS_MUST(status);
-    say("wrote %s, a Hugging Face folder", run->exported);
+    bool adapters =
+        cs_config_get_int(run->config, "cspeed.lora.r") > 0 && !cs_config_get_bool(run->config, "cspeed.lora.merge");
+    say("wrote %s, a %s folder", run->exported, adapters ? "PEFT" : "Hugging Face");
 }
 
 void session_close(session *run)

@@ -119,6 +119,64 @@ START_TEST(qwen3)
 }
 END_TEST
 
+/* B of every adapter begins at zero, where the gradient of A is zero: both get other values first. */
+static void shake_adapters(cs_engine *engine)
+{
+    unsigned short state[3] = { 2, 7, 1 };
+    for (int i = 0; i < engine->model->count; i++) {
+        ce_shard_piece pieces[32];
+        int count = pieces_take(engine, i, pieces);
+        for (int at = 0; at < count; at++) {
+            float *master = pieces[at].master;
+            for (int64_t e = 0; e < ce_range_length(pieces[at].range); e++)
+                master[e] = 0.3f * (float)(erand48(state) - 0.5);
+        }
+        pieces_put(engine, i, pieces, count);
+    }
+}
+
+static void check_lora(const char *model, const char *lora, double dropout, const char *recompute, int parameters)
+{
+    run_spec spec = {
+        .world = 1, .steps = 1, .precision = "fp32", .dropout = dropout, .recompute = recompute, .set = { lora, model }
+    };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch batch = run_batch(engine, &spec, 0);
+    shake_adapters(engine);
+    ck_assert_int_eq(check_all(engine, &batch), parameters);
+    cs_destroy(engine);
+}
+
+START_TEST(adapters)
+{
+    static const char llama[] = "cspeed.model={\"model_type\": \"llama\", \"vocab_size\": 61, \"hidden_size\": 24, "
+                                "\"intermediate_size\": 36, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+                                "\"num_key_value_heads\": 2, \"max_position_embeddings\": 16, "
+                                "\"initializer_range\": 0.1}";
+    check_lora(llama, "cspeed.lora={\"r\": 3}", 0, "none", 2 * 4);
+    check_lora(llama, "cspeed.lora={\"r\": 2, \"targets\": [\"k_proj\", \"up_proj\", \"down_proj\"]}", 0, "unit",
+               2 * 6);
+    check_lora(NULL, "cspeed.lora={\"r\": 3, \"targets\": \"all-linear\", \"dropout\": 0.2}", 0.2, "unit", 3 * 8);
+    check_lora(NULL, "cspeed.lora={\"r\": 3, \"targets\": [\"mlp.c_proj\"]}", 0, "none", 3 * 2);
+}
+END_TEST
+
+/* Of the first block only one matrix is trained, of the second the biases, of the rest all but norms and tables. */
+START_TEST(beside_frozen_parameters)
+{
+    run_spec spec = { .world = 1,
+                      .steps = 1,
+                      .precision = "fp32",
+                      .set = { "cspeed.param_groups=[{\"params\": \"*.h.0.mlp.c_fc.weight\", \"lr\": 1e-3}, "
+                               "{\"params\": [\"*.h.0.*\", \"*.h.1.*.weight\", \"*.ln_*\", \"*.wte.*\"], "
+                               "\"train\": false}]" } };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch batch = run_batch(engine, &spec, 0);
+    ck_assert_int_eq(check_all(engine, &batch), 1 + 1 + 4 + 8);
+    cs_destroy(engine);
+}
+END_TEST
+
 /* A target below 0 is masked: its row has no loss and no gradient. */
 START_TEST(masked_targets_weigh_nothing)
 {
@@ -144,4 +202,5 @@ START_TEST(masked_targets_weigh_nothing)
 }
 END_TEST
 
-SUITE_MAIN("gradients", gpt2, gpt2_with_dropout_and_recomputation, qwen3, masked_targets_weigh_nothing)
+SUITE_MAIN("gradients", adapters, beside_frozen_parameters, gpt2, gpt2_with_dropout_and_recomputation, qwen3,
+           masked_targets_weigh_nothing)

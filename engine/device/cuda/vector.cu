@@ -1,4 +1,4 @@
-/* vector.cu - elementwise operations: add, cast, fill. They are bound by memory. */
+/* vector.cu - elementwise operations: add, cast, fill, and those on columns. They are bound by memory. */
 #include "device/cuda/run.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) add_runs(ce_view y, ce_view a, ce_view b, ce_flat flat)
@@ -55,4 +55,31 @@ extern "C" void ce_cuda_fill(cs_device *device, cs_tensor y, float value)
 {
     ce_flat flat = ce_run_flat(y);
     ce_launch(ce_cuda_compute(device), ce_run_shape(flat), fill_runs, ce_run_view(y), value, flat);
+}
+
+static __global__ void __launch_bounds__(CS_RUN_THREADS)
+    columns_rows(ce_view narrow, ce_view wide, int64_t rows, int64_t columns, int64_t stride, float scale, bool takes)
+{
+    ce_range row_range = { 0, columns };
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        ce_view x = ce_run_from(narrow, row * columns), y = ce_run_from(wide, row * stride);
+        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+            float from[CS_RUN], to[CS_RUN];
+            ce_run_read(to, y, at, row_range);
+            ce_run_read(from, x, at, row_range);
+            for (int i = 0; i < CS_RUN; i++)
+                to[i] = takes ? scale * to[i] : to[i] + scale * from[i];
+            ce_run_store(takes ? x : y, at, row_range, to);
+        }
+    }
+}
+
+/* Reads `narrow` also where it is only written, which costs less than another kernel is worth. */
+extern "C" void ce_cuda_columns(cs_device *device, const ce_columns *job)
+{
+    ce_view wide = ce_run_view(job->wide);
+    wide.data += (size_t)job->first * cs_dtype_bytes(wide.dtype);
+    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(cs_rows(job->narrow), cs_columns(job->narrow)), columns_rows,
+              ce_run_view(job->narrow), wide, cs_rows(job->narrow), cs_columns(job->narrow), cs_columns(job->wide),
+              job->scale, job->takes);
 }

@@ -1,0 +1,263 @@
+/* peft.c - PEFT's folders of LoRA adapters, and merging. */
+#include "interchange/peft.h"
+#include "base/must.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_LIMIT = 1 << 20 };
+
+/* ---- adapter_config.json ---- */
+
+static cs_status refuse(const char *path, const char *key, const char *why)
+{
+    return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"%s\", because %s", path, key, why);
+}
+
+/* Whether a value asks for nothing: absent, null, false, "none", or an empty list or object. */
+static bool is_idle(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return !value || json_is_null(value) || json_is_false(value) || (text && strcmp(text, "none") == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+static cs_status check_idle(const json_t *config, const char *path)
+{
+    static const struct {
+        const char *key, *why;
+    } keys[] = {
+        { "use_dora", "DoRA is not built" },
+        { "use_qalora", "weights are not quantized" },
+        { "bias", "biases are not trained with adapters" },
+        { "lora_bias", "B has no bias" },
+        { "modules_to_save", "only adapters are read" },
+        { "rank_pattern", "all adapters have the same rank" },
+        { "alpha_pattern", "all adapters have the same alpha" },
+        { "layers_to_transform", "a target names layers of all blocks" },
+        { "exclude_modules", "targets alone say which layers have adapters" },
+        { "layer_replication", "layers are not repeated" },
+        { "megatron_config", "layers are not split over ranks" },
+        { "trainable_token_indices", "only adapters are read" },
+        { "target_parameters", "adapters are beside linear layers" },
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!is_idle(json_object_get(config, keys[i].key)))
+            return refuse(path, keys[i].key, keys[i].why);
+    return CS_OK;
+}
+
+static cs_status take_targets(ce_peft_facts *facts, json_t *targets, const char *path)
+{
+    size_t index;
+    json_t *name;
+    const char *text = json_string_value(targets);
+    if (text && strcmp(text, "all-linear") != 0)
+        return refuse(path, "target_modules", "it is a regular expression: only lists of names are read");
+    if (!text && json_array_size(targets) == 0)
+        return ce_fail(CS_BAD_FILE, "%s: \"target_modules\" is missing", path);
+    json_array_foreach (targets, index, name) {
+        if (!json_is_string(name))
+            return ce_fail(CS_BAD_FILE, "%s: \"target_modules\" is not a list of names", path);
+    }
+    facts->targets = json_incref(targets);
+    return CS_OK;
+}
+
+static cs_status take(ce_peft_facts *facts, const json_t *config, const char *path)
+{
+    const char *type = json_string_value(json_object_get(config, "peft_type"));
+    const json_t *r = json_object_get(config, "r"), *alpha = json_object_get(config, "lora_alpha");
+    if (!type || strcmp(type, "LORA") != 0)
+        return refuse(path, "peft_type", "only \"LORA\" is");
+    if (!json_is_integer(r) || json_integer_value(r) < 1 || !json_is_number(alpha))
+        return ce_fail(CS_BAD_FILE, "%s: \"r\" and \"lora_alpha\" must be numbers, r at least 1", path);
+    CS_TRY(check_idle(config, path));
+    *facts = (ce_peft_facts){ .r = json_integer_value(r),
+                              .alpha = json_number_value(alpha),
+                              .dropout = json_number_value(json_object_get(config, "lora_dropout")),
+                              .rslora = json_is_true(json_object_get(config, "use_rslora")) };
+    if (!(facts->dropout >= 0 && facts->dropout < 1))
+        return ce_fail(CS_BAD_FILE, "%s: \"lora_dropout\" must be from 0 to below 1", path);
+    return take_targets(facts, json_object_get(config, "target_modules"), path);
+}
+
+cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
+{
+    char *path = ce_files_join(folder, "adapter_config.json"), *text = NULL;
+    size_t length;
+    cs_status status = ce_files_read(&text, &length, path, CONFIG_LIMIT);
+    json_t *config = status == CS_OK ? ce_json_strict(text, length) : NULL;
+    if (status == CS_OK && !json_is_object(config))
+        status = ce_fail(CS_BAD_FILE, "%s: %s", path, config ? "an object is needed" : cs_error());
+    if (status == CS_OK)
+        status = take(facts, config, path);
+    json_decref(config);
+    free(text);
+    free(path);
+    return status;
+}
+
+json_t *ce_peft_config(const json_t *lora, const char *base)
+{
+    return json_pack("{s:s, s:s, s:s?, s:O, s:O, s:O, s:O, s:O, s:O, s:s, s:b, s:b, s:n, s:b, s:{}, s:{}}", "peft_type",
+                     "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", base, "r", json_object_get(lora, "r"),
+                     "lora_alpha", json_object_get(lora, "alpha"), "lora_dropout", json_object_get(lora, "dropout"),
+                     "use_rslora", json_object_get(lora, "rslora"), "target_modules", json_object_get(lora, "targets"),
+                     "fan_in_fan_out", json_object_get(lora, "fan_in_fan_out"), "bias", "none", "use_dora", 0,
+                     "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern", "alpha_pattern");
+}
+
+/* ---- a source over a checkpoint's ---- */
+
+typedef struct {
+    ce_source inner;
+    int64_t *from; /* for each tensor: its number in `inner` */
+    char **names;
+    const json_t *lora; /* owned by `inner`; NULL: only adapters */
+    int64_t held;       /* the tensor whose factors are in a and b; -1: none */
+    float *a, *b;       /* (r, inputs) and (outputs, r) */
+    float *buffer;
+} layered;
+
+static bool is_adapter(const char *name)
+{
+    return strstr(name, ".lora_A.weight") || strstr(name, ".lora_B.weight");
+}
+
+static void close_layered(ce_source *source)
+{
+    layered *over = source->private_data;
+    for (int64_t i = 0; over->names && i < source->count; i++)
+        free(over->names[i]);
+    ce_source_close(&over->inner);
+    free(over->names);
+    free(over->from);
+    free(over->a);
+    free(over->b);
+    free(over->buffer);
+    free(over);
+}
+
+static cs_status list(ce_source *source, bool adapters)
+{
+    layered *over = source->private_data;
+    size_t room = (size_t)over->inner.count + 1;
+    source->tensors = calloc(room, sizeof *source->tensors);
+    over->from = calloc(room, sizeof *over->from);
+    over->names = calloc(room, sizeof *over->names);
+    if (!source->tensors || !over->from || !over->names)
+        return ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
+    for (int64_t i = 0; i < over->inner.count; i++) {
+        const ce_source_tensor *tensor = &over->inner.tensors[i];
+        if (is_adapter(tensor->name) != adapters)
+            continue;
+        if (asprintf(&over->names[source->count], "%s%s", adapters ? "base_model.model." : "", tensor->name) < 0)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        over->from[source->count] = i;
+        source->tensors[source->count] = *tensor;
+        source->tensors[source->count].name = over->names[source->count];
+        source->count++;
+    }
+    return CS_OK;
+}
+
+static cs_status read_adapter(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
+{
+    layered *over = source->private_data;
+    return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
+}
+
+static cs_status put_over(ce_source *source, bool adapters, const json_t *lora)
+{
+    layered *over = calloc(1, sizeof *over);
+    if (!over)
+        return ce_fail(CS_NO_MEMORY, "out of memory for reading adapters");
+    *over = (layered){ .inner = *source, .lora = lora, .held = -1 };
+    *source = (ce_source){ .read = read_adapter, .close = close_layered, .private_data = over };
+    return list(source, adapters);
+}
+
+cs_status ce_peft_adapters(ce_source *source)
+{
+    return put_over(source, true, NULL);
+}
+
+/* ---- merging ---- */
+
+/* The number in `inner` of the factor ("lora_A", "lora_B") beside this weight; -1: it has no adapter. */
+static int64_t find_factor(const layered *over, const char *weight, const char *which)
+{
+    char name[512];
+    size_t length = strlen(weight), tail = strlen("weight");
+    if (length < tail || strcmp(weight + length - tail, "weight") != 0)
+        return -1;
+    snprintf(name, sizeof name, "%.*s%s.weight", (int)(length - tail), weight, which);
+    return ce_source_find(&over->inner, name);
+}
+
+static cs_status read_factor(layered *over, int64_t factor, float **to)
+{
+    const int64_t *shape = over->inner.tensors[factor].shape;
+    free(*to);
+    *to = malloc((size_t)(shape[0] * shape[1]) * sizeof **to);
+    if (!*to)
+        return ce_fail(CS_NO_MEMORY, "out of memory for an adapter");
+    return over->inner.read(&over->inner, factor, (ce_range){ 0, shape[0] * shape[1] }, *to, CS_F32);
+}
+
+/* Adds scale B A to the elements `range` of the weight, which are in over->buffer; the sum over r is in fp32, as in
+ * PyTorch. */
+static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
+{
+    int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];
+    bool turned = json_is_true(json_object_get(over->lora, "fan_in_fan_out"));
+    double alpha = json_number_value(json_object_get(over->lora, "alpha"));
+    float scale = (float)(alpha / (json_is_true(json_object_get(over->lora, "rslora")) ? sqrt((double)r) : (double)r));
+    for (int64_t i = range.from; i < range.to; i++) {
+        int64_t row = i / weight->shape[1], column = i % weight->shape[1];
+        int64_t output = turned ? column : row, input = turned ? row : column;
+        float sum = 0;
+        for (int64_t k = 0; k < r; k++)
+            sum += over->b[output * r + k] * over->a[k * inputs + input];
+        over->buffer[i - range.from] += scale * sum;
+    }
+}
+
+static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
+{
+    layered *over = source->private_data;
+    const ce_source_tensor *weight = &source->tensors[tensor];
+    int64_t a = find_factor(over, weight->name, "lora_A"), b = find_factor(over, weight->name, "lora_B");
+    int64_t most = CS_SOURCE_BUFFER / (int64_t)sizeof(float);
+    if (a < 0 || b < 0)
+        return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
+    if (over->held != tensor) {
+        over->held = -1;
+        CS_TRY(read_factor(over, a, &over->a));
+        CS_TRY(read_factor(over, b, &over->b));
+        over->held = tensor;
+    }
+    for (int64_t at = range.from, next; at < range.to; at = next) {
+        next = range.to - at < most ? range.to : at + most;
+        CS_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
+        add_product(over, weight, (ce_range){ at, next }, a);
+        ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, over->buffer, CS_F32,
+                            next - at);
+    }
+    return CS_OK;
+}
+
+cs_status ce_peft_merge(ce_source *source, const json_t *lora)
+{
+    CS_TRY(put_over(source, false, lora));
+    layered *over = source->private_data;
+    source->read = read_merged;
+    over->buffer = malloc(CS_SOURCE_BUFFER);
+    return over->buffer ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for merging adapters");
+}

@@ -1,0 +1,27 @@
+/* peft.h - PEFT's folders of LoRA adapters: adapter_config.json, and the tensors of a checkpoint as such a folder or
+ * merged into the weights. */
+#ifndef CS_INTERCHANGE_PEFT_H
+#define CS_INTERCHANGE_PEFT_H
+
+#include "interchange/source.h"
+
+typedef struct {
+    int64_t r;
+    double alpha, dropout;
+    bool rslora;
+    json_t *targets; /* "all-linear" or a list of names; a new reference */
+} ce_peft_facts;
+
+/* Reads FOLDER/adapter_config.json. CS_UNSUPPORTED names what cspeed has not got, such as DoRA. */
+cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
+
+/* The adapter_config.json of a checkpoint whose provenance has this object "lora"; `base` is the folder of the model, or
+ * NULL. A new reference. */
+json_t *ce_peft_config(const json_t *lora, const char *base);
+
+/* Both replace a checkpoint's source, which they own from then on, by one that has only the adapters' tensors under
+ * PEFT's names, or only the model's, to whose values the adapters are added (in fp32, rounded once). */
+cs_status ce_peft_adapters(ce_source *source);
+cs_status ce_peft_merge(ce_source *source, const json_t *lora);
+
+#endif

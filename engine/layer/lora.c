@@ -1,0 +1,56 @@
+/* lora.c - forward and backward of the LoRA adapters of a linear layer. */
+#include "layer/lora.h"
+#include "layer/linear.h"
+
+static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, uint64_t place)
+{
+    cs_dropout dropout = cs_residual_dropout(pass, adapter->rate, place);
+    if (dropout.rate <= 0)
+        return x;
+    cs_tensor y = cs_pass_like(pass, x);
+    cs_op_dropout(cs_pass_stream(pass), y, x, dropout);
+    return y;
+}
+
+/* u = dropout(x) A^T is saved: the gradient of B needs it. The dropout is computed again in backward. */
+void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x)
+{
+    const cs_adapter *adapter = linear->adapter;
+    cs_stream *stream = cs_pass_stream(pass);
+    for (int i = 0; adapter && i < adapter->count; i++) {
+        const ce_lora_part *part = &adapter->part[i];
+        cs_tensor a = ce_linear_factor(pass, part->a->value), b = ce_linear_factor(pass, part->b->value);
+        cs_tensor u = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(a));
+        cs_tensor own_y = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(b));
+        cs_op_matmul(stream, u, dropped(adapter, pass, x, part->place), a, (cs_tensor){ 0 }, CS_OUT_IN);
+        cs_op_matmul(stream, own_y, u, b, (cs_tensor){ 0 }, CS_OUT_IN);
+        cs_op_add_columns(stream, y, part->first, own_y, adapter->scale);
+        cs_pass_keep(pass, u);
+    }
+}
+
+static void add_dx(const cs_adapter *adapter, cs_pass *pass, cs_tensor dx, cs_tensor du, const ce_lora_part *part)
+{
+    cs_tensor own_dx = cs_pass_like(pass, dx);
+    cs_op_matmul_grad_input(cs_pass_stream(pass), own_dx, du, ce_linear_factor(pass, part->a->value), CS_OUT_IN);
+    own_dx = dropped(adapter, pass, own_dx, part->place);
+    cs_op_add_columns(cs_pass_stream(pass), dx, 0, own_dx, 1);
+}
+
+void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    const cs_adapter *adapter = linear->adapter;
+    cs_stream *stream = cs_pass_stream(pass);
+    for (int i = adapter ? adapter->count - 1 : -1; i >= 0; i--) {
+        const ce_lora_part *part = &adapter->part[i];
+        cs_tensor b = ce_linear_factor(pass, part->b->value), u = cs_pass_take(pass), du = cs_pass_like(pass, u);
+        cs_tensor own_dy = cs_pass_make(pass, dy.dtype, cs_rows(dy), cs_rows(b));
+        cs_op_take_columns(stream, own_dy, dy, part->first, adapter->scale);
+        cs_op_matmul_grad_weight(stream, cs_param_grow(part->b), (cs_tensor){ 0 }, u, own_dy, CS_OUT_IN);
+        cs_op_matmul_grad_input(stream, du, own_dy, b, CS_OUT_IN);
+        cs_op_matmul_grad_weight(stream, cs_param_grow(part->a), (cs_tensor){ 0 },
+                                 dropped(adapter, pass, x, part->place), du, CS_OUT_IN);
+        if (dx.data)
+            add_dx(adapter, pass, dx, du, part);
+    }
+}

@@ -1,0 +1,56 @@
+/* lora.h - LoRA (Hu et al. 2021): adapters of low rank beside the frozen weights of linear layers.
+ *
+ * A part of a linear layer with an adapter computes y = x W + b + scale (dropout(x) A^T) B^T, with A (r, inputs) and B
+ * (outputs, r). Layers that cspeed computes as one product, such as q, k and v, keep an adapter for each part, as the
+ * separate layers have in PEFT. Parameters: NAME.lora_A.weight and NAME.lora_B.weight beside NAME.weight. */
+#ifndef CS_LAYER_LORA_H
+#define CS_LAYER_LORA_H
+
+#include "base/json.h"
+#include "cspeed/layer.h"
+
+enum { CS_LORA_PARTS = 4 };
+
+typedef struct {
+    cs_param *a, *b;
+    int64_t first;  /* its columns of the layer's result begin here */
+    uint64_t place; /* the random key of its dropout */
+} ce_lora_part;
+
+struct cs_adapter {
+    ce_lora_part part[CS_LORA_PARTS];
+    int count;
+    float scale, rate; /* rate: probability of dropout */
+    cs_adapter *next;
+};
+
+/* ---- lora.c: for linear.c; they do nothing without an adapter ---- */
+
+/* Adds the adapters' results for x (rows, inputs) to y (rows, outputs), and saves tensors. */
+void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x);
+/* Adds to the gradients of A and B, and to dx unless it is absent. x and dy are of the type of products. */
+void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor x);
+
+/* ---- lora_attach.c ---- */
+
+typedef struct {
+    int64_t r;
+    double alpha, dropout;
+    bool rslora;           /* the scale is alpha / sqrt(r), not alpha / r */
+    const json_t *targets; /* "all-linear", or a list of names: the last words of the layers' names */
+} ce_lora_sizes;
+
+typedef struct {
+    cs_adapter *first;   /* all adapters; owned */
+    json_t *targets;     /* the list that was given, or for "all-linear" the last words of the names; owned */
+    bool fan_in_fan_out; /* PEFT's word: the weights are (inputs, outputs) */
+} ce_lora;
+
+double ce_lora_scale(int64_t r, double alpha, bool rslora);
+/* Gives the layers that `targets` names adapters, and marks all other parameters of the model as frozen. A is uniform
+ * within 1 / sqrt(inputs), B is zero, as in PEFT. CS_BAD_CONFIG if a name has no layer. `lora` is to be closed after a
+ * failure too. */
+cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes);
+void ce_lora_close(ce_lora *lora);
+
+#endif

@@ -1,0 +1,170 @@
+/* lora_attach.c - gives linear layers of a model LoRA adapters, and freezes everything else. */
+#include "base/must.h"
+#include "layer/lora.h"
+#include "unit/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double ce_lora_scale(int64_t r, double alpha, bool rslora)
+{
+    return alpha / (rslora ? sqrt((double)r) : (double)r);
+}
+
+/* ---- which layers ---- */
+
+/* The last word of the name of the layer whose weight it is: "q_proj" of "model.layers.0.self_attn.q_proj.weight". */
+static void last_word(char word[64], const char *full_name)
+{
+    size_t length = strlen(full_name) - strlen(".weight"), from = length;
+    while (from > 0 && full_name[from - 1] != '.')
+        from--;
+    snprintf(word, 64, "%.*s", (int)(length - from), full_name + from);
+}
+
+/* PEFT's rule: a name is that of a layer, or it ends the layer's name behind a dot. */
+static bool names(const char *target, const char *full_name)
+{
+    size_t length = strlen(full_name) - strlen(".weight"), tail = strlen(target);
+    return tail <= length && strncmp(full_name + length - tail, target, tail) == 0 &&
+           (tail == length || full_name[length - tail - 1] == '.');
+}
+
+static bool is_target(const json_t *targets, const char *full_name)
+{
+    size_t index;
+    json_t *target;
+    if (json_is_string(targets)) /* "all-linear" */
+        return true;
+    json_array_foreach (targets, index, target) {
+        if (names(json_string_value(target), full_name))
+            return true;
+    }
+    return false;
+}
+
+/* The head's logits never exist as a whole (layer/entropy.c), so it has no adapter; PEFT's "all-linear" leaves it out
+ * too. */
+static bool is_head(const cs_model *model, const cs_unit *unit)
+{
+    return unit->index == model->count - 1;
+}
+
+static cs_status check_target(const cs_model *model, const char *target)
+{
+    bool found = false, head = strcmp(target, "lm_head") == 0;
+    for (int i = 0; i < model->count && !found; i++)
+        for (int at = 0; at < model->units[i]->entry_count && !found; at++) {
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            bool named = entry->param.linear && names(target, entry->full_name);
+            found = named && !is_head(model, model->units[i]);
+            head |= named && !found;
+        }
+    if (found)
+        return CS_OK;
+    return head ? ce_fail(CS_UNSUPPORTED,
+                          "not supported: cspeed.lora.targets: \"%s\", because the head's logits never exist as a "
+                          "whole, and an adapter would need them",
+                          target)
+                : ce_fail(CS_BAD_CONFIG,
+                          "cspeed.lora.targets: the model has no linear layer \"%s\"; give the last words of their "
+                          "names, such as \"q_proj\", or \"all-linear\"",
+                          target);
+}
+
+/* ---- the adapters ---- */
+
+static cs_param *declare(cs_unit *unit, const char *layer, const char *which, int64_t rows, int64_t columns,
+                         cs_init init)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s.weight", layer, which);
+    cs_param *param = cs_unit_param(unit, name, rows, columns, init);
+    cs_param_grows(param, param);
+    ((ce_unit_entry *)param)->lora = true;
+    unit->model->parameters += rows * columns;
+    return param;
+}
+
+static cs_adapter *adapter_of(ce_lora *lora, cs_linear *linear, const ce_lora_sizes *sizes)
+{
+    if (linear->adapter)
+        return linear->adapter;
+    cs_adapter *made = linear->adapter = calloc(1, sizeof *made);
+    if (!made)
+        ce_fatal(CS_NO_MEMORY, "out of memory for an adapter");
+    made->scale = (float)ce_lora_scale(sizes->r, sizes->alpha, sizes->rslora);
+    made->rate = (float)sizes->dropout;
+    made->next = lora->first;
+    lora->first = made;
+    return made;
+}
+
+static int64_t outputs_of(const cs_param *weight)
+{
+    return weight->linear->layout == CS_IN_OUT ? cs_columns(weight->value) : cs_rows(weight->value);
+}
+
+/* Gives the layer whose weight is parameter `at` of the unit an adapter. Parts before it have the columns before its
+ * own. */
+static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
+{
+    const ce_unit_entry *entry = unit->entries[at];
+    cs_linear *linear = entry->param.linear;
+    cs_adapter *adapter = adapter_of(lora, linear, sizes);
+    int64_t inputs = linear->layout == CS_IN_OUT ? cs_rows(entry->param.value) : cs_columns(entry->param.value);
+    size_t prefix = strlen(unit->name) + (*unit->name != 0);
+    char layer[200], place[220], word[64];
+    snprintf(layer, sizeof layer, "%.*s", (int)(strlen(entry->full_name) - prefix - strlen(".weight")),
+             entry->full_name + prefix);
+    snprintf(place, sizeof place, "%s.lora", layer);
+    CS_ASSERT(adapter->count < CS_LORA_PARTS);
+    ce_lora_part *part = &adapter->part[adapter->count++];
+    for (int i = 0; i < at; i++)
+        if (unit->entries[i]->param.linear == linear)
+            part->first += outputs_of(&unit->entries[i]->param);
+    part->a =
+        declare(unit, layer, "lora_A", sizes->r, inputs, (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
+    part->b = declare(unit, layer, "lora_B", outputs_of(&entry->param), sizes->r, (cs_init){ CS_ZEROS, 0 });
+    part->place = cs_residual_place(unit, place);
+    lora->fan_in_fan_out |= linear->layout == CS_IN_OUT;
+    if (json_is_array(sizes->targets))
+        return;
+    last_word(word, entry->full_name);
+    for (size_t i = 0; i < json_array_size(lora->targets); i++)
+        if (strcmp(json_string_value(json_array_get(lora->targets, i)), word) == 0)
+            return;
+    json_array_append_new(lora->targets, json_string(word));
+}
+
+cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes)
+{
+    size_t index;
+    json_t *target;
+    lora->targets = json_is_array(sizes->targets) ? json_deep_copy(sizes->targets) : json_array();
+    json_array_foreach (sizes->targets, index, target) {
+        CS_TRY(check_target(model, json_string_value(target)));
+    }
+    for (int i = 0; i < model->count; i++) {
+        cs_unit *unit = model->units[i];
+        for (int at = 0, count = unit->entry_count; at < count; at++) {
+            unit->entries[at]->param.frozen = true;
+            if (unit->entries[at]->param.linear && !is_head(model, unit) &&
+                is_target(sizes->targets, unit->entries[at]->full_name))
+                attach(lora, unit, at, sizes);
+        }
+    }
+    return lora->first ? CS_OK : ce_fail(CS_BAD_CONFIG, "cspeed.lora: the model has no linear layer to adapt");
+}
+
+void ce_lora_close(ce_lora *lora)
+{
+    for (cs_adapter *at = lora->first, *next; at; at = next) {
+        next = at->next;
+        free(at);
+    }
+    json_decref(lora->targets);
+    *lora = (ce_lora){ 0 };
+}

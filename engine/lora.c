@@ -1,0 +1,80 @@
+/* lora.c - the section cspeed.lora: which layers get adapters, and what a checkpoint says about them. */
+#include "engine.h"
+#include "base/log.h"
+
+#include <string.h>
+
+/* PEFT's targets where none are given, for the families that cspeed knows. */
+static const struct {
+    const char *type, *targets[4];
+} families[] = {
+    { "gpt2", { "c_attn" } },
+    { "gpt_neox", { "query_key_value" } },
+    { "falcon", { "query_key_value" } },
+    { "llama", { "q_proj", "v_proj" } },
+    { "mistral", { "q_proj", "v_proj" } },
+    { "mixtral", { "q_proj", "v_proj" } },
+    { "qwen2", { "q_proj", "v_proj" } },
+    { "qwen3", { "q_proj", "v_proj" } },
+    { "gemma", { "q_proj", "v_proj" } },
+    { "gemma2", { "q_proj", "v_proj" } },
+    { "gemma3_text", { "q_proj", "v_proj" } },
+};
+
+/* A new list; NULL: PEFT has none for this family. */
+static json_t *usual_targets(const cs_engine *engine)
+{
+    const char *type = json_string_value(json_object_get(engine->model_json, "model_type"));
+    for (size_t i = 0; type && i < sizeof families / sizeof *families; i++) {
+        if (strcmp(families[i].type, type) != 0)
+            continue;
+        json_t *list = json_array();
+        for (int at = 0; at < 4 && families[i].targets[at]; at++)
+            json_array_append_new(list, json_string(families[i].targets[at]));
+        return list;
+    }
+    return NULL;
+}
+
+static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
+{
+    int64_t before = engine->model->parameters;
+    ce_lora_sizes sizes = { settings->r, settings->alpha, settings->dropout, settings->rslora, settings->targets };
+    CS_TRY(ce_lora_attach(&engine->lora, engine->model, &sizes));
+    settings->targets = engine->lora.targets;
+    ce_config_set_lora(engine->config, settings);
+    char *names = json_dumps(settings->targets, JSON_COMPACT);
+    ce_log(CS_LOG_INFO, "LoRA: adapters of rank %lld, scale %g, on %s: %lld elements", (long long)settings->r,
+           ce_lora_scale(settings->r, settings->alpha, settings->rslora), names ? names : "",
+           (long long)(engine->model->parameters - before));
+    free(names);
+    return CS_OK;
+}
+
+cs_status ce_lora_open(cs_engine *engine)
+{
+    ce_lora_settings settings = engine->settings->lora;
+    json_t *made = NULL;
+    if (settings.adapter)
+        CS_TRY(ce_adapter_describe(&settings, &made));
+    if (settings.r == 0)
+        return CS_OK;
+    if (!settings.targets)
+        settings.targets = made = usual_targets(engine);
+    cs_status status = settings.targets
+                           ? attach(engine, &settings)
+                           : ce_fail(CS_BAD_CONFIG, "cspeed.lora.targets is needed, because PEFT has no default for "
+                                                    "this model: name linear layers, or \"all-linear\"");
+    json_decref(made);
+    return status;
+}
+
+json_t *ce_lora_record(const cs_engine *engine)
+{
+    const ce_lora_settings *settings = &engine->settings->lora;
+    if (!engine->lora.first)
+        return NULL;
+    return json_pack("{s:I, s:f, s:f, s:b, s:O, s:b}", "r", (json_int_t)settings->r, "alpha", settings->alpha,
+                     "dropout", settings->dropout, "rslora", settings->rslora, "targets", engine->lora.targets,
+                     "fan_in_fan_out", engine->lora.fan_in_fan_out);
+}

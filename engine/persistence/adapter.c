@@ -1,0 +1,63 @@
+/* adapter.c - cspeed.lora.adapter: LoRA adapters that start from a folder of PEFT. */
+#include "engine.h"
+#include "base/log.h"
+#include "checkpoint/collective_status.h"
+#include "interchange/huggingface.h"
+#include "interchange/peft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets)
+{
+    ce_peft_facts facts;
+    CS_TRY(ce_peft_read(&facts, settings->adapter));
+    settings->r = facts.r;
+    settings->alpha = facts.alpha;
+    settings->rslora = facts.rslora;
+    if (settings->dropout <= 0)
+        settings->dropout = facts.dropout;
+    settings->targets = *targets = facts.targets;
+    return CS_OK;
+}
+
+static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
+{
+    for (int64_t i = 0; i < source->count; i++) {
+        const ce_source_tensor *tensor = &source->tensors[i];
+        const ce_unit_entry *entry = ce_model_find(engine->model, tensor->name);
+        if (!entry || !entry->lora)
+            return ce_fail(CS_BAD_FILE, "%s: tensor %s is of no layer that \"target_modules\" names in this model",
+                           engine->settings->lora.adapter, tensor->name);
+        const cs_tensor *value = &entry->param.value;
+        if (tensor->dims != 2 || tensor->shape[0] != cs_rows(*value) || tensor->shape[1] != cs_columns(*value))
+            return ce_fail(CS_BAD_FILE, "%s: tensor %s has another shape than (%lld, %lld): it is of another model",
+                           engine->settings->lora.adapter, tensor->name, (long long)cs_rows(*value),
+                           (long long)cs_columns(*value));
+    }
+    return CS_OK;
+}
+
+static cs_status read_all(cs_engine *engine)
+{
+    ce_source source;
+    CS_TRY(ce_huggingface_open_adapter(&source, engine->settings->lora.adapter));
+    cs_status status = check_shapes(engine, &source);
+    for (int i = 0; i < engine->model->count && status == CS_OK; i++)
+        status = ce_pretrained_read(engine, &source, i, true);
+    if (status == CS_OK)
+        ce_log(CS_LOG_INFO, "first values of the adapters: %lld tensors of %s", (long long)source.count,
+               engine->settings->lora.adapter);
+    ce_source_close(&source);
+    return status;
+}
+
+cs_status ce_adapter_load(cs_engine *engine)
+{
+    if (!engine->settings->lora.adapter)
+        return CS_OK;
+    CS_TRY(ce_collective_status(engine->comm, read_all(engine)));
+    for (int i = 0; i < engine->model->count; i++)
+        ce_shard_spread(engine->shards[i]);
+    return CS_OK;
+}

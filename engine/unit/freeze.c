@@ -1,0 +1,88 @@
+/* freeze.c - moves the frozen parameters of a model to stores, which have values only. */
+#include "base/must.h"
+#include "unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ce_unit_entry *owner_of(const cs_growth *growth)
+{
+    return (const ce_unit_entry *)(const void *)((const char *)growth - offsetof(ce_unit_entry, growth));
+}
+
+/* A layer that was not written for frozen parameters would add to a gradient that does not exist; a product of several
+ * matrices needs them side by side in one row. */
+static cs_status check(const ce_unit_entry *entry)
+{
+    const ce_unit_entry *with = entry->param.growth ? owner_of(entry->param.growth->with) : entry;
+    if (entry->param.frozen && !entry->param.growth)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: freezing %s, because its unit adds to its gradient itself; a unit that calls "
+                       "cs_param_grows for it can have it frozen",
+                       entry->full_name);
+    if (entry->param.frozen != with->param.frozen)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: freezing only one of %s and %s, because both are computed in one product: "
+                       "freeze both or none",
+                       with->full_name, entry->full_name);
+    return CS_OK;
+}
+
+static cs_unit *make_store(cs_model *model, const cs_unit *unit)
+{
+    cs_unit *store = calloc(1, sizeof *store);
+    cs_unit **units = realloc(model->units, (size_t)(model->total + 1) * sizeof *units);
+    if (!store || !units)
+        ce_fatal(CS_NO_MEMORY, "out of memory for the frozen parameters of %s", unit->name);
+    *store = (cs_unit){ .kind = unit->kind, .name = strdup(unit->name), .model = model, .index = model->total };
+    store->frozen = true;
+    store->entries = calloc((size_t)unit->entry_count, sizeof *store->entries);
+    if (!store->entries || !store->name)
+        ce_fatal(CS_NO_MEMORY, "out of memory for the frozen parameters of %s", unit->name);
+    model->units = units;
+    model->units[model->total++] = store;
+    return store;
+}
+
+static void split(cs_model *model, cs_unit *unit)
+{
+    int trained = 0;
+    for (int i = 0; i < unit->entry_count; i++) {
+        ce_unit_entry *entry = unit->entries[i];
+        if (!entry->param.frozen) {
+            unit->entries[trained++] = entry;
+            continue;
+        }
+        if (!unit->store)
+            unit->store = make_store(model, unit);
+        unit->store->entries[unit->store->entry_count++] = entry;
+        model->trained -= entry->count;
+    }
+    unit->entry_count = trained;
+}
+
+static void tell_loans(cs_model *model)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->loan_count; at++) {
+            ce_unit_loan *loan = model->units[i]->loans[at];
+            loan->param.frozen = loan->entry->param.frozen;
+        }
+}
+
+cs_status ce_model_freeze(cs_model *model)
+{
+    model->trained = model->parameters;
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++)
+            CS_TRY(check(model->units[i]->entries[at]));
+    for (int i = 0; i < model->count; i++)
+        split(model, model->units[i]);
+    tell_loans(model);
+    while (model->first_trained < model->count && model->units[model->first_trained]->entry_count == 0)
+        model->first_trained++;
+    return model->first_trained < model->count
+               ? CS_OK
+               : ce_fail(CS_BAD_CONFIG, "every parameter is frozen, so there is nothing to train: a group of "
+                                        "cspeed.param_groups with \"train\": false must leave some");
+}

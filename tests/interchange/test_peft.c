@@ -1,0 +1,166 @@
+/* test_peft.c - adapters as PEFT's folders: what a training exports is what another one, eval and generate start from;
+ * merged weights compute the same logits; what an adapter_config.json asks for and cspeed has not got is refused. */
+#include "runs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "engine.h"
+#include "interchange/huggingface.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL "cspeed.model=\"base\""
+#define LORA "cspeed.lora={\"r\": 3, \"alpha\": 7, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"rslora\": true}"
+
+static const run_spec plain = { .world = 1, .steps = 3, .precision = "fp32" };
+
+static void export(const char *from, const char *to, bool merge)
+{
+    ce_source source;
+    ce_huggingface_output output = { .folder = to, .max_shard = 1 << 30 };
+    CS_MUST(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = merge }, from, NULL));
+    ce_source_close(&source);
+}
+
+/* Writes `base`, a Hugging Face folder, and from a training of adapters beside it `saved`, `adapter` and `merged`. */
+static cs_engine *make_folders(void)
+{
+    cs_engine *base = run_open(&plain, NULL);
+    CS_MUST(cs_save_checkpoint(base, "first", NULL, NULL));
+    CS_MUST(cs_export(base, "first", NULL, "base"));
+    cs_destroy(base);
+    run_spec spec = plain;
+    spec.set[0] = MODEL;
+    spec.set[1] = LORA;
+    spec.set[2] = "optimizer.params.lr=0.1";
+    cs_engine *engine = run_open(&spec, NULL);
+    for (int step = 0; step < spec.steps; step++)
+        run_step(engine, &spec);
+    CS_MUST(cs_save_checkpoint(engine, "saved", NULL, NULL));
+    CS_MUST(cs_export(engine, "saved", NULL, "adapter"));
+    export("saved", "merged", true);
+    return engine;
+}
+
+static float *logits_of(cs_engine *engine, int64_t *count)
+{
+    cs_batch batch = run_batch(engine, &plain, 0);
+    cs_tensor logits;
+    batch.inputs.shape[0] = 1;
+    for (int i = 0; i < RUN_LENGTH; i++)
+        ((int32_t *)batch.inputs.data)[i] = (5 * i + 3) % RUN_VOCABULARY;
+    CS_MUST(cs_predict(engine, &batch, &logits));
+    *count = cs_count(logits);
+    float *copy = calloc((size_t)*count, sizeof *copy);
+    ck_assert_ptr_nonnull(copy);
+    for (int64_t i = 0; i < *count; i++)
+        copy[i] = cs_element(logits, i);
+    return copy;
+}
+
+/* The logits of a model for use, with the adapter's folder or NULL. */
+static float *reopened(const char *source, const char *adapter, int64_t *count)
+{
+    cs_config *config;
+    cs_engine *engine;
+    CS_MUST(cs_reopen(&config, source, NULL));
+    CS_MUST(cs_config_set(config, "cspeed.device=cpu"));
+    CS_MUST(cs_config_set(config, "cspeed.products=fixed"));
+    CS_MUST(cs_config_set(config, "cspeed.threads=1"));
+    if (adapter)
+        CS_MUST(cs_config_set(config, adapter));
+    CS_MUST(cs_initialize(&engine, config, NULL));
+    const char *load = cs_config_get_string(config, "cspeed.load");
+    if (load)
+        CS_MUST(cs_load_checkpoint(engine, load, NULL, &(cs_load_options){ .module_only = true }, NULL));
+    float *logits = logits_of(engine, count);
+    cs_destroy(engine);
+    return logits;
+}
+
+static double distance(const float *one, const float *other, int64_t count)
+{
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        most = fmax(most, fabs((double)one[i] - (double)other[i]));
+        size = fmax(size, fabs((double)other[i]));
+    }
+    return most / size;
+}
+
+START_TEST(folders_hold_what_was_trained)
+{
+    shell_enter();
+    cs_engine *engine = make_folders();
+    int64_t count, same;
+    float *trained = logits_of(engine, &count);
+    float *base = reopened("base", NULL, &same), *merged = reopened("merged", NULL, &same);
+    float *adapted = reopened("base", "cspeed.lora.adapter=adapter", &same), *saved = reopened("saved", NULL, &same);
+    ck_assert_int_eq(count, same);
+    ck_assert_double_gt(distance(base, trained, count), 1e-2);
+    ck_assert_double_le(distance(merged, trained, count), 1e-5);
+    ck_assert_double_le(distance(adapted, trained, count), 1e-6);
+    ck_assert_double_le(distance(saved, trained, count), 1e-6);
+    run_spec spec = plain;
+    spec.set[0] = MODEL;
+    spec.set[1] = "cspeed.lora={\"adapter\": \"adapter\"}";
+    cs_engine *further = run_open(&spec, NULL);
+    ck_assert_uint_eq(run_masters(further), run_masters(engine));
+    cs_destroy(further);
+    cs_destroy(engine);
+    free(trained);
+    free(base);
+    free(merged);
+    free(adapted);
+    free(saved);
+    shell_leave();
+}
+END_TEST
+
+static void refuse(const char *key, const char *value, const char *word)
+{
+    char path[] = "adapter/adapter_config.json";
+    size_t length;
+    char *text = shell_read(path, &length);
+    json_t *config = json_loads(text, 0, NULL);
+    json_object_set_new(config, key, json_loads(value, JSON_DECODE_ANY, NULL));
+    char *changed = json_dumps(config, 0);
+    shell_write(path, changed);
+    cs_config *opened;
+    cs_engine *engine;
+    CS_MUST(cs_reopen(&opened, "base", NULL));
+    CS_MUST(cs_config_set(opened, "cspeed.lora.adapter=adapter"));
+    ck_assert_msg(cs_initialize(&engine, opened, NULL) != CS_OK, "%s %s is accepted", key, value);
+    ck_assert_msg(strstr(cs_error(), word), "%s: %s", key, cs_error());
+    shell_write(path, text);
+    json_decref(config);
+    free(changed);
+    free(text);
+}
+
+START_TEST(other_adapters_are_refused_by_name)
+{
+    ce_source source;
+    shell_enter();
+    cs_destroy(make_folders());
+    refuse("use_dora", "true", "use_dora");
+    refuse("bias", "\"all\"", "\"bias\"");
+    refuse("peft_type", "\"IA3\"", "peft_type");
+    refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
+    refuse("rank_pattern", "{\"c_attn\": 2}", "rank_pattern");
+    refuse("target_modules", "\".*c_attn\"", "regular expression");
+    refuse("target_modules", "[\"c_attn\"]", "is of no layer");
+    refuse("target_modules", "[\"c_attn\", \"c_proj\"]", "missing");
+    refuse("r", "4", "another shape");
+    refuse("r", "0", "at least 1");
+    ce_huggingface_output output = { .folder = "none", .max_shard = 1 << 30 };
+    ck_assert_int_ne(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = true }, "first", NULL),
+                     CS_OK);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "no adapters"));
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("peft", folders_hold_what_was_trained, other_adapters_are_refused_by_name)
