@@ -15,6 +15,7 @@
 #include "monitor/monitor.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
+#include "optim/preference.h"
 #include "optim/scaler.h"
 #include "schedule/schedule.h"
 
@@ -85,8 +86,10 @@ typedef struct {
     int packing;                                      /* CS_PACK_* */
     const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
     int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
-    int64_t steps, epochs;                            /* one of the two is 0 */
-    double fit_seconds; /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
+    ce_preference preference;                         /* the section "dpo" */
+    const char *reference; /* folder of its reference model; NULL: the model as the training starts */
+    int64_t steps, epochs; /* one of the two is 0 */
+    double fit_seconds;    /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
     int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: no export */

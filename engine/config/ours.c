@@ -8,6 +8,7 @@ static const ce_key cspeed[] = {
     SUPPORTED(
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too"),
+    SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
         "fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
@@ -96,6 +97,19 @@ static const ce_key cspeed_data[] = {
               "folder where the tokens of texts are cached for later runs; null: the name of output and .tokens"),
 };
 
+static const ce_key cspeed_dpo[] = {
+    SUPPORTED(
+        "beta", NUMBER, preference.beta, "0", 0, MOST, NULL,
+        "how strongly the model is held to the reference model; samples are then pairs, from files of prompt, chosen and rejected; 0: no preference training"),
+    SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
+              "the loss of a pair, by TRL's names: sigmoid is DPO's"),
+    SUPPORTED("label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
+              "of robust: the share of pairs that are labelled the wrong way round, below 0.5"),
+    SUPPORTED(
+        "reference", STRING, reference, "null", 0, 0, NULL,
+        "Hugging Face folder of the reference model; null: the model with which the training starts (load, or model)"),
+};
+
 static const ce_key cspeed_checkpoint[] = {
     SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
@@ -112,6 +126,7 @@ static const ce_key cspeed_checkpoint[] = {
 const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
+    { "cspeed.dpo", CS_KEYS(cspeed_dpo) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
 };
 const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;

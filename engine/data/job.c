@@ -90,11 +90,66 @@ static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_cha
     }
 }
 
+/* ---- pairs of answers ---- */
+
+/* Appends one answer with its prompt before it. Returns the number of its first tokens that are `prompt`'s too. */
+static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const int32_t *prompt, int64_t prompt_count)
+{
+    int64_t same = 0;
+    begin(work);
+    put_all(work, encoded);
+    while (same < encoded->count && same < prompt_count && encoded->ids[same] == prompt[same])
+        same++;
+    return same;
+}
+
+static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text)
+{
+    return workspace->pair.rendered ? ce_encoder_text(workspace->encoder, text->bytes, text->size)
+                                    : ce_encoder_document(workspace->encoder, text->bytes, text->size);
+}
+
+/* Appends both answers. The answers begin where their tokens first differ from the prompt's. */
+static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const int32_t *prompt, int64_t prompt_count)
+{
+    int64_t first = work->token_count;
+    int64_t learnt = put_answer(work, encode(workspace, &workspace->pair.chosen), prompt, prompt_count);
+    int64_t second = work->token_count;
+    int64_t other = put_answer(work, encode(workspace, &workspace->pair.rejected), prompt, prompt_count);
+    learnt = other < learnt ? other : learnt;
+    memset(work->learnt + first, false, (size_t)learnt * sizeof *work->learnt);
+    memset(work->learnt + second, false, (size_t)learnt * sizeof *work->learnt);
+    if (learnt > 0 && second - first > learnt && work->token_count - second > learnt)
+        return CS_OK;
+    const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
+    work->token_count = first; /* a line that is skipped leaves nothing */
+    work->start_count -= CS_PAIR_ANSWERS;
+    return ce_fail(CS_BAD_FILE, "the %s has no token", what);
+}
+
+static cs_status make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const json_t *root)
+{
+    CS_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
+    const ce_encoded *encoded = encode(workspace, &workspace->pair.prompt);
+    int64_t count = encoded->count;
+    int32_t *prompt = malloc((size_t)count * sizeof *prompt + 1);
+    CS_ASSERT(prompt);
+    memcpy(prompt, encoded->ids, (size_t)count * sizeof *prompt);
+    cs_status status = put_pair(work, workspace, prompt, count);
+    free(prompt);
+    return status;
+}
+
 static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const json_t *root)
 {
     const json_t *text = json_object_get(root, plan->field);
     if (!json_is_object(root))
         return ce_fail(CS_BAD_FILE, "not a JSON object");
+    if (plan->pairs)
+        return make_pair(work, plan, workspace, root);
+    if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
+        return ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: cspeed.dpo.beta makes this a preference "
+                                    "training, which learns from pairs");
     if (plan->chat) {
         CS_TRY(ce_chat_write(plan->chat, root, &workspace->chat));
         make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),

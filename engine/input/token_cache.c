@@ -88,9 +88,12 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .tokenizer = self->tokenizer,
                                 .field = settings->field,
                                 .chat = settings->template,
+                                .pairs = ce_preference_is_on(self->engine),
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
+    if (how.pairs) /* no shard ends between two answers */
+        how.shard_tokens = INT64_MAX - 1;
     ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(ce_packing_run(&how, &counts));
