@@ -209,6 +209,11 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
         return ce_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
+        if (ce_preference_is_on(engine) && !ce_token_cache_key_is_text(name))
+            return ce_fail(CS_BAD_CONFIG,
+                           "cspeed.data: %s: with cspeed.dpo, files of prompt, chosen and rejected (.jsonl) "
+                           "are needed, not token shards",
+                           name);
         cache->held[cache->count] = -1;
         if (ce_token_cache_key_is_text(name))
             CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));

@@ -135,6 +135,7 @@ START_TEST(what_is_not_supported_is_named)
     refuses("--set cspeed.dpo.loss_type=kto", 78, "sigmoid|hinge|ipo|robust");
     refuses("--set cspeed.dpo.reference=nowhere", 66, "there is no nowhere/config.json");
     refuses("--set cspeed.dpo.beta=0", 65, "a pair of answers");
+    refuses("--set cspeed.data.train=some.bin", 78, "not token shards");
     refuses("--set cspeed.data.seq_len=5", 65, "each of the 24 pairs");
     shell_write("pairs.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\"}\n");
     refuses("", 65, "pairs.jsonl, line 1: there is no key \"rejected\"");
