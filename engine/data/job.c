@@ -148,8 +148,8 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     if (plan->pairs)
         return make_pair(work, plan, workspace, root);
     if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
-        return ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: cspeed.dpo.beta makes this a preference "
-                                    "training, which learns from pairs");
+        return ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: with cspeed.dpo.beta `train` learns from "
+                                    "pairs, and `eval --reference FOLDER` measures on them");
     if (plan->chat) {
         CS_TRY(ce_chat_write(plan->chat, root, &workspace->chat));
         make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
