@@ -105,8 +105,9 @@ static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const in
 
 static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text)
 {
-    return workspace->pair.rendered ? ce_encoder_text(workspace->encoder, text->bytes, text->size)
-                                    : ce_encoder_document(workspace->encoder, text->bytes, text->size);
+    const char *bytes = text->size > 0 ? text->bytes : "";
+    return workspace->pair.rendered ? ce_encoder_text(workspace->encoder, bytes, text->size)
+                                    : ce_encoder_document(workspace->encoder, bytes, text->size);
 }
 
 /* Appends both answers. The answers begin where their tokens first differ from the prompt's. */
@@ -117,10 +118,11 @@ static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const 
     int64_t second = work->token_count;
     int64_t other = put_answer(work, encode(workspace, &workspace->pair.rejected), prompt, prompt_count);
     learnt = other < learnt ? other : learnt;
-    memset(work->learnt + first, false, (size_t)learnt * sizeof *work->learnt);
-    memset(work->learnt + second, false, (size_t)learnt * sizeof *work->learnt);
-    if (learnt > 0 && second - first > learnt && work->token_count - second > learnt)
+    if (learnt > 0 && second - first > learnt && work->token_count - second > learnt) {
+        memset(work->learnt + first, false, (size_t)learnt * sizeof *work->learnt);
+        memset(work->learnt + second, false, (size_t)learnt * sizeof *work->learnt);
         return CS_OK;
+    }
     const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
     work->token_count = first; /* a line that is skipped leaves nothing */
     work->start_count -= CS_PAIR_ANSWERS;
@@ -134,7 +136,8 @@ static cs_status make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     int64_t count = encoded->count;
     int32_t *prompt = malloc((size_t)count * sizeof *prompt + 1);
     CS_ASSERT(prompt);
-    memcpy(prompt, encoded->ids, (size_t)count * sizeof *prompt);
+    for (int64_t i = 0; i < count; i++)
+        prompt[i] = encoded->ids[i];
     cs_status status = put_pair(work, workspace, prompt, count);
     free(prompt);
     return status;
