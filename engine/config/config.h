@@ -12,6 +12,7 @@
 #include "cspeed/comm.h"
 #include "config/elasticity.h"
 #include "data/difficulty.h"
+#include "data/shape.h"
 #include "monitor/monitor.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
@@ -85,6 +86,7 @@ typedef struct {
     bool shuffle;
     int packing;                                      /* CS_PACK_* */
     const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
+    ce_shape_columns columns;                         /* other names for the keys of JSON lines */
     int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
     ce_preference preference;                         /* the section "dpo" */
     const char *reference; /* folder of its reference model; NULL: the model as the training starts */
@@ -135,7 +137,7 @@ typedef struct {
         } autocast;
         int offload_param, offload_optimizer; /* CS_OFFLOAD_* */
         bool node_storage;
-        json_t *model, *train, *valid, *weights, *param_groups;
+        json_t *model, *train, *valid, *weights, *columns, *param_groups;
         json_t *prof_ops;
         bool prof_all, efficiency, sampling; /* the last two: data_efficiency.enabled and .data_sampling.enabled */
         ce_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */

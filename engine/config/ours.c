@@ -72,7 +72,7 @@ static const ce_key cspeed[] = {
 static const ce_key cspeed_data[] = {
     SUPPORTED(
         "train", JSON, written.train, "null", 0, 0, NULL,
-        "a folder that pack made, or a folder of texts (.jsonl, .txt), or the name or pattern of token shards or texts; or a list of these. Texts are tokenized first"),
+        "a folder that pack made, or a folder of texts, or the name or pattern of token shards or texts (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow); or a list of these. Texts are tokenized first"),
     SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL,
               "as train, for evaluation; null: valid.bin of the folders in train that pack made; []: no evaluation"),
     SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
@@ -85,11 +85,14 @@ static const ce_key cspeed_data[] = {
     SUPPORTED(
         "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
         "folder or tokenizer.json with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
-    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON"),
+    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
+    SUPPORTED(
+        "columns", JSON, written.columns, "null", 0, 0, NULL,
+        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, input_ids, labels, attention_mask; a row that has none of these names is read by its own keys"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
-        "lines of JSON are conversations, which are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
-        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
+        "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
         "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),

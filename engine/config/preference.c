@@ -43,6 +43,7 @@ void ce_preference_resolve(cs_config *config)
     refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
     refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
            "the keys of a pair are prompt, chosen and rejected");
+    refuse(config, "cspeed.data.columns", s->columns.count > 0, "the keys of a pair are prompt, chosen and rejected");
     refuse(config, "curriculum_learning", s->curriculum.kind != CS_DIFFICULTY_NONE,
            "an answer that is cut has another log-probability than the reference's");
 }

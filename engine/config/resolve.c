@@ -90,6 +90,23 @@ static void read_weights(cs_config *config)
         ce_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
 }
 
+static void read_columns(cs_config *config)
+{
+    static const char path[] = "cspeed.data.columns";
+    ce_settings *s = &config->settings;
+    const char *key;
+    json_t *name;
+    s->columns.count = 0;
+    if (s->written.columns && !json_is_object(s->written.columns))
+        ce_json_fault(config->doc, path, "an object is needed, such as {\"messages\": \"dialog\"}");
+    json_object_foreach (s->written.columns, key, name) {
+        if (!json_is_string(name))
+            ce_json_fault(config->doc, path, "the column of \"%s\" is a name in double quotes", key);
+        else if (ce_shape_column(&s->columns, key, json_string_value(name)) != CS_OK)
+            ce_json_fault(config->doc, path, "%s", cs_error());
+    }
+}
+
 static void resolve_model(cs_config *config)
 {
     ce_settings *s = &config->settings;
@@ -163,6 +180,7 @@ void ce_resolve_run(cs_config *config)
     resolve_output(config);
     ce_resolve_data(config);
     read_weights(config);
+    read_columns(config);
     s->comm = transports[s->written.comm];
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;

@@ -3,6 +3,7 @@
 #define CS_DATA_JOB_H
 
 #include "data/corpus.h"
+#include "data/shape.h"
 #include "chat/chat.h"
 #include "data/pair.h"
 #include "text/encoder.h"
@@ -14,8 +15,9 @@ typedef struct {
     ce_chat *chat; /* NULL: documents are not conversations */
     bool pairs;    /* lines of JSON are pairs of answers, and conversations among them are written by `chat` */
     const char *field;
-    int32_t end;  /* token after each document; -1: none */
-    bool newline; /* a newline follows each document, in place of the separator line */
+    const ce_shape_columns *columns; /* other names for the keys of JSON rows */
+    int32_t end;                     /* token after each document; -1: none */
+    bool newline;                    /* a newline follows each document, in place of the separator line */
     bool held_out;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
 } ce_job_plan;
@@ -24,7 +26,7 @@ typedef struct {
 typedef struct {
     ce_encoder *encoder;
     ce_text line;
-    ce_chat_lines chat;
+    ce_chat_lines chat; /* also a prompt and its completion */
     ce_pair pair;
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;

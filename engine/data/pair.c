@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+const char *const ce_pair_names[] = {
+    "prompt", "chosen", "rejected", "tools", "documents", "chat_template_kwargs", NULL
+};
+
 typedef struct {
     json_t *prompt, *chosen, *rejected;
 } parts;

@@ -21,4 +21,7 @@ typedef struct {
 cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 
+/* The keys that ce_pair_read looks at, ended by NULL. */
+extern const char *const ce_pair_names[];
+
 #endif

@@ -9,6 +9,7 @@
 #include "checkpoint/files.h"
 #include "data/folder.h"
 #include "data/packing.h"
+#include "data/texts.h"
 #include "input/token_cache_key.h"
 
 #include <dirent.h>
@@ -87,6 +88,7 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .output = part,
                                 .tokenizer = self->tokenizer,
                                 .field = settings->field,
+                                .columns = settings->columns,
                                 .chat = settings->template,
                                 .pairs = ce_preference_is_on(self->engine),
                                 .skip_bad = settings->skip_bad,
@@ -209,13 +211,13 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
         return ce_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
-        if (ce_preference_is_on(engine) && !ce_token_cache_key_is_text(name))
+        if (ce_preference_is_on(engine) && !ce_texts_is_text(name))
             return ce_fail(CS_BAD_CONFIG,
                            "cspeed.data: %s: with cspeed.dpo, files of prompt, chosen and rejected (.jsonl) "
                            "are needed, not token shards",
                            name);
         cache->held[cache->count] = -1;
-        if (ce_token_cache_key_is_text(name))
+        if (ce_texts_is_text(name))
             CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
             cache->names[cache->count] = strdup(name);
@@ -228,7 +230,7 @@ cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const ch
     cs_status status = CS_OK;
     *cache = (ce_token_cache){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
-        if (ce_token_cache_key_is_text(given[i]))
+        if (ce_texts_is_text(given[i]))
             status = make_one(engine, given[i]);
     CS_TRY(ce_collective_status(engine->comm, status));
     status = ce_collective_status(engine->comm, find_all(cache, engine, given, count));
