@@ -64,6 +64,9 @@ START_TEST(stages_agree_and_the_answers_are_learnt)
     training_run(2, "--output stage3 --set zero_optimization.stage=3");
     ck_assert_double_eq_tol(last("stage3", "loss"), loss, 1e-5);
     ck_assert_double_eq_tol(last("stage3", "valid_loss"), held, 1e-5);
+    ck_assert_int_eq(shell_run("gzip -k pairs.jsonl"), 0);
+    training_run(1, "--output zipped --set cspeed.data.train=pairs.jsonl.gz");
+    ck_assert_double_eq(last("zipped", "loss"), loss);
     shell_leave();
 }
 END_TEST
