@@ -99,44 +99,57 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-static int64_t batches_of(const cs_engine *engine, const cs_data *data)
+/* Whether a forward pass needs every rank, because each has a part of the parameters in memory of its own. */
+static bool gathers_values(const cs_engine *engine)
 {
-    int64_t micro = engine->settings->micro_batch;
-    return (ce_windows_count(data->windows) + micro - 1) / micro;
+    return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.size > 1;
 }
 
-/* The next micro-batch of this rank in `round`; one without targets if there are no more. */
-static cs_batch batch_of(cs_engine *engine, cs_data *data, int64_t round, int64_t wanted)
+/* How the micro-batches of an evaluation are divided among ranks. */
+typedef struct {
+    int64_t wanted, rounds;
+    int sharers; /* ranks that evaluate some */
+} shares;
+
+/* batches 0: all of the data. */
+static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
-    int64_t lane = round * engine->world.size + engine->world.rank;
-    return ce_loader_lane(data, lane < wanted ? lane : -1);
+    int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
+    shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
+                      .sharers = alone ? 1 : engine->world.size };
+    shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
+    if (alone && engine->world.rank > 0 && !gathers_values(engine))
+        shared.rounds = 0;
+    return shared;
 }
 
-static int64_t rounds_of(const cs_engine *engine, int64_t wanted)
+/* Number of this rank's micro-batch in `round`; -1: there is none, and the rank takes part without targets. */
+static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
-    return (wanted + engine->world.size - 1) / engine->world.size;
+    int64_t lane = round * shared->sharers + engine->world.rank;
+    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
 }
 
 /* Counts the micro-batches that all ranks have evaluated in `round`. */
-static void advance(ce_progress *progress, const cs_engine *engine, int64_t round, int64_t wanted)
+static void advance(ce_progress *progress, const shares *shared, int64_t round)
 {
-    int64_t left = wanted - round * engine->world.size;
-    ce_progress_add(progress, left < engine->world.size ? left : engine->world.size);
+    int64_t left = shared->wanted - round * shared->sharers;
+    ce_progress_add(progress, left < shared->sharers ? left : shared->sharers);
 }
 
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, bool hits)
 {
     sums all, counted = { 0 }, *there = ce_device_alloc(engine->device, sizeof all);
-    int64_t whole = batches_of(engine, data), wanted = batches > 0 && batches < whole ? batches : whole;
+    shares shared = share_batches(engine, data, batches, engine->settings->eval_on == CS_EVALUATE_ON_RANK0);
     scratch with = open_scratch(engine, hits);
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
     ce_step_settle(engine); /* prints the messages about the previous step first */
-    ce_progress_begin(&progress, "evaluating", "batches", wanted);
-    for (int64_t round = 0; round < rounds_of(engine, wanted); round++) {
-        cs_batch batch = batch_of(engine, data, round, wanted);
+    ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
         add_batch(engine, &batch, &with, there, &counted);
-        advance(&progress, engine, round, wanted);
+        advance(&progress, &shared, round);
     }
     ce_walk_settle(engine);
     ce_progress_end(&progress);
@@ -185,24 +198,25 @@ static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t
 /* Each rank computes some of the pairs and leaves 0 at the others, so that a sum over ranks gives all. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 {
-    int64_t count = ce_windows_count(data->windows), wanted = batches_of(engine, data);
+    int64_t count = ce_windows_count(data->windows);
+    shares shared = share_batches(engine, data, 0, false);
     scratch with = open_scratch(engine, false);
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
-    ce_progress_begin(&progress, "computing the reference", "batches", wanted);
+    ce_progress_begin(&progress, "computing the reference", "batches", shared.wanted);
     memset(logps, 0, (size_t)(CS_ANSWERS * count) * sizeof *logps);
-    for (int64_t round = 0; round < rounds_of(engine, wanted); round++) {
-        int64_t lane = round * engine->world.size + engine->world.rank;
-        cs_batch batch = batch_of(engine, data, round, wanted);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        int64_t lane = lane_of(engine, &shared, round);
+        cs_batch batch = ce_loader_lane(data, lane);
         cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                        .inputs = batch.inputs,
                                                                        .targets = batch.targets });
         ce_preference_facts(engine, loss, with.facts);
         ce_pass_let_go(engine->pass, loss);
         ce_pass_end(engine->pass);
-        if (lane < wanted)
+        if (lane >= 0)
             take_pairs(engine, with.facts, logps, lane * engine->settings->micro_batch, count);
-        advance(&progress, engine, round, wanted);
+        advance(&progress, &shared, round);
     }
     ce_walk_settle(engine);
     ce_progress_end(&progress);

@@ -37,7 +37,7 @@ static const floor_rule rules[] = {
     { "engine/chat", " engine/base engine/text engine/jinja engine/checkpoint " },
     { "engine/formats", " engine/base " },
     { "engine/formats/arrow", " engine/formats " },
-    { "engine/data", " engine/base engine/text engine/chat engine/checkpoint engine/formats " },
+    { "engine/data", " public engine/base engine/text engine/chat engine/checkpoint engine/formats " },
     { "engine/checkpoint", " public engine/base " },
     { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },

@@ -27,6 +27,7 @@ enum { CS_CONFIG_FILES = 256 };
 enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* device */
 enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
 enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
+enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
 /* products; from CS_PRODUCTS_FIXED on in the order of ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
@@ -75,6 +76,11 @@ typedef struct {
         double recompute_factor;
     } profiler;
 
+    struct {
+        const char *file; /* NULL: no trace */
+        int64_t first_step, steps;
+    } trace; /* cspeed.trace */
+
     /* the "cspeed" section */
     const char *model_path; /* a folder with config.json; NULL: `model` is an object */
     json_t *model;          /* the keys of config.json; NULL: the file names no model */
@@ -97,6 +103,7 @@ typedef struct {
     const char *export_folder; /* NULL: no export */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
+    int eval_on;     /* CS_EVALUATE_ON_* */
     int device;      /* CS_CHOOSE_* */
     int64_t threads; /* 0: auto */
     int products;    /* CS_PRODUCTS_* */

@@ -38,7 +38,11 @@ static const ce_key cspeed[] = {
               "updates between evaluations; 0: only at the end"),
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
+    SUPPORTED(
+        "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
+        "which ranks evaluate; rank0: the others wait, or take part in the gathers of parameters; the result has the same bits"),
     SECTION("checkpoint", "how checkpoints are written and read"),
+    SECTION("trace", "a file that shows what each rank does at which time in some steps"),
     SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
               "Hugging Face folder to write when training is finished; null: none"),
     SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
@@ -58,8 +62,9 @@ static const ce_key cspeed[] = {
               "launch forward and backward of a micro-batch as one CUDA graph each; only with nccl"),
     SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
               "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS overrides it"),
-    SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",
-              "transport between ranks; auto: nccl for GPUs if each rank has its own; mpi is not implemented"),
+    SUPPORTED(
+        "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
+        "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi is not implemented"),
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
@@ -126,10 +131,19 @@ static const ce_key cspeed_checkpoint[] = {
               "checksums to verify: of the data that this run reads, of all files before, or none (headers always)"),
 };
 
+static const ce_key cspeed_trace[] = {
+    SUPPORTED(
+        "file", STRING, trace.file, "null", 0, 0, NULL,
+        "file in Chrome's trace format (chrome://tracing, Perfetto) with the computation, communication and copies of all ranks by unit, relative to output; null: none"),
+    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MOST, NULL, "the first step to record, from 1"),
+    SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "how many steps to record"),
+};
+
 const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
     { "cspeed.dpo", CS_KEYS(cspeed_dpo) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
+    { "cspeed.trace", CS_KEYS(cspeed_trace) },
 };
 const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;

@@ -172,16 +172,25 @@ static void resolve_storage(cs_config *config)
         ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
+/* PyTorch's name for communication through the memory of hosts is gloo. */
+static const char *host_transport(const cs_world *world)
+{
+    if (world->size == 1)
+        return "self";
+    return world->local_size == world->size ? "shm" : "tcp";
+}
+
 void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
+    enum { NAMED = sizeof transports / sizeof *transports }; /* gloo and cpu follow */
     ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_output(config);
     ce_resolve_data(config);
     read_weights(config);
     read_columns(config);
-    s->comm = transports[s->written.comm];
+    s->comm = s->written.comm < NAMED ? transports[s->written.comm] : host_transport(&config->world);
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);

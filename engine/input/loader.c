@@ -1,6 +1,7 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "checkpoint/collective_status.h"
 
 #include <stdlib.h>
@@ -172,10 +173,12 @@ static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 
 cs_batch cs_data_next(cs_data *data)
 {
+    double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         int64_t number = ce_loader_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
+    ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
     return batch_of(data);
 }
 

@@ -13,8 +13,9 @@
  * program's format (other_formats.h). */
 cs_status ce_huggingface_detect(bool *found, const char *folder);
 
-/* Gives the tensors of a Hugging Face folder's source the names that the model has. The class's prefix is added to the
- * names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
+/* Gives the tensors of a Hugging Face folder's source the names that the model has. The prefixes "module." and
+ * "_orig_mod." of PyTorch's wrappers are removed if all names have them, with a message. The class's prefix is added
+ * to the names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
  * is removed: the folder may hold the shared table under both names, or, as safetensors' save_model writes it, only
  * under the head's name. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
