@@ -84,19 +84,24 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
+/* Bytes of the sums that ranks add. */
+static size_t summed_bytes(const cs_engine *engine)
+{
+    return ce_preference_is_on(engine) ? sizeof(ce_step_sums) : offsetof(ce_step_sums, pairs);
+}
+
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * sizeof(ce_step_sums) / world;
+    return 2 * (world - 1) * summed_bytes(engine) / world;
 }
 
 static void add_up_and_judge(void *argument)
 {
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
-    size_t bytes = ce_preference_is_on(engine) ? sizeof device->sums : offsetof(ce_step_sums, pairs);
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(bytes / sizeof(int64_t)), CS_I64, CS_SUM);
+    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
