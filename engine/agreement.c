@@ -28,6 +28,7 @@ static const struct {
     { "cspeed.device", false },
     { "cspeed.threads", false },
     { "cspeed.model", false },
+    { "cspeed.dpo.reference", true },
     { "cspeed.data.train", false },
     { "cspeed.data.valid", true },
     { "cspeed.data.tokenizer", false },

@@ -41,7 +41,7 @@ static void walk_curriculum(cs_engine *engine)
 static void walk(cs_engine *engine)
 {
     const cs_model *model = engine->model;
-    int64_t batch = engine->settings->micro_batch;
+    int64_t batch = engine->sequences;
     cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
     cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)

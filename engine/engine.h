@@ -75,6 +75,7 @@ struct cs_engine {
     ce_lora lora;       /* the adapters; `first` NULL: there are none */
     json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
+    int64_t sequences;  /* of a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
     ce_zero zero;
     ce_pool *values, *grads;
@@ -101,15 +102,19 @@ struct cs_engine {
     cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
     cs_tensor loss_rows; /* (rows, 1) */
     cs_tensor prediction;
-    uint64_t *keys;    /* dropout key of each sample */
+    struct {
+        cs_tensor targets, references; /* readable by the device; references absent without cspeed.dpo */
+    } batch;
+    uint64_t *keys;    /* dropout key of each sequence */
     ce_upload *upload; /* NULL: the device reads host memory */
     int64_t *samples;
     bool graphs;        /* forward and backward are CUDA graphs */
     uint64_t graph_key; /* of the last forward */
 
     /* one optimizer step */
-    int64_t micro; /* micro-batches since the last boundary */
-    int64_t loss_rows_counted;
+    int64_t micro;             /* micro-batches since the last boundary */
+    int64_t loss_rows_counted; /* rows that have a target; pairs in preference training */
+    int64_t targets_counted;
     ce_step_judge judge;
     int64_t parts_saved; /* at the last verdict: ranks that had written their part of the save in progress */
     double started;      /* time at which the step began */
@@ -128,8 +133,10 @@ struct cs_engine {
     } resumed;
     ce_scaler scaler;
     cs_metrics metrics;
-    int64_t windows; /* of the training data, once it is open */
-    uint64_t mark;   /* ce_windows_mark of the training data */
+    int64_t windows;         /* of the training data, once it is open */
+    uint64_t mark;           /* ce_windows_mark of the training data */
+    bool fresh;              /* the parameters are those with which the training starts */
+    uint64_t reference_mark; /* a hash of the reference model's parameters; 0: not known yet */
     ce_async_save saving;
     ce_finite finite;
     ce_ancestry ancestry;
@@ -177,6 +184,7 @@ typedef struct {
     cs_tensor inputs, targets;
     bool predict;         /* compute the last unit's prediction instead of its loss */
     cs_tensor starts;     /* cs_batch.starts, or absent */
+    cs_tensor references; /* cs_batch.references, or absent */
     cs_tensor hits;       /* (rows, 1), or absent */
     const uint64_t *keys; /* set by ce_upload_batch */
     /* the text that each sample continues; the prediction is then that of each sample's last row. NULL: none */
@@ -206,10 +214,20 @@ void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
 void ce_step_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
-void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);   /* fills dy with loss_scale / step_rows */
-void ce_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
-const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* in device memory: of the last judged step */
-const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
+void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* ce_preference_rows.facts */
+void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
+void ce_step_judge_step(cs_engine *engine);                       /* at the boundary; starts a collective */
+const ce_gate *ce_step_judge_gate(const cs_engine *engine);       /* in device memory: of the last judged step */
+const ce_verdict *ce_step_judge_read(cs_engine *engine); /* waits for the verdict; NULL if it was read before */
+
+/* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */
+bool ce_preference_is_on(const cs_engine *engine);
+/* Makes the weights of this pass's rows follow from their losses, and adds these to the step's sums. */
+void ce_preference_begin(cs_engine *engine);
+/* Computes the facts of a micro-batch's pairs from the losses of an evaluation. */
+void ce_preference_facts(cs_engine *engine, cs_tensor losses, cs_tensor facts);
+int64_t ce_preference_count(cs_tensor targets); /* pairs that have a target; host memory */
+void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEANS]);
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
 void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* of step metrics.step */
@@ -220,6 +238,9 @@ void ce_finite_report(cs_engine *engine);
 void ce_finite_close(cs_engine *engine);
 
 /* ---- evaluate.c ---- */
+/* Computes the log-probability of both answers of each pair of `data` into logps[2 * number of the pair + answer], for
+ * all pairs on every rank. Collective. */
+void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps);
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
 void ce_evaluate_close(cs_engine *engine); /* releases the memory of predictions */
@@ -264,6 +285,11 @@ json_t *ce_agreement_facts(cs_engine *engine);
 cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts);
 
 /* ---- input/ ---- */
+/* reference.c: the reference model of preference training, whose log-probabilities are computed once and kept in
+ * cspeed.data.cache. _open reads them for data of pairs, or computes them; *logps is malloc'ed, see ce_evaluate_pairs.
+ * Collective. */
+cs_status ce_reference_open(float **logps, cs_data *data);
+
 /* upload.c: copies a micro-batch to a device with its own memory, and an output back */
 cs_status ce_upload_open(cs_engine *engine);
 void ce_upload_close(ce_upload *upload); /* accepts NULL */
@@ -318,8 +344,11 @@ void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
 void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader);
 void ce_schedule_change_say(cs_engine *engine);
 
-/* pretrained.c: initial values from the weights in cspeed.model's folder, if it has any. Collective. */
-cs_status ce_pretrained_load(cs_engine *engine);
+/* pretrained.c: initial values from the weights in a Hugging Face folder, if it has any; NULL: does nothing.
+ * Collective. */
+cs_status ce_pretrained_load(cs_engine *engine, const char *folder);
+/* The same with the weights of another folder, which must be of the same model. Collective. */
+cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
 /* Reads the parameters of row i from a source: those of adapters if `lora`, else the others. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora);

@@ -8,34 +8,95 @@
 #include "input/loader.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Sums over this rank's batches, in device memory; then over all ranks. */
 typedef struct {
-    ce_exact loss, hits;
-    int64_t rows;
+    ce_exact loss, hits, pairs[CS_PAIR_MEANS];
+    int64_t rows, pair_rows;
 } sums;
 
-/* Evaluates one batch and adds to *all. Returns the number of rows that have a target. */
-static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, sums *all)
+/* Scratch in device memory, absent where it is not wanted. */
+typedef struct {
+    cs_tensor hits;  /* (rows, 1) */
+    cs_tensor facts; /* ce_preference_rows.facts of a micro-batch */
+} scratch;
+
+static cs_tensor alloc_matrix(cs_engine *engine, int64_t rows, int64_t columns)
+{
+    size_t bytes = (size_t)(rows * columns) * sizeof(float);
+    return cs_matrix(ce_device_alloc(engine->device, bytes), CS_F32, rows, columns);
+}
+
+static scratch open_scratch(cs_engine *engine, bool hits)
+{
+    scratch opened = { 0 };
+    if (hits)
+        opened.hits = alloc_matrix(engine, engine->sequences * engine->length, 1);
+    if (ce_preference_is_on(engine))
+        opened.facts = alloc_matrix(engine, CS_PREFERENCE_FACTS, engine->sequences / CS_ANSWERS);
+    return opened;
+}
+
+static void close_scratch(cs_engine *engine, scratch *opened)
+{
+    if (opened->hits.data)
+        ce_device_free(engine->device, opened->hits.data);
+    if (opened->facts.data)
+        ce_device_free(engine->device, opened->facts.data);
+}
+
+/* Adds the losses of one batch: of its rows, or of its pairs. */
+static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums *all)
+{
+    cs_stream *stream = cs_pass_stream(engine->pass);
+    if (!facts.data) {
+        ce_state_sum(stream, &all->loss, loss.data, cs_count(loss));
+        return;
+    }
+    ce_preference_facts(engine, loss, facts);
+    for (int i = 0; i < CS_PREFERENCE_FACTS; i++)
+        ce_state_sum(stream, i == CS_PREFERENCE_LOSS ? &all->loss : &all->pairs[i - 1],
+                     cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
+}
+
+/* Evaluates one batch and adds to *all, and the numbers of its targets and pairs to *counted. */
+static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
 {
     const int32_t *target = batch->targets.data;
-    int64_t rows = 0;
     cs_stream *stream = cs_pass_stream(engine->pass);
-    if (hits.data)
-        cs_op_fill(stream, hits, -1); /* remains if the last unit does not count hits */
+    if (with->hits.data)
+        cs_op_fill(stream, with->hits, -1); /* remains if the last unit does not count hits */
     cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
                                                                    .starts = batch->starts,
-                                                                   .hits = hits });
-    ce_state_sum(stream, &all->loss, loss.data, cs_count(loss));
-    if (hits.data)
-        ce_state_sum(stream, &all->hits, hits.data, cs_count(hits));
+                                                                   .references = batch->references,
+                                                                   .hits = with->hits });
+    add_losses(engine, loss, with->facts, all);
+    if (with->hits.data)
+        ce_state_sum(stream, &all->hits, with->hits.data, cs_count(with->hits));
     ce_pass_let_go(engine->pass, loss);
     ce_pass_end(engine->pass);
     for (int64_t i = 0; i < cs_count(batch->targets); i++)
-        rows += target[i] >= 0;
-    return rows;
+        counted->rows += target[i] >= 0;
+    if (with->facts.data)
+        counted->pair_rows += ce_preference_count(batch->targets);
+}
+
+static cs_scores scores_of(const sums *all, bool pairs)
+{
+    int64_t count = pairs ? all->pair_rows : all->rows;
+    double correct = ce_exact_value(&all->hits), means[CS_PAIR_MEANS];
+    for (int i = 0; i < CS_PAIR_MEANS; i++)
+        means[i] = pairs && count ? ce_exact_value(&all->pairs[i]) / (double)count : (double)NAN;
+    cs_scores scores = { .loss = count ? ce_exact_value(&all->loss) / (double)count : (double)NAN,
+                         .tokens = all->rows,
+                         .correct = correct < 0 ? -1 : (int64_t)correct,
+                         .pairs = all->pair_rows };
+    ce_preference_report(&scores.preference, means);
+    return scores;
 }
 
 /* Whether a forward pass needs every rank, because each has a part of the parameters in memory of its own. */
@@ -44,60 +105,127 @@ static bool gathers_values(const cs_engine *engine)
     return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.size > 1;
 }
 
-/* hits: scratch of shape (rows, 1), or absent if only the loss is wanted. */
-static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
+/* How the micro-batches of an evaluation are divided among ranks. */
+typedef struct {
+    int64_t wanted, rounds;
+    int sharers; /* ranks that evaluate some */
+} shares;
+
+/* batches 0: all of the data. */
+static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
-    sums all, *there = ce_device_alloc(engine->device, sizeof all);
-    int64_t rows = 0;
-    int64_t micro = engine->settings->micro_batch;
-    int64_t whole = (ce_windows_count(data->windows) + micro - 1) / micro;
-    int64_t wanted = batches > 0 && batches < whole ? batches : whole;
-    bool alone = engine->settings->eval_on == CS_EVALUATE_ON_RANK0;
-    int sharers = alone ? 1 : engine->world.size; /* ranks that divide the batches */
-    int64_t rounds = (wanted + sharers - 1) / sharers;
+    int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
+    shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
+                      .sharers = alone ? 1 : engine->world.size };
+    shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
     if (alone && engine->world.rank > 0 && !gathers_values(engine))
-        rounds = 0;
+        shared.rounds = 0;
+    return shared;
+}
+
+/* Number of this rank's micro-batch in `round`; -1: there is none, and the rank takes part without targets. */
+static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
+{
+    int64_t lane = round * shared->sharers + engine->world.rank;
+    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
+}
+
+/* Counts the micro-batches that all ranks have evaluated in `round`. */
+static void advance(ce_progress *progress, const shares *shared, int64_t round)
+{
+    int64_t left = shared->wanted - round * shared->sharers;
+    ce_progress_add(progress, left < shared->sharers ? left : shared->sharers);
+}
+
+static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, bool hits)
+{
+    sums all, counted = { 0 }, *there = ce_device_alloc(engine->device, sizeof all);
+    shares shared = share_batches(engine, data, batches, engine->settings->eval_on == CS_EVALUATE_ON_RANK0);
+    scratch with = open_scratch(engine, hits);
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
     ce_step_settle(engine); /* prints the messages about the previous step first */
-    ce_progress_begin(&progress, "evaluating", "batches", wanted);
-    for (int64_t round = 0; round < rounds; round++) {
-        int64_t first = round * sharers, lane = first + engine->world.rank;
-        bool mine = engine->world.rank < sharers && lane < wanted;
-        cs_batch batch = ce_loader_lane(data, mine ? lane : -1);
-        rows += add_batch(engine, &batch, hits, there);
-        ce_progress_add(&progress, wanted - first < sharers ? wanted - first : sharers);
+    ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
+        add_batch(engine, &batch, &with, there, &counted);
+        advance(&progress, &shared, round);
     }
     ce_walk_settle(engine);
     ce_progress_end(&progress);
     ce_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
     ce_device_free(engine->device, there);
-    all.rows = rows;
+    close_scratch(engine, &with);
+    all.rows = counted.rows;
+    all.pair_rows = counted.pair_rows;
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
     ce_phase_end(engine, CS_EVALUATE);
-    double correct = ce_exact_value(&all.hits);
-    return (cs_scores){ all.rows ? ce_exact_value(&all.loss) / (double)all.rows : (double)NAN, all.rows,
-                        correct < 0 ? -1 : (int64_t)correct };
+    return scores_of(&all, ce_preference_is_on(engine));
 }
 
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
 {
     ce_phase_expect(engine, CS_FORWARD, "cs_evaluate");
     ce_forward_drop_prediction(engine);
-    *loss = evaluate(engine, data, batches, (cs_tensor){ 0 }).loss;
+    *loss = evaluate(engine, data, batches, false).loss;
     return CS_OK;
 }
 
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
 {
-    int64_t rows = engine->settings->micro_batch * engine->length;
     ce_phase_expect(engine, CS_FORWARD, "cs_score");
     ce_forward_drop_prediction(engine);
-    float *hits = ce_device_alloc(engine->device, (size_t)rows * sizeof *hits);
-    *scores = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
-    ce_device_free(engine->device, hits);
+    *scores = evaluate(engine, data, batches, true);
     return CS_OK;
 }
+
+/* ---- log-probabilities of pairs ---- */
+
+/* Takes the log-probabilities of a micro-batch's pairs, the first of which is pair `first`. */
+static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t first, int64_t count)
+{
+    int64_t pairs = cs_columns(facts);
+    float *fetched = malloc((size_t)cs_count(facts) * sizeof *fetched);
+    CS_ASSERT(fetched);
+    ce_stream_fetch(cs_pass_stream(engine->pass), fetched, facts.data, (size_t)cs_count(facts) * sizeof *fetched);
+    for (int64_t b = 0; b < pairs && first + b < count; b++) {
+        logps[CS_ANSWERS * (first + b) + CS_CHOSEN] = fetched[CS_PREFERENCE_CHOSEN_LOGP * pairs + b];
+        logps[CS_ANSWERS * (first + b) + CS_REJECTED] = fetched[CS_PREFERENCE_REJECTED_LOGP * pairs + b];
+    }
+    free(fetched);
+}
+
+/* Each rank computes some of the pairs and leaves 0 at the others, so that a sum over ranks gives all. */
+void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
+{
+    int64_t count = ce_windows_count(data->windows);
+    shares shared = share_batches(engine, data, 0, false);
+    scratch with = open_scratch(engine, false);
+    ce_progress progress;
+    ce_phase_begin(engine, CS_EVALUATE);
+    ce_progress_begin(&progress, "computing the reference", "batches", shared.wanted);
+    memset(logps, 0, (size_t)(CS_ANSWERS * count) * sizeof *logps);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        int64_t lane = lane_of(engine, &shared, round);
+        cs_batch batch = ce_loader_lane(data, lane);
+        cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
+                                                                       .inputs = batch.inputs,
+                                                                       .targets = batch.targets });
+        ce_preference_facts(engine, loss, with.facts);
+        ce_pass_let_go(engine->pass, loss);
+        ce_pass_end(engine->pass);
+        if (lane >= 0)
+            take_pairs(engine, with.facts, logps, lane * engine->settings->micro_batch, count);
+        advance(&progress, &shared, round);
+    }
+    ce_walk_settle(engine);
+    ce_progress_end(&progress);
+    close_scratch(engine, &with);
+    cs_comm_all_reduce(engine->comm, logps, CS_ANSWERS * count, CS_F32, CS_SUM);
+    ce_phase_end(engine, CS_EVALUATE);
+}
+
+/* ---- predictions ---- */
 
 /* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts one row for each
  * text. The sum is an upper bound: the other tensors of fewer rows need less, and the logits may lie behind them. */

@@ -23,6 +23,7 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
         .keys = input->keys,
         .starts = input->starts,
         .sequences = input->sequences,
+        .no_dropout = ce_preference_is_on(engine), /* as TRL's DPOTrainer: the two models are compared without it */
         .hits = input->hits,
     };
 }
@@ -37,6 +38,8 @@ static void weigh(cs_engine *engine, int64_t rows)
     ce_step_judge_seed(engine, dloss);
     ce_pass_hold(engine->pass, dloss);
     ce_pass_weigh(engine->pass, dloss);
+    if (ce_preference_is_on(engine))
+        ce_preference_begin(engine);
 }
 
 /* Only the last row of a text that is continued predicts something new. A batch of texts has one row for each. */
@@ -62,6 +65,11 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const ce_forwar
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
                        : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
     unit->kind->forward(unit, engine->pass, x, y);
+    if (last && ce_pass_weighs_later(engine->pass))
+        ce_fatal(CS_UNSUPPORTED,
+                 "not supported: cspeed.dpo with this model, because its last unit (%s) is not a "
+                 "cross-entropy, cs_entropy_forward",
+                 unit->kind->name);
     return y;
 }
 
@@ -73,6 +81,8 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     bool recompute = training && engine->settings->recompute == CS_RECOMPUTE_UNIT;
     int last = engine->model->count - 1;
     cs_tensor x = input.inputs;
+    engine->batch.targets = input.targets;
+    engine->batch.references = input.references;
     ce_graphs_forward(engine, &input);
     ce_pass_begin(engine->pass, &info);
     engine->ahead = -1;
@@ -111,7 +121,7 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;
-    int64_t samples = engine->settings->micro_batch, columns = tokens ? engine->length : engine->model->inputs;
+    int64_t samples = engine->sequences, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
@@ -121,6 +131,9 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
         ce_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
+    if (ce_preference_is_on(engine) && (!batch->references.data || cs_count(batch->references) != samples))
+        ce_fatal(CS_MISUSE, "cs_forward: with cspeed.dpo references are needed, one for each of the %lld sequences",
+                 (long long)samples);
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
         ce_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
     if (targets.dtype != (tokens ? CS_I32 : engine->model->target_dtype))
@@ -144,6 +157,7 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
         ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
                             "configuration of its own and cspeed.load");
     ce_forward_drop_prediction(engine);
+    engine->fresh = false;
     check_batch(engine, whole);
     cs_batch batch = ce_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
@@ -152,8 +166,15 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
     engine->loss_rows = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_TRAINING,
                                                                       .inputs = batch.inputs,
                                                                       .targets = batch.targets,
-                                                                      .starts = batch.starts });
-    ce_step_judge_add(engine, engine->loss_rows);
-    engine->loss_rows_counted += count_targets(engine, batch.targets);
+                                                                      .starts = batch.starts,
+                                                                      .references = whole->references });
+    int64_t targets = count_targets(engine, batch.targets);
+    engine->targets_counted += targets;
+    if (ce_preference_is_on(engine)) {
+        engine->loss_rows_counted += ce_preference_count(batch.targets);
+    } else {
+        engine->loss_rows_counted += targets;
+        ce_step_judge_add(engine, engine->loss_rows);
+    }
     ce_phase_end(engine, CS_FORWARD);
 }

@@ -74,6 +74,9 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     if (!engine->model->inputs)
         CS_TRY(fit_windows(engine));
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
+    engine->sequences = engine->settings->micro_batch * (ce_preference_is_on(engine) ? CS_ANSWERS : 1);
+    if (ce_preference_is_on(engine) && engine->model->inputs)
+        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo: this model reads floats, and the answers of a pair are texts");
     return CS_OK;
 }
 
@@ -167,7 +170,7 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(ce_upload_open(engine));
     CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
-    CS_TRY(ce_pretrained_load(engine));
+    CS_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
     return ce_adapter_load(engine);
 }
 
@@ -202,7 +205,7 @@ static cs_status open_lists(cs_engine *engine)
     size_t units = (size_t)engine->model->total;
     engine->shards = calloc(units, sizeof *engine->shards);
     engine->inputs = calloc(units, sizeof *engine->inputs);
-    engine->keys = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
+    engine->keys = calloc((size_t)engine->sequences, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
         return ce_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
     return ce_curriculum_open(engine);
@@ -229,6 +232,8 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(ce_async_save_open(engine));
     CS_TRY(ce_report_open(engine));
     ce_graphs_open(engine);
+    ce_preference_report(&engine->metrics.preference, (double[CS_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
+    engine->fresh = true;
     engine->started = ce_clock_seconds();
     return CS_OK;
 }

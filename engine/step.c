@@ -89,8 +89,9 @@ bool ce_step_settle(cs_engine *engine)
     bool moved = verdict->gate.open;
     metrics->grad_norm = verdict->norm;
     metrics->loss = verdict->loss;
-    metrics->tokens += verdict->rows;
+    metrics->tokens += verdict->targets;
     metrics->skipped += !moved;
+    ce_preference_report(&metrics->preference, verdict->pairs);
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;

@@ -50,6 +50,7 @@ void ce_step_judge_begin(cs_engine *engine)
 {
     cs_op_fill(compute(engine), cs_vector(engine->judge.device, CS_F32, sizeof(ce_step_sums) / sizeof(float)), 0);
     engine->loss_rows_counted = 0;
+    engine->targets_counted = 0;
 }
 
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses)
@@ -57,11 +58,23 @@ void ce_step_judge_add(cs_engine *engine, cs_tensor losses)
     ce_state_sum(compute(engine), &engine->judge.device->sums.loss, losses.data, cs_count(losses));
 }
 
-/* Rows of one rank in one step: rows of a micro-batch times gradient_accumulation_steps. DeepSpeed too divides the loss
- * by gradient_accumulation_steps before each backward, so a suitable loss scale does not depend on that number. */
+void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
+{
+    ce_step_judge_record *device = engine->judge.device;
+    int64_t pairs = cs_columns(facts);
+    _Static_assert(CS_PREFERENCE_LOSS == 0 && CS_PREFERENCE_FACTS == CS_PAIR_MEANS + 1, "the loss, then the means");
+    for (int i = 0; device && i < CS_PREFERENCE_FACTS; i++)
+        ce_state_sum(compute(engine), i == 0 ? &device->sums.loss : &device->sums.pairs[i - 1],
+                     (const float *)facts.data + i * pairs, pairs);
+}
+
+/* Rows, or pairs in preference training, of one rank in one step: those of a micro-batch times
+ * gradient_accumulation_steps. DeepSpeed too divides the loss by gradient_accumulation_steps before each backward, so a
+ * suitable loss scale does not depend on that number. */
 static double step_rows(const cs_engine *engine, cs_tensor losses)
 {
-    return (double)cs_rows(losses) * (double)engine->settings->accumulation;
+    int64_t rows = ce_preference_is_on(engine) ? engine->settings->micro_batch : cs_rows(losses);
+    return (double)rows * (double)engine->settings->accumulation;
 }
 
 /* The record does not exist during the dry run. */
@@ -71,10 +84,16 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
+/* Bytes of the sums that ranks add. */
+static size_t summed_bytes(const cs_engine *engine)
+{
+    return ce_preference_is_on(engine) ? sizeof(ce_step_sums) : offsetof(ce_step_sums, pairs);
+}
+
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * sizeof(ce_step_sums) / world;
+    return 2 * (world - 1) * summed_bytes(engine) / world;
 }
 
 static void add_up_and_judge(void *argument)
@@ -82,7 +101,7 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, &device->sums, sizeof device->sums / sizeof(int64_t), CS_I64, CS_SUM);
+    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
@@ -96,6 +115,7 @@ static ce_step_terms terms_of(const cs_engine *engine)
         .prescale_factor = (double)engine->zero.prescale_factor,
         .sum_factor = settings->gradient_sum ? engine->world.size : 1,
         .clipping = settings->gradient_clipping,
+        .pairs = ce_preference_is_on(engine) ? CS_PAIR_MEANS : 0,
         .checked = settings->precision.scaled || bf16,
         .scaler = settings->scaler,
     };
@@ -113,7 +133,8 @@ void ce_step_judge_step(cs_engine *engine)
     judge->terms = terms_of(engine);
     host->sums.rows = engine->loss_rows_counted;
     host->sums.saved = ce_async_save_ready(engine);
-    ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 2 * sizeof(int64_t));
+    host->sums.targets = engine->targets_counted;
+    ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 3 * sizeof(int64_t));
     for (int i = 0; i < engine->model->count; i++)
         ce_gradient_squares(engine->shards[i], &device->sums.squares, 1 / engine->scaler.scale);
     ce_stream_follow(comm, compute(engine));

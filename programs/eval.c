@@ -9,7 +9,7 @@
 /* ---- the command line ---- */
 
 typedef struct {
-    const char *source, *tag, *data, *micro_batch, *seq_len;
+    const char *source, *tag, *data, *micro_batch, *seq_len, *reference, *beta;
     cs_option_list set;
     int64_t batches;
     bool json;
@@ -23,6 +23,10 @@ static const cs_option table[] = {
     { CS_OPTION(WHOLE, "batches", options, batches, "N", "only the first N micro-batches; 0: all (0)") },
     { CS_OPTION(RAW, "micro_batch", options, micro_batch, "N", "windows at a time; otherwise as in training") },
     { CS_OPTION(RAW, "seq_len", options, seq_len, "N", "tokens of a window; otherwise as in training") },
+    { CS_OPTION(RAW, "reference", options, reference, "FOLDER",
+                "the data are pairs of answers (prompt, chosen, rejected), which are compared with this Hugging Face "
+                "folder's model: loss, rewards and accuracy of preference training") },
+    { CS_OPTION(RAW, "beta", options, beta, "X", "of the pairs' rewards (0.1)") },
     { CS_OPTION(SWITCH, "json", options, json, NULL, "one object on standard output") },
     COMMON_OPTIONS,
 };
@@ -50,18 +54,27 @@ static void set(cs_config *config, const char *before, const char *value, const 
     free(assignment);
 }
 
-static cs_engine *open_model(const options *given)
+/* Opens the model and the data. The data come first, because pairs are computed with the reference model's parameters in
+ * the place of the model's. */
+static cs_engine *open_model(const options *given, cs_data **data)
 {
     cs_config *config;
+    cs_engine *engine;
     CS_MUST(cs_reopen(&config, given->source, given->tag));
     set(config, "cspeed.data.valid=[\"", given->data, "\"]");
     set(config, "train_micro_batch_size_per_gpu=", given->micro_batch, "");
     set(config, "cspeed.data.seq_len=", given->seq_len, "");
+    set(config, "cspeed.dpo.reference=\"", given->reference, "\"");
+    if (given->reference)
+        set(config, "cspeed.dpo.beta=", given->beta ? given->beta : "0.1", "");
     set_items(config, &given->set);
     CS_MUST(cs_config_finish(config));
     if (!cs_config_get_string(config, "cspeed.data.valid"))
         leave(WRONG_USAGE, "%s names no validation data; --data PATH does", given->source);
-    return open_trained(config);
+    CS_MUST(cs_initialize(&engine, config, NULL));
+    CS_MUST(cs_data_open(data, engine, "valid"));
+    load_trained(engine, config);
+    return engine;
 }
 
 /* ---- the results ---- */
@@ -71,8 +84,35 @@ static void put_number(const char *name, double value)
     printf(isfinite(value) ? ", \"%s\": %.17g" : ", \"%s\": null", name, value);
 }
 
+static void print_pairs_json(const cs_scores *scores)
+{
+    const cs_preference *p = &scores->preference;
+    printf("{\"tokens\": %" PRId64 ", \"pairs\": %" PRId64, scores->tokens, scores->pairs);
+    put_number("loss", scores->loss);
+    put_number("rewards/chosen", p->chosen_reward);
+    put_number("rewards/rejected", p->rejected_reward);
+    put_number("rewards/accuracies", p->accuracy);
+    put_number("rewards/margins", p->margin);
+    put_number("logps/chosen", p->chosen_logp);
+    put_number("logps/rejected", p->rejected_logp);
+    puts("}");
+}
+
+static void print_pairs(const cs_scores *scores, double seconds)
+{
+    const cs_preference *p = &scores->preference;
+    printf("loss %.6f  accuracy %.2f%% of %" PRId64 " pairs  margin %.6f  rewards: chosen %.6f, rejected %.6f  "
+           "%.0f tokens/s\n",
+           scores->loss, 100 * p->accuracy, scores->pairs, p->margin, p->chosen_reward, p->rejected_reward,
+           (double)scores->tokens / seconds);
+}
+
 static void print_json(const cs_scores *scores, int64_t windows)
 {
+    if (scores->pairs > 0) {
+        print_pairs_json(scores);
+        return;
+    }
     printf("{\"tokens\": %" PRId64 ", \"windows\": %" PRId64, scores->tokens, windows);
     put_number("loss", scores->loss);
     put_number("perplexity", exp(scores->loss));
@@ -82,6 +122,10 @@ static void print_json(const cs_scores *scores, int64_t windows)
 
 static void print_text(const cs_scores *scores, double seconds)
 {
+    if (scores->pairs > 0) {
+        print_pairs(scores, seconds);
+        return;
+    }
     printf("loss %.6f  perplexity %.4f", scores->loss, exp(scores->loss));
     if (scores->correct >= 0)
         printf("  accuracy %.2f%% (%" PRId64 " of %" PRId64 " tokens)",
@@ -96,8 +140,7 @@ int main(int argc, char **argv)
     cs_data *data;
     (void)argc;
     read_options(&given, argv);
-    cs_engine *engine = open_model(&given);
-    CS_MUST(cs_data_open(&data, engine, "valid"));
+    cs_engine *engine = open_model(&given, &data);
     double started = now();
     CS_MUST(cs_score(engine, data, given.batches, &scores));
     if (scores.tokens == 0)

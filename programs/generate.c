@@ -135,7 +135,8 @@ static void open_model(model *m)
     CS_MUST(cs_reopen(&config, m->given->source, m->given->tag));
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
     set_items(config, &m->given->set);
-    m->engine = open_trained(config);
+    CS_MUST(cs_initialize(&m->engine, config, NULL));
+    load_trained(m->engine, config);
     /* a step of several texts has one row for each, and a pass has seq_len rows */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;

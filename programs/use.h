@@ -107,11 +107,9 @@ static void set_items(cs_config *config, const cs_option_list *list)
         CS_MUST(cs_config_set(config, list->list[i]));
 }
 
-/* Opens the model with the parameters of its checkpoint. Takes ownership of the configuration. */
-static cs_engine *open_trained(cs_config *config)
+/* Loads the parameters of the checkpoint that the engine's configuration names, if it names one. */
+static void load_trained(cs_engine *engine, const cs_config *config)
 {
-    cs_engine *engine;
-    CS_MUST(cs_initialize(&engine, config, NULL));
     const char *checkpoints = cs_config_get_string(config, "cspeed.load");
     if (checkpoints && cs_config_get_string(config, "cspeed.lora.adapter"))
         leave(WRONG_USAGE, "--adapter is for a Hugging Face folder, and this model is of a checkpoint: `cspeed export` "
@@ -119,7 +117,6 @@ static cs_engine *open_trained(cs_config *config)
     if (checkpoints)
         CS_MUST(cs_load_checkpoint(engine, checkpoints, cs_config_get_string(config, "cspeed.tag"),
                                    &(cs_load_options){ .module_only = true }, NULL));
-    return engine;
 }
 
 #endif

@@ -173,15 +173,19 @@ static json_t *plain_message(json_t *message)
     return made;
 }
 
-static json_t *messages_of(const json_t *document)
+static json_t *plain_messages(const json_t *list)
 {
-    json_t *list = json_object_get(document, "messages"), *made = json_array(), *message;
+    json_t *made = json_array(), *message;
     size_t index;
-    if (!list)
-        list = json_object_get(document, "conversations");
     json_array_foreach (list, index, message)
         json_array_append_new(made, plain_message(message));
     return made;
+}
+
+static json_t *messages_of(const json_t *document)
+{
+    const json_t *list = json_object_get(document, "messages");
+    return plain_messages(list ? list : json_object_get(document, "conversations"));
 }
 
 /* Refuses members that a built-in template would not write, because they would be lost silently. */
@@ -339,6 +343,20 @@ cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lin
     json_decref(messages);
     if (status == CS_OK && lines->count == 0)
         return ce_fail(CS_BAD_FILE, "a conversation without an answer: there is nothing to learn from it");
+    return status;
+}
+
+cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const json_t *messages, bool asks, ce_text *to)
+{
+    ce_jinja_output output = { 0 };
+    json_t *list = plain_messages(messages);
+    cs_status status = check(chat, document, list);
+    if (status == CS_OK)
+        status = render(chat, document, list, json_array_size(list), asks, &output);
+    if (status == CS_OK)
+        ce_unicode_append(to, output.text.bytes, output.text.size);
+    json_decref(list);
+    ce_jinja_output_free(&output);
     return status;
 }
 

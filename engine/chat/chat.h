@@ -38,6 +38,9 @@ typedef struct {
  * template's {% generation %} blocks write. Without such blocks, they are found by writing the conversation up to each
  * answer; a template that writes earlier messages differently then is refused. */
 cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
+/* Appends what the template writes for a list of messages, without looking for answers; `asks`: for an answer that
+ * follows. `document` has the tools. */
+cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const json_t *messages, bool asks, ce_text *to);
 /* The same for generation: the text ends where the next answer, which the conversation does not contain yet, begins. */
 cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
 /* Sets *text to the NUL-terminated text that ends an answer, one token or several; empty if it cannot be found. */

@@ -178,6 +178,7 @@ cs_status cs_config_finish(cs_config *config)
     ce_resolve_run(config);
     ce_monitors_resolve(config);
     ce_courses_resolve(config);
+    ce_preference_resolve(config);
     ce_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
     ce_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
     ce_numbers_resolve(config);

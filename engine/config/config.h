@@ -16,6 +16,7 @@
 #include "monitor/monitor.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
+#include "optim/preference.h"
 #include "optim/scaler.h"
 #include "schedule/schedule.h"
 
@@ -102,8 +103,10 @@ typedef struct {
     const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
     ce_shape_columns columns;                         /* other names for the keys of JSON lines */
     int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
-    int64_t steps, epochs;                            /* one of the two is 0 */
-    double fit_seconds; /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
+    ce_preference preference;                         /* the section "dpo" */
+    const char *reference; /* folder of its reference model; NULL: the model as the training starts */
+    int64_t steps, epochs; /* one of the two is 0 */
+    double fit_seconds;    /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
     int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: no export */

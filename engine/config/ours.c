@@ -9,6 +9,7 @@ static const ce_key cspeed[] = {
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
+    SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
         "fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
@@ -133,6 +134,19 @@ static const ce_key cspeed_lora[] = {
     REFUSED("use_dora", "false", NOT_YET),
 };
 
+static const ce_key cspeed_dpo[] = {
+    SUPPORTED(
+        "beta", NUMBER, preference.beta, "0", 0, MOST, NULL,
+        "how strongly the model is held to the reference model; samples are then pairs, from files of prompt, chosen and rejected; 0: no preference training"),
+    SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
+              "the loss of a pair, by TRL's names: sigmoid is DPO's"),
+    SUPPORTED("label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
+              "of robust: the share of pairs that are labelled the wrong way round, below 0.5"),
+    SUPPORTED(
+        "reference", STRING, reference, "null", 0, 0, NULL,
+        "Hugging Face folder of the reference model; null: the model with which the training starts (load, or model)"),
+};
+
 static const ce_key cspeed_checkpoint[] = {
     SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
@@ -158,6 +172,7 @@ const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
     { "cspeed.lora", CS_KEYS(cspeed_lora) },
+    { "cspeed.dpo", CS_KEYS(cspeed_dpo) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
     { "cspeed.trace", CS_KEYS(cspeed_trace) },
 };

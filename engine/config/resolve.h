@@ -29,8 +29,9 @@ void ce_numbers_resolve(cs_config *config);               /* numbers.c; needs th
 const char *ce_numbers_name(const ce_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
 void ce_resolve_offload(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
-void ce_courses_resolve(cs_config *config); /* after ce_resolve_run */
-void ce_resolve_data(cs_config *config);    /* data_names.c: the names of data.train and data.valid */
-void ce_resolve_run(cs_config *config);     /* the section "cspeed": model, data, sequence length, transport */
+void ce_courses_resolve(cs_config *config);    /* after ce_resolve_run */
+void ce_resolve_data(cs_config *config);       /* data_names.c: the names of data.train and data.valid */
+void ce_preference_resolve(cs_config *config); /* preference.c: checks the section "dpo"; after ce_courses_resolve */
+void ce_resolve_run(cs_config *config);        /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

@@ -19,10 +19,13 @@ typedef struct {
     int64_t vocab_size;
     /* (pattern_count) weights of a mixture (mixture.h); NULL: every window is read once in each epoch */
     const double *weights;
+    /* A window is a pair of answers: two documents of a shard, of which the first seq_len tokens are taken. */
+    bool pairs;
     bool documents; /* keep the documents of a window separate; the shards must have a document index */
 } ce_data_settings;
 
-/* The rows of one window; each array has seq_len elements. targets[t] is -1 where the next token is masked (tokens.h).
+/* The rows of one window; each array has seq_len elements, or with `pairs` twice as many: first those of the chosen
+ * answer, then those of the rejected one, each with target -1 from its last token on. targets[t] is -1 where the next token is masked (tokens.h).
  * If documents are kept separate, starts[t] is the row at which the document of row t begins (0 if it began before the
  * window), and targets[t] is also -1 where the next token begins another document. */
 typedef struct {
@@ -36,8 +39,13 @@ typedef struct ce_windows ce_windows;
 cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings);
 void ce_windows_close(ce_windows *windows);
 int64_t ce_windows_count(const ce_windows *windows); /* windows of one epoch */
-/* Fingerprint of the data: a hash of the length and 256 sampled tokens of each shard, in order. */
+/* Pairs that are no windows, because the prompt alone has seq_len tokens or more. */
+int64_t ce_windows_left_out(const ce_windows *windows);
+/* Fingerprint of the data: a hash of the length and 256 sampled tokens of each shard, in order; of pairs, a hash of all
+ * tokens and of where the answers begin. */
 uint64_t ce_windows_mark(const ce_windows *windows);
+/* Index in file order of the window at global position `position`. */
+int64_t ce_windows_index(const ce_windows *windows, int64_t position);
 /* Reads the window at global position `position`. */
 void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window);
 /* Reads window `index` of [0, count) in file order, without shuffling; for evaluation. */

@@ -183,12 +183,74 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
     return CS_OK;
 }
 
+/* ---- pairs of answers ---- */
+
+/* Appends one answer with its prompt before it. Returns the number of its first tokens that are `prompt`'s too. */
+static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const int32_t *prompt, int64_t prompt_count)
+{
+    int64_t same = 0;
+    begin(work);
+    put_all(work, encoded);
+    while (same < encoded->count && same < prompt_count && encoded->ids[same] == prompt[same])
+        same++;
+    return same;
+}
+
+static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text)
+{
+    const char *bytes = text->size > 0 ? text->bytes : "";
+    return workspace->pair.rendered ? ce_encoder_text(workspace->encoder, bytes, text->size)
+                                    : ce_encoder_document(workspace->encoder, bytes, text->size);
+}
+
+/* Appends both answers. The answers begin where their tokens first differ from the prompt's. */
+static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const int32_t *prompt, int64_t prompt_count)
+{
+    int64_t first = work->token_count;
+    int64_t learnt = put_answer(work, encode(workspace, &workspace->pair.chosen), prompt, prompt_count);
+    int64_t second = work->token_count;
+    int64_t other = put_answer(work, encode(workspace, &workspace->pair.rejected), prompt, prompt_count);
+    learnt = other < learnt ? other : learnt;
+    if (learnt > 0 && second - first > learnt && work->token_count - second > learnt) {
+        memset(work->learnt + first, false, (size_t)learnt * sizeof *work->learnt);
+        memset(work->learnt + second, false, (size_t)learnt * sizeof *work->learnt);
+        return CS_OK;
+    }
+    const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
+    work->token_count = first; /* a line that is skipped leaves nothing */
+    work->start_count -= CS_PAIR_ANSWERS;
+    return ce_fail(CS_BAD_FILE, "the %s has no token", what);
+}
+
+static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                              const json_t *root)
+{
+    if (!json_is_object(root))
+        return ce_fail(CS_BAD_FILE, "not a JSON object");
+    CS_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
+    const ce_encoded *encoded = encode(workspace, &workspace->pair.prompt);
+    int64_t count = encoded->count;
+    int32_t *prompt = malloc((size_t)count * sizeof *prompt + 1);
+    CS_ASSERT(prompt);
+    for (int64_t i = 0; i < count; i++)
+        prompt[i] = encoded->ids[i];
+    cs_status status = put_pair(work, workspace, prompt, count);
+    free(prompt);
+    return status;
+}
+
 static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const json_t *root)
 {
     ce_shape shape;
+    if (plan->pairs)
+        return make_answers(work, plan, workspace, root);
     cs_status status = ce_shape_read(&shape, root, plan->columns, plan->field, plan->chat != NULL);
     if (status == CS_OK)
         status = make_shape(work, plan, workspace, &shape);
+    else if (status == CS_BAD_FILE && json_object_get(root, "chosen") && json_object_get(root, "rejected"))
+        status =
+            ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: with cspeed.dpo.beta `train` learns from "
+                                 "pairs, and `eval --reference FOLDER` measures on them");
     ce_shape_free(&shape);
     return status;
 }

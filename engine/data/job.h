@@ -5,6 +5,7 @@
 #include "data/corpus.h"
 #include "data/shape.h"
 #include "chat/chat.h"
+#include "data/pair.h"
 #include "text/encoder.h"
 
 /* Settings that all threads share, read-only. */
@@ -12,6 +13,7 @@ typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
     ce_chat *chat; /* NULL: documents are not conversations */
+    bool pairs;    /* lines of JSON are pairs of answers, and conversations among them are written by `chat` */
     const char *field;
     const ce_shape_columns *columns; /* other names for the keys of JSON rows */
     int32_t end;                     /* token after each document; -1: none */
@@ -25,6 +27,7 @@ typedef struct {
     ce_encoder *encoder;
     ce_text line;
     ce_chat_lines chat; /* also a prompt and its completion */
+    ce_pair pair;
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
 } ce_job_workspace;

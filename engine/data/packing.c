@@ -184,7 +184,11 @@ static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *setting
         if (plan->end < 0)
             return ce_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
     }
-    return settings->chat ? ce_chat_open(&plan->chat, settings->chat, tokenizer) : CS_OK;
+    plan->pairs = settings->pairs;
+    const char *chat = settings->chat;
+    if (settings->pairs && !chat && ce_tokenizer_template(tokenizer))
+        chat = "auto";
+    return chat ? ce_chat_open(&plan->chat, chat, tokenizer) : CS_OK;
 }
 
 static int count_threads(int wanted)
@@ -212,6 +216,7 @@ static int64_t close_workspaces(packer *self)
         ce_encoder_close(self->workspaces[i].encoder);
         ce_unicode_free(&self->workspaces[i].line);
         ce_chat_lines_free(&self->workspaces[i].chat);
+        ce_pair_free(&self->workspaces[i].pair);
     }
     free(self->workspaces);
     free(self->jobs);
@@ -258,12 +263,16 @@ static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_s
                               settings->path_count,
                               settings->separator,
                               !settings->by_name && (settings->field || settings->chat),
-                              { settings->output, columns } };
+                              { settings->output, settings->pairs ? ce_pair_names : columns } };
     ce_shape_names(columns, &settings->columns, self->plan.field);
     CS_TRY(ce_corpus_open(corpus, &files));
     CS_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
     if (settings->tokenizer)
         keep_characters(corpus);
+    for (int64_t i = 0; settings->pairs && i < corpus->document_count; i++)
+        if (!corpus->documents[i].is_json)
+            return ce_fail(CS_BAD_FILE, "%s: pairs of answers are rows, as in a file named .jsonl",
+                           corpus->texts[corpus->documents[i].text].path);
     self->plan.corpus = corpus;
     return CS_OK;
 }

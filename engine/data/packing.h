@@ -16,6 +16,9 @@ typedef struct {
     ce_shape_columns columns; /* other names for the members of JSON documents */
     /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not */
     const char *chat;
+    /* JSON documents are pairs of answers (pair.h), and each becomes two documents; conversations among them are written
+     * by `chat`, or if that is NULL by the tokenizer's template. All tokens are in one shard. */
+    bool pairs;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped, over all files */
     bool by_name;     /* only files whose names say so are JSON, even if `field` or `chat` is given */
     const char *end;  /* token after each document; NULL: the tokenizer's own */

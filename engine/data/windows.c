@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "base/rng.h"
 #include "data/mixture.h"
+#include "data/pairs.h"
 #include "data/tokens.h"
 
 #include <glob.h>
@@ -17,13 +18,14 @@
 
 typedef struct {
     ce_tokens tokens;
+    ce_pairs pairs;
     int64_t first; /* index of its first window */
 } shard;
 
 struct ce_windows {
     shard *shards;
     int64_t shard_count, count, seq_len;
-    bool shuffle, documents;
+    bool shuffle, documents, pairs;
     uint64_t seed;
     ce_mixture mixture;                 /* count 0: no mixture */
     int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set */
@@ -100,6 +102,7 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
         return ce_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
     windows->shards = more;
     shard *added = &more[windows->shard_count];
+    added->pairs = (ce_pairs){ 0 };
     CS_TRY(ce_tokens_open(&added->tokens, path));
     windows->shard_count++;
     if (settings->documents && added->tokens.documents == 0)
@@ -108,7 +111,11 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
                        "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
                        path);
     added->first = windows->count;
-    if (added->tokens.count > windows->seq_len)
+    if (settings->pairs)
+        CS_TRY(ce_pairs_open(&added->pairs, &added->tokens, windows->seq_len, path));
+    if (settings->pairs)
+        windows->count += added->pairs.count;
+    else if (added->tokens.count > windows->seq_len)
         windows->count += (added->tokens.count - 1) / windows->seq_len;
     return check_tokens(&added->tokens, settings, path);
 }
@@ -158,6 +165,11 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
     }
     if (windows->count > 0)
         return settings->weights ? mix(windows, settings) : CS_OK;
+    if (settings->pairs)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: nothing to learn: each of the %" PRId64 " pairs has a prompt that fills seq_len, %" PRId64
+                       " tokens, alone; take a greater seq_len",
+                       settings->patterns[0], ce_windows_left_out(windows), settings->seq_len);
     int64_t max = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
         max = windows->shards[i].tokens.count > max ? windows->shards[i].tokens.count : max;
@@ -176,6 +188,7 @@ cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings
     opened->seq_len = settings->seq_len;
     opened->shuffle = settings->shuffle;
     opened->documents = settings->documents;
+    opened->pairs = settings->pairs;
     opened->seed = settings->seed;
     cs_status status = build(opened, settings);
     if (status == CS_OK)
@@ -189,8 +202,10 @@ void ce_windows_close(ce_windows *windows)
 {
     if (!windows)
         return;
-    for (int64_t i = 0; i < windows->shard_count; i++)
+    for (int64_t i = 0; i < windows->shard_count; i++) {
+        ce_pairs_close(&windows->shards[i].pairs);
         ce_tokens_close(&windows->shards[i].tokens);
+    }
     free(windows->shards);
     free(windows);
 }
@@ -202,12 +217,24 @@ int64_t ce_windows_count(const ce_windows *windows)
     return windows->count;
 }
 
+int64_t ce_windows_left_out(const ce_windows *windows)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < windows->shard_count; i++)
+        count += windows->shards[i].pairs.left_out;
+    return count;
+}
+
 uint64_t ce_windows_mark(const ce_windows *windows)
 {
     uint64_t mark = ce_rng_key((uint64_t)windows->seq_len, "data.mark");
     for (int64_t i = 0; i < windows->shard_count; i++) {
         const ce_tokens *tokens = &windows->shards[i].tokens;
         mark = cs_rng_mix(mark, (uint64_t)tokens->count);
+        if (windows->pairs) {
+            mark = ce_pairs_mark(&windows->shards[i].pairs, tokens, mark);
+            continue;
+        }
         for (int64_t at = 0; at < MARKED && at < tokens->count; at++) {
             int64_t place = tokens->count / MARKED * at + tokens->count % MARKED * at / MARKED;
             mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, place));
@@ -282,6 +309,10 @@ void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window w
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < windows->count);
     const shard *from = holder(windows, index);
+    if (windows->pairs) {
+        ce_pairs_read(&from->pairs, &from->tokens, index - from->first, windows->seq_len, window);
+        return;
+    }
     int64_t start = (index - from->first) * windows->seq_len, length = windows->seq_len;
     copy_tokens(&from->tokens, start, length, window);
     for (int64_t t = 0; from->tokens.learnt && t < length; t++)
@@ -291,14 +322,18 @@ void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window w
         part_documents(&from->tokens, start, length, window);
 }
 
-void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window)
+int64_t ce_windows_index(const ce_windows *windows, int64_t position)
 {
     CS_ASSERT(position >= 0);
     int64_t epoch = position / windows->count, index = position % windows->count;
     if (windows->mixture.count > 0) {
         ce_mixture_place place = ce_mixture_at(&windows->mixture, windows->seed, position);
-        index = windows->set_first[place.set] + place.window;
-    } else if (windows->shuffle)
-        index = ce_windows_permute(windows->seed, epoch, windows->count, index);
-    ce_windows_read_plain(windows, index, window);
+        return windows->set_first[place.set] + place.window;
+    }
+    return windows->shuffle ? ce_windows_permute(windows->seed, epoch, windows->count, index) : index;
+}
+
+void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window)
+{
+    ce_windows_read_plain(windows, ce_windows_index(windows, position), window);
 }

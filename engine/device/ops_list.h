@@ -73,6 +73,7 @@ OPERATION(sum_squares, (cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t l
 OPERATION(sum, (cs_stream *stream, ce_exact *sum, const float *values, int64_t count))
 OPERATION(judge, (cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms))
 OPERATION(seed, (cs_stream *stream, cs_tensor dy, const double *scale, double divisor))
+OPERATION(preference, (cs_stream *stream, const ce_preference_rows *rows))
 OPERATION(convert, (cs_stream *stream, cs_tensor to, cs_tensor from, float factor))
 OPERATION(update, (cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows))
 OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count))

@@ -29,6 +29,18 @@ void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double 
         stream->device->table->seed(stream, dy, scale, divisor);
 }
 
+void ce_state_preference(cs_stream *stream, const ce_preference_rows *rows)
+{
+    int64_t pairs = cs_columns(rows->facts), targets = cs_count(rows->targets);
+    CS_ASSERT(rows->facts.dtype == CS_F32 && cs_rows(rows->facts) == CS_PREFERENCE_FACTS);
+    CS_ASSERT(rows->targets.dtype == CS_I32 && cs_rows(rows->targets) == CS_ANSWERS * pairs);
+    CS_ASSERT(rows->losses.dtype == CS_F32 && cs_count(rows->losses) == targets);
+    CS_ASSERT(!rows->references.data || cs_count(rows->references) == CS_ANSWERS * pairs);
+    CS_ASSERT(!rows->weights.data || cs_count(rows->weights) == targets);
+    if (stream->device->table->preference)
+        stream->device->table->preference(stream, rows);
+}
+
 void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 {
     CS_ASSERT(into.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(into) == cs_count(from));

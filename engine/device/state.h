@@ -9,6 +9,7 @@
 #include "base/exact.h"
 #include "base/range.h"
 #include "optim/optim.h"
+#include "optim/preference.h"
 #include "optim/verdict.h"
 
 /* Adds the squares of g's elements (any float type), each times unscale^2, to *sum. The squares of 64 elements are
@@ -26,6 +27,30 @@ void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *
 
 /* Sets each element to *scale / divisor: the seed of backward. Works in the compute stream. */
 void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
+
+/* Facts about each pair of answers; CS_PREFERENCE_CORRECT is 1 if the chosen answer has the greater reward, else 0. */
+enum {
+    CS_PREFERENCE_LOSS,
+    CS_PREFERENCE_CHOSEN_REWARD,
+    CS_PREFERENCE_REJECTED_REWARD,
+    CS_PREFERENCE_CORRECT,
+    CS_PREFERENCE_CHOSEN_LOGP,
+    CS_PREFERENCE_REJECTED_LOGP,
+    CS_PREFERENCE_FACTS
+};
+/* The loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses. Sequence
+ * 2 b is the chosen answer of pair b, sequence 2 b + 1 the rejected one; a sequence has T rows. A pair without targets
+ * has facts 0. */
+typedef struct {
+    ce_preference rule;
+    cs_tensor losses;     /* (2 B T, 1) f32, from cs_op_cross_entropy */
+    cs_tensor targets;    /* (2 B, T) i32 */
+    cs_tensor references; /* (2 B) f32: log-probabilities by the reference model; absent: 0 */
+    cs_tensor weights;    /* (2 B T, 1) f32, or absent: each is multiplied by the derivative of its pair's loss by its
+                           * row's loss */
+    cs_tensor facts;      /* (CS_PREFERENCE_FACTS, B) f32 */
+} ce_preference_rows;
+void ce_state_preference(cs_stream *stream, const ce_preference_rows *rows);
 
 /* into[i] += from[i], computed in fp32 and rounded once; any float types. */
 void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);

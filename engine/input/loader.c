@@ -1,5 +1,6 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
+#include "base/log.h"
 #include "base/trace.h"
 #include "checkpoint/collective_status.h"
 
@@ -51,16 +52,24 @@ static cs_status build(cs_data *data, bool train)
         .vocab_size = data->engine->facts.vocabulary,
         .weights = train && settings->weighted ? settings->weights : NULL,
         .documents = settings->packing == CS_PACK_DOCUMENTS,
+        .pairs = ce_preference_is_on(data->engine),
     };
+    size_t sequences = (size_t)data->engine->sequences;
     CS_TRY(ce_windows_open(&data->windows, &wanted));
-    size_t rows = (size_t)(settings->micro_batch * data->engine->length);
+    size_t rows = sequences * (size_t)data->engine->length;
     data->inputs = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
-    data->samples = calloc((size_t)settings->micro_batch, sizeof *data->samples);
+    data->samples = calloc(sequences, sizeof *data->samples);
+    data->references = wanted.pairs ? calloc(sequences, sizeof *data->references) : NULL;
     if (wanted.documents)
         data->starts = calloc(rows, sizeof *data->starts);
-    if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts))
+    if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts) ||
+        (wanted.pairs && !data->references))
         return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+    if (ce_windows_left_out(data->windows) > 0)
+        ce_log(CS_LOG_WARNING,
+               "cspeed.data.%s: %lld pairs are left out, because their prompt alone fills seq_len, %lld tokens",
+               train ? "train" : "valid", (long long)ce_windows_left_out(data->windows), (long long)wanted.seq_len);
     if (train)
         count_steps(data->engine, data->windows);
     return CS_OK;
@@ -103,6 +112,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
         ce_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
+    if (status == CS_OK && ce_preference_is_on(engine))
+        status = ce_reference_open(&(*data)->logps, *data);
     if (status != CS_OK) {
         cs_data_close(*data);
         *data = NULL;
@@ -120,6 +131,8 @@ void cs_data_close(cs_data *data)
     free(data->targets);
     free(data->starts);
     free(data->samples);
+    free(data->references);
+    free(data->logps);
     free(data);
 }
 
@@ -130,26 +143,40 @@ int64_t cs_data_windows(const cs_data *data)
 
 static cs_batch batch_of(cs_data *data)
 {
-    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    int64_t batch = data->engine->sequences, length = data->engine->length;
     return (cs_batch){ .inputs = cs_matrix(data->inputs, CS_I32, batch, length),
                        .targets = cs_matrix(data->targets, CS_I32, batch, length),
                        .samples = data->samples,
-                       .starts = cs_matrix(data->starts, CS_I32, batch, length) };
+                       .starts = cs_matrix(data->starts, CS_I32, batch, length),
+                       .references = cs_vector(data->references, CS_F32, batch) };
 }
 
-/* Sample b of the batch. */
-static ce_window window_of(const cs_data *data, int64_t b)
+/* Sequences of a sample: one, or the two answers of a pair. */
+static int64_t width_of(const cs_data *data)
 {
-    int64_t at = b * data->engine->length;
-    return (ce_window){ data->inputs + at, data->targets + at, data->starts ? data->starts + at : NULL };
+    return data->engine->sequences / data->engine->settings->micro_batch;
+}
+
+/* Reads window `index` as sample b of the batch; `number` is its number in the order of the training. */
+static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
+{
+    int64_t width = width_of(data), at = b * width * data->engine->length;
+    ce_windows_read_plain(data->windows, index,
+                          (ce_window){ data->inputs + at, data->targets + at,
+                                       data->starts ? data->starts + at : NULL });
+    for (int64_t i = 0; i < width; i++) {
+        data->samples[b * width + i] = number;
+        if (data->logps)
+            data->references[b * width + i] = data->logps[index * width + i];
+    }
 }
 
 cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
-        data->samples[b] = ce_loader_sample(data->engine, b);
-        ce_windows_read(data->windows, data->samples[b], window_of(data, b));
+        int64_t number = ce_loader_sample(data->engine, b);
+        read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
     ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
     return batch_of(data);
@@ -157,15 +184,13 @@ cs_batch cs_data_next(cs_data *data)
 
 cs_batch ce_loader_lane(cs_data *data, int64_t lane)
 {
-    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    int64_t batch = data->engine->settings->micro_batch, rows = width_of(data) * data->engine->length;
     for (int64_t b = 0; b < batch; b++) {
         int64_t index = lane * batch + b;
         bool real = lane >= 0 && index < ce_windows_count(data->windows);
-        ce_window window = window_of(data, b);
-        ce_windows_read_plain(data->windows, real ? index : 0, window);
-        for (int64_t t = 0; t < length && !real; t++)
-            window.targets[t] = -1;
-        data->samples[b] = index;
+        read_sample(data, b, real ? index : 0, index);
+        for (int64_t t = 0; t < rows && !real; t++)
+            data->targets[b * rows + t] = -1;
     }
     return batch_of(data);
 }

@@ -28,8 +28,11 @@ void ce_token_cache_close(ce_token_cache *cache);
 struct cs_data {
     cs_engine *engine;
     ce_windows *windows;
-    int32_t *inputs, *targets, *starts; /* (B, T); starts is NULL unless documents are packed */
-    int64_t *samples;
+    int32_t *inputs, *targets, *starts; /* (B, T), B is engine->sequences; starts is NULL unless documents are packed */
+    int64_t *samples;                   /* (B) */
+    float *references;                  /* (B), of the micro-batch; NULL without cspeed.dpo */
+    float *logps; /* log-probabilities of all pairs by the reference model, by index of the window and answer; NULL
+                         * without cspeed.dpo */
     ce_token_cache cache; /* keeps the token shards alive that the windows map */
 };
 

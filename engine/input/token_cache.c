@@ -90,9 +90,12 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .field = settings->field,
                                 .columns = settings->columns,
                                 .chat = settings->template,
+                                .pairs = ce_preference_is_on(self->engine),
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
+    if (how.pairs) /* no shard ends between two answers */
+        how.shard_tokens = INT64_MAX - 1;
     ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(ce_packing_run(&how, &counts));
@@ -208,6 +211,11 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
         return ce_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
+        if (ce_preference_is_on(engine) && !ce_texts_is_text(name))
+            return ce_fail(CS_BAD_CONFIG,
+                           "cspeed.data: %s: with cspeed.dpo, files of prompt, chosen and rejected (.jsonl) "
+                           "are needed, not token shards",
+                           name);
         cache->held[cache->count] = -1;
         if (ce_texts_is_text(name))
             CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));

@@ -88,6 +88,8 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
     fprintf(out, "cspeed tokens, version 4\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
+    if (ce_preference_is_on(self->engine))
+        fputs("as pairs of answers\n", out);
     for (int i = 0; i < settings->columns.count; i++)
         fprintf(out, "%s in the column %s\n", settings->columns.key[i], settings->columns.name[i]);
     if (settings->skip_bad > 0) /* with 0 a text that has bad lines is an error */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 2, ALIGNMENT = 64, TENSORS = 4 };
+enum { SLOTS = 2, ALIGNMENT = 64, TENSORS = 5 };
 
 struct ce_upload {
     cs_device *device;
@@ -33,7 +33,7 @@ cs_status ce_upload_open(cs_engine *engine)
     const cs_model *model = engine->model;
     int64_t inputs = model->inputs ? model->inputs : engine->length;
     int64_t widest = model->targets > inputs ? model->targets : inputs;
-    size_t each = (size_t)ce_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
+    size_t each = (size_t)ce_round_up(engine->sequences * widest * 8, ALIGNMENT);
     if (!ce_device_has_own_memory(engine->device))
         return CS_OK;
     ce_upload *upload = engine->upload = calloc(1, sizeof *upload);
@@ -75,7 +75,7 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     ce_forward_input on_device = *input;
     cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
     /* there is a key for each sample of a micro-batch; more samples are texts that are continued, without dropout */
-    int64_t samples = input->inputs.shape[0], micro = engine->settings->micro_batch;
+    int64_t samples = input->inputs.shape[0], micro = engine->sequences;
     cs_tensor keys = cs_vector(engine->keys, CS_I64, samples < micro ? samples : micro);
     size_t at = 0;
     on_device.keys = engine->keys;
@@ -87,6 +87,7 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     put(upload, &on_device.inputs, &at);
     put(upload, &on_device.targets, &at);
     put(upload, &on_device.starts, &at);
+    put(upload, &on_device.references, &at);
     put(upload, &keys, &at);
     on_device.keys = keys.data;
     ce_stream_copy(stream, upload->device_memory, upload->host[upload->turn], at);

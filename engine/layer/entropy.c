@@ -4,8 +4,13 @@
  * Logits are by far the largest tensor of a language model (rows x vocabulary), so they are computed in chunks of
  * rows, each in the memory of the one before. In training the weight of each row's loss is known before forward
  * (cs_pass_dloss). So forward replaces the logits of a chunk by their gradient, and computes the gradients of the
- * head's parameters and of its input from it; backward takes the latter. No product is computed twice. */
+ * head's parameters and of its input from it; backward takes the latter. No product is computed twice.
+ *
+ * In preference training the weights follow from the losses of all rows. Then the losses of all chunks are computed
+ * first, the weights from them, and the gradients after that; the logits are computed again, unless one chunk has all
+ * rows. */
 #include "layer/linear.h"
+#include "unit/pass.h"
 
 /* The operands of a chunk's products; of those with rows, the tensors of all rows. */
 typedef struct {
@@ -25,23 +30,63 @@ static cs_tensor rows_of(cs_tensor whole, int64_t from, int64_t count, int64_t c
     return cs_matrix(data + (size_t)(from * columns) * cs_dtype_bytes(whole.dtype), whole.dtype, count, columns);
 }
 
+static cs_tensor logits_of(const job *all, int64_t from, int64_t count)
+{
+    cs_tensor x = rows_of(all->x, from, count, cs_columns(all->x));
+    cs_tensor logits = rows_of(all->logits, 0, count, cs_columns(all->logits));
+    cs_op_matmul(cs_pass_stream(all->pass), logits, x, all->weight, all->bias, all->head->layout);
+    return logits;
+}
+
+/* Computes the losses. If `weighted`, replaces the logits by their gradient. */
+static void lose(const job *all, cs_tensor logits, int64_t from, int64_t count, bool weighted)
+{
+    cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1), none = { 0 };
+    cs_op_cross_entropy(cs_pass_stream(all->pass), rows_of(all->loss, from, count, 1), logits, targets, all->classes,
+                        weighted ? rows_of(cs_pass_dloss(all->pass), from, count, 1) : none);
+}
+
+static void grow(const job *all, cs_tensor logits, int64_t from, int64_t count)
+{
+    int64_t inputs = cs_columns(all->x);
+    cs_tensor dx = rows_of(all->dx, from, count, inputs);
+    ce_linear_grow(all->head, all->pass, rows_of(all->x, from, count, inputs), logits);
+    cs_op_matmul_grad_input(cs_pass_stream(all->pass), dx, logits, all->weight, all->head->layout);
+}
+
 static void compute_chunk(const job *all, int64_t from, int64_t count)
 {
-    cs_stream *stream = cs_pass_stream(all->pass);
-    int64_t inputs = cs_columns(all->x);
-    cs_tensor x = rows_of(all->x, from, count, inputs), dx = rows_of(all->dx, from, count, inputs);
-    cs_tensor logits = rows_of(all->logits, 0, count, cs_columns(all->logits));
-    cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1);
-    cs_tensor hits = rows_of(cs_pass_hits(all->pass), from, count, 1);
-    cs_op_matmul(stream, logits, x, all->weight, all->bias, all->head->layout);
+    cs_tensor logits = logits_of(all, from, count), hits = rows_of(cs_pass_hits(all->pass), from, count, 1);
     if (hits.data)
-        cs_op_hits(stream, hits, logits, targets, all->classes);
-    cs_op_cross_entropy(stream, rows_of(all->loss, from, count, 1), logits, targets, all->classes,
-                        rows_of(cs_pass_dloss(all->pass), from, count, 1));
-    if (!dx.data)
-        return;
-    ce_linear_grow(all->head, all->pass, x, logits);
-    cs_op_matmul_grad_input(stream, dx, logits, all->weight, all->head->layout);
+        cs_op_hits(cs_pass_stream(all->pass), hits, logits, rows_of(cs_pass_targets(all->pass), from, count, 1),
+                   all->classes);
+    lose(all, logits, from, count, all->dx.data);
+    if (all->dx.data)
+        grow(all, logits, from, count);
+}
+
+static int64_t chunk_at(const job *all, int64_t from, int64_t chunk)
+{
+    int64_t left = cs_rows(all->x) - from;
+    return left < chunk ? left : chunk;
+}
+
+/* Computes the losses of all rows, then their weights, then the gradients. */
+static void weigh_then_grow(const job *all, int64_t chunk)
+{
+    int64_t rows = cs_rows(all->x);
+    cs_tensor logits = all->logits;
+    for (int64_t from = 0; from < rows; from += chunk) {
+        logits = logits_of(all, from, chunk_at(all, from, chunk));
+        lose(all, logits, from, chunk_at(all, from, chunk), false);
+    }
+    ce_pass_weigh_now(all->pass, all->loss);
+    for (int64_t from = 0; from < rows; from += chunk) {
+        if (chunk < rows)
+            logits = logits_of(all, from, chunk_at(all, from, chunk));
+        lose(all, logits, from, chunk_at(all, from, chunk), true);
+        grow(all, logits, from, chunk_at(all, from, chunk));
+    }
 }
 
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss)
@@ -57,8 +102,12 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
         cs_pass_keep(pass, all.dx);
     }
     all.logits = cs_pass_make(pass, dtype, chunk, head->outputs);
+    if (ce_pass_weighs_later(pass)) {
+        weigh_then_grow(&all, chunk);
+        return;
+    }
     for (int64_t from = 0; from < rows; from += chunk)
-        compute_chunk(&all, from, rows - from < chunk ? rows - from : chunk);
+        compute_chunk(&all, from, chunk_at(&all, from, chunk));
 }
 
 cs_tensor cs_entropy_backward(cs_pass *pass)

@@ -1,11 +1,12 @@
 /* residual.c - the residual connection: y = a + dropout(b). */
 #include "cspeed/layer.h"
 #include "base/rng.h"
+#include "unit/pass.h"
 #include "unit/unit.h"
 
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place)
 {
-    return (cs_dropout){ cs_pass_training(pass) ? rate : 0, place, cs_pass_keys(pass), cs_pass_batch(pass) };
+    return (cs_dropout){ ce_pass_drops(pass) ? rate : 0, place, cs_pass_keys(pass), cs_pass_batch(pass) };
 }
 
 uint64_t cs_residual_place(cs_unit *unit, const char *name)

@@ -5,15 +5,20 @@
 #define CS_OPTIM_VERDICT_H
 
 #include "base/exact.h"
+#include "optim/preference.h"
 #include "optim/scaler.h"
+
+enum { CS_PAIR_MEANS = 5 };
 
 /* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
  * bits. */
 typedef struct {
-    ce_exact squares; /* squares of the gradients, divided by the loss scale of this step */
-    ce_exact loss;    /* losses of the rows that have a target */
-    int64_t rows;     /* number of rows that have a target */
-    int64_t saved;    /* number of ranks that have written their part of the checkpoint in progress */
+    ce_exact squares;              /* squares of the gradients, divided by the loss scale of this step */
+    ce_exact loss;                 /* losses of the rows that have a target */
+    int64_t rows;                  /* number of rows that have a target */
+    int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
+    int64_t targets;               /* rows that have a target; the same as `rows` without preference training */
+    ce_exact pairs[CS_PAIR_MEANS]; /* preference training, where `rows` counts pairs: see ce_verdict.pairs */
 } ce_step_sums;
 
 /* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row, and
@@ -23,6 +28,7 @@ typedef struct {
     double prescale_factor; /* see above; ce_verdict_judge divides it out again */
     double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
     double clipping;        /* maximum of the gradients' norm; 0: no clipping */
+    int pairs;              /* CS_PAIR_MEANS in preference training, else 0 */
     bool checked;           /* a step whose gradients are not finite is skipped */
     ce_scaler_settings scaler;
 } ce_step_terms;
@@ -38,7 +44,9 @@ typedef struct {
     ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows; NaN if no row has a target */
-    int64_t rows, saved;
+    int64_t rows, saved, targets;
+    double pairs[CS_PAIR_MEANS]; /* preference training: means over pairs of the rewards of chosen and rejected answers,
+                                  * of how often the former is the greater, and of the log-probabilities of both */
 } ce_verdict;
 
 /* The clipping factor of DeepSpeed and PyTorch. The small constant avoids a division by zero. */
@@ -65,6 +73,10 @@ CS_RULE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms
     verdict.loss = sum->rows ? ce_exact_value(&sum->loss) / (double)sum->rows : (double)NAN;
     verdict.rows = sum->rows;
     verdict.saved = sum->saved;
+    verdict.targets = sum->targets;
+    for (int i = 0; i < CS_PAIR_MEANS; i++)
+        verdict.pairs[i] =
+            i < terms->pairs && sum->rows ? ce_exact_value(&sum->pairs[i]) / (double)sum->rows : (double)NAN;
     return verdict;
 }
 

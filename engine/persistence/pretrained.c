@@ -60,11 +60,10 @@ static cs_status read_all(cs_engine *engine, const char *folder)
     return status;
 }
 
-cs_status ce_pretrained_load(cs_engine *engine)
+cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
 {
-    const char *folder = engine->settings->model_path;
     bool found = false;
-    if (!folder || !engine->model_json)
+    if (!folder)
         return CS_OK;
     cs_status status = ce_huggingface_detect(&found, folder);
     if (status == CS_OK && found)
@@ -78,6 +77,40 @@ cs_status ce_pretrained_load(cs_engine *engine)
     for (int i = 0; i < engine->model->total && found; i++)
         ce_shard_spread(engine->shards[i]);
     return CS_OK;
+}
+
+/* Fails unless the folder's config.json describes this model and the folder has weights. */
+static cs_status check_reference(const cs_engine *engine, const char *folder)
+{
+    char differences[CS_MODELS_DIFFERENCES], *text;
+    size_t length;
+    bool found;
+    char *path = ce_files_join(folder, "config.json");
+    cs_status status = ce_files_read(&text, &length, path, 1 << 26);
+    free(path);
+    if (status != CS_OK)
+        return ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: there is no %s/config.json", folder);
+    json_t *config = ce_json_strict(text, length);
+    free(text);
+    if (!config)
+        return ce_fail(CS_BAD_FILE, "%s/config.json: %s", folder, cs_error());
+    ce_models_compare(differences, config, engine->model_json);
+    json_decref(config);
+    if (differences[0])
+        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo.reference: %s is another model than the one that is trained: %s",
+                       folder, differences);
+    CS_TRY(ce_huggingface_detect(&found, folder));
+    return found ? CS_OK : ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: %s has no weights (no *.safetensors)", folder);
+}
+
+cs_status ce_pretrained_reference(cs_engine *engine, const char *folder)
+{
+    cs_status status = engine->model_json ? check_reference(engine, folder)
+                                          : ce_fail(CS_UNSUPPORTED,
+                                                    "not supported: cspeed.dpo.reference with a model of the program's "
+                                                    "own, because it has no Hugging Face folder");
+    CS_TRY(ce_collective_status(engine->comm, status));
+    return ce_pretrained_load(engine, folder);
 }
 
 cs_status ce_pretrained_refuse(const char *folder)

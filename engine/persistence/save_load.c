@@ -347,6 +347,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CS_BAD_LATEST_FAIL,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
+    engine->fresh = false;
     CS_TRY(ce_transfer_begin(engine, &reading.device_copy));
     CS_TRY(ce_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, reader, options);

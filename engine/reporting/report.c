@@ -106,6 +106,12 @@ static void write_events(cs_engine *engine)
     } events[] = {
         { "Train/Samples/train_loss", metrics->loss, true },
         { "Train/Samples/lr", metrics->learning_rate, true },
+        { "Train/Samples/rewards/chosen", metrics->preference.chosen_reward, ce_preference_is_on(engine) },
+        { "Train/Samples/rewards/rejected", metrics->preference.rejected_reward, ce_preference_is_on(engine) },
+        { "Train/Samples/rewards/accuracies", metrics->preference.accuracy, ce_preference_is_on(engine) },
+        { "Train/Samples/rewards/margins", metrics->preference.margin, ce_preference_is_on(engine) },
+        { "Train/Samples/logps/chosen", metrics->preference.chosen_logp, ce_preference_is_on(engine) },
+        { "Train/Samples/logps/rejected", metrics->preference.rejected_logp, ce_preference_is_on(engine) },
         { "Train/Samples/loss_scale", metrics->loss_scale, engine->settings->precision.scaled },
         { "Train/Samples/elapsed_time_ms_forward", 1e3 * t->forward, engine->settings->wall_clock_breakdown },
         { "Train/Samples/elapsed_time_ms_backward", 1e3 * t->backward, engine->settings->wall_clock_breakdown },

@@ -25,6 +25,8 @@ struct cs_pass {
     uintptr_t base;
     size_t peak;
     cs_tensor dloss;
+    ce_pass_weigher *weigher; /* NULL: the weights are known */
+    void *weigher_argument;
     live_tensor *live; /* in order of offset */
     int live_count, live_room;
     cs_tensor *kept;
@@ -66,6 +68,7 @@ void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info)
     CS_ASSERT(pass->kept_count == 0);
     pass->info = *info;
     pass->dloss = (cs_tensor){ 0 };
+    pass->weigher = NULL;
     for (int64_t b = 0; info->sequences && b < info->batch; b++)
         ce_cache_rewind(info->sequences[b].cache);
 }
@@ -73,6 +76,24 @@ void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info)
 void ce_pass_weigh(cs_pass *pass, cs_tensor dloss)
 {
     pass->dloss = dloss;
+}
+
+void ce_pass_weigh_later(cs_pass *pass, ce_pass_weigher *weigher, void *argument)
+{
+    pass->weigher = weigher;
+    pass->weigher_argument = argument;
+}
+
+bool ce_pass_weighs_later(const cs_pass *pass)
+{
+    return pass->weigher;
+}
+
+void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses)
+{
+    ce_pass_weigher *weigher = pass->weigher;
+    pass->weigher = NULL;
+    weigher(pass->weigher_argument, losses);
 }
 
 void ce_pass_end(cs_pass *pass)
@@ -278,6 +299,11 @@ cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t c
 bool cs_pass_measuring(cs_pass *pass)
 {
     return !pass->shape.block;
+}
+
+bool ce_pass_drops(const cs_pass *pass)
+{
+    return pass->info.mode == CS_PASS_TRAINING && !pass->info.no_dropout;
 }
 
 bool cs_pass_training(cs_pass *pass)

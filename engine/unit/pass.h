@@ -52,12 +52,21 @@ typedef struct {
     cs_tensor targets;
     const uint64_t *keys;
     cs_tensor starts;             /* of the batch's documents (cs_heads.starts), or absent */
+    bool no_dropout;              /* dropout is off in training too */
     cs_tensor hits;               /* (rows, 1) f32, for cs_pass_hits; absent: not wanted */
     const ce_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
 } ce_pass_batch_info;
 void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info);
 void ce_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the value of cs_pass_dloss until the pass ends */
-void ce_pass_end(cs_pass *pass);                    /* asserts that nothing is left */
+/* Where the weights follow from the losses (preference training): the last unit's forward computes the losses of all
+ * rows first and then calls ce_pass_weigh_now, which calls `weigher`, once. `weigher` changes the values of
+ * cs_pass_dloss. */
+typedef void ce_pass_weigher(void *argument, cs_tensor losses);
+void ce_pass_weigh_later(cs_pass *pass, ce_pass_weigher *weigher, void *argument);
+bool ce_pass_weighs_later(const cs_pass *pass); /* until ce_pass_weigh_now has been called */
+void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses);
+bool ce_pass_drops(const cs_pass *pass); /* whether dropout is on */
+void ce_pass_end(cs_pass *pass);         /* asserts that nothing is left */
 
 /* Between ce_pass_enter and ce_pass_leave new tensors belong to one unit's forward or backward; ce_pass_leave
  * releases them. */

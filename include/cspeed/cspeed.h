@@ -92,6 +92,10 @@ typedef struct {
                              * depend on it. NULL: numbers follow from step, micro-step and rank. */
     cs_tensor starts;       /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
+    cs_tensor references;   /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probabilities of the answers
+                             * by the reference model. B is then twice the micro-batch size: sequence 2 b is the chosen
+                             * answer of pair b with its prompt before it, sequence 2 b + 1 the rejected one. The answer
+                             * is what has targets. */
 } cs_batch;
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
@@ -234,6 +238,15 @@ void cs_log_summary(cs_engine *engine);
  * step is known; they do not wait for its update, which the GPU computes while the host begins the next forward. */
 float cs_loss(cs_engine *engine);
 
+/* Means over the pairs of answers of preference training (cspeed.dpo), with TRL's names of them. NaN without it. A
+ * reward is beta times the log-probability of the answer by the model less that by the reference model. */
+typedef struct {
+    double chosen_reward, rejected_reward; /* rewards/chosen, rewards/rejected */
+    double accuracy;                       /* rewards/accuracies: share of pairs whose chosen answer has the greater */
+    double margin;                         /* rewards/margins: chosen_reward - rejected_reward */
+    double chosen_logp, rejected_logp;     /* logps/chosen, logps/rejected: log-probabilities by the model */
+} cs_preference;
+
 /* Facts about the last complete optimizer step. */
 typedef struct {
     int64_t step;    /* optimizer steps so far, including skipped ones */
@@ -253,6 +266,7 @@ typedef struct {
     double peak_share;  /* floating-point operations per second as a share of the device's measured peak; 0: unknown */
     int64_t saved_step; /* step of the last checkpoint that this process saved completely; -1: none */
     double save_stall;  /* seconds for which that save stopped the training on this rank */
+    cs_preference preference;
 } cs_metrics;
 cs_metrics cs_last_step(cs_engine *engine);
 
@@ -266,6 +280,8 @@ typedef struct {
     double loss;     /* as cs_evaluate; NaN if there is no target */
     int64_t tokens;  /* targets */
     int64_t correct; /* targets that were the most probable token; -1 if the last unit is not a cross-entropy */
+    int64_t pairs;   /* preference training: pairs of answers, over which `loss` is the mean; otherwise 0 */
+    cs_preference preference;
 } cs_scores;
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores);
 
@@ -346,7 +362,9 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
 
 /* The token shards that cspeed.data names, in windows of seq_len tokens. split is "train" or "valid". Checkpoints
  * contain the position in the training data, because it follows from the number of samples trained so far. Call
- * cs_data_next once for each micro-batch, before its cs_forward; its batch is valid until the next call. With
+ * cs_data_next once for each micro-batch, before its cs_forward; its batch is valid until the next call. With cspeed.dpo
+ * the windows are pairs of answers, and cs_data_open computes the reference model's log-probabilities unless the cache
+ * has them; it must then be called before cs_load_checkpoint and cs_forward, otherwise it returns CS_MISUSE. With
  * cspeed.epochs, opening "train" also determines the number of steps. cs_data_open is collective. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch cs_data_next(cs_data *data);

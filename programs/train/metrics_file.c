@@ -65,7 +65,23 @@ static void put_number(FILE *file, const char *name, double value)
         fprintf(file, ", \"%s\": null", name);
 }
 
-static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
+/* Writes the numbers of preference training, with TRL's names. */
+static void put_preference(FILE *file, const char *before, const cs_preference *p)
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = { { "rewards/chosen", p->chosen_reward }, { "rewards/rejected", p->rejected_reward },
+                    { "rewards/accuracies", p->accuracy },  { "rewards/margins", p->margin },
+                    { "logps/chosen", p->chosen_logp },     { "logps/rejected", p->rejected_logp } };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char *name = text("%s%s", before, numbers[i].name);
+        put_number(file, name, numbers[i].value);
+        free(name);
+    }
+}
+
+static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bool pairs)
 {
     fprintf(file, "{\"step\": %" PRId64, m->step);
     put_number(file, "epoch", m->epoch);
@@ -78,16 +94,20 @@ static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
     put_number(file, "tokens_per_s", m->tokens_per_second);
     put_number(file, "step_ms", 1e3 * m->step_seconds);
     put_number(file, "peak_share", m->peak_share);
-    if (!isnan(valid_loss))
-        put_number(file, "valid_loss", valid_loss);
+    if (pairs)
+        put_preference(file, "", &m->preference);
+    if (!isnan(valid->loss))
+        put_number(file, "valid_loss", valid->loss);
+    if (pairs && valid->pairs > 0)
+        put_preference(file, "valid_", &valid->preference);
     fputs("}\n", file);
 }
 
-void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss)
+void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs)
 {
     if (!*file)
         return;
-    put_line(*file, m, valid_loss);
+    put_line(*file, m, valid, pairs);
     if (fflush(*file) == 0)
         return;
     complain("cannot write the metrics of step %" PRId64 ": %s; going on without metrics", m->step, strerror(errno));

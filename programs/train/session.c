@@ -11,15 +11,27 @@ enum { WRONG_CONFIG = 78 };
 
 /* ---- after a step ---- */
 
-static double validate(session *run)
+static bool learns_pairs(const session *run)
 {
-    double loss = (double)NAN;
+    return cs_config_get_number(run->config, "cspeed.dpo.beta") > 0;
+}
+
+static cs_scores validate(session *run)
+{
+    cs_scores scores = { .loss = (double)NAN };
+    int64_t batches = cs_config_get_int(run->config, "cspeed.eval_batches"), step = cs_last_step(run->engine).step;
     if (!run->valid)
-        return loss;
-    CS_MUST(cs_evaluate(run->engine, run->valid, cs_config_get_int(run->config, "cspeed.eval_batches"), &loss));
-    say("step %" PRId64 "  valid loss %.4f", cs_last_step(run->engine).step, loss);
-    run->best = loss < run->best || isnan(run->best) ? loss : run->best;
-    return loss;
+        return scores;
+    if (learns_pairs(run)) {
+        CS_MUST(cs_score(run->engine, run->valid, batches, &scores));
+        say("step %" PRId64 "  valid loss %.4f  rewards/accuracies %.4f  rewards/margins %.4f", step, scores.loss,
+            scores.preference.accuracy, scores.preference.margin);
+    } else {
+        CS_MUST(cs_evaluate(run->engine, run->valid, batches, &scores.loss));
+        say("step %" PRId64 "  valid loss %.4f", step, scores.loss);
+    }
+    run->best = scores.loss < run->best || isnan(run->best) ? scores.loss : run->best;
+    return scores;
 }
 
 /* Reports a checkpoint when it is complete; with background saving, that is some steps later. */
@@ -109,8 +121,8 @@ void session_step(session *run)
     time_budget_step(&run->budget, lap(run));
     fit_steps(run);
     bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
-    double valid = check ? validate(run) : (double)NAN;
-    metrics_file_write(&run->metrics, &m, valid);
+    cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
+    metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run));
     say_saved(run);
     if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
         if (m.not_finite > 0 && m.step != run->steps)

@@ -56,7 +56,8 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
 /* metrics_file.c: a NULL file means that no metrics are written */
 char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */
 FILE *metrics_file_open(char *path, int64_t step);             /* NULL for a NULL path */
-void metrics_file_write(FILE **file, const cs_metrics *m, double valid_loss);
+/* valid: the validation after this step, with loss NaN if there was none. pairs: this is preference training. */
+void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs);
 
 /* sample_text.c */
 void sample_text_print(cs_engine *engine, const cs_config *config);

@@ -46,7 +46,7 @@ static cs_status open_pattern(ce_windows **windows, const char *pattern, int64_t
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
     const char *patterns[] = { path };
-    ce_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
+    ce_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false, false };
     return ce_windows_open(windows, &settings);
 }
 
@@ -185,7 +185,7 @@ START_TEST(unshuffled_is_file_order)
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
     const char *patterns[] = { second, path }; /* the order of the list takes precedence over alphabetical order */
-    ce_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false };
+    ce_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false, false };
     ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
@@ -216,7 +216,7 @@ START_TEST(mixtures_and_masks_are_read)
     }
     ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
     const char *patterns[] = { first, path };
-    ce_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false };
+    ce_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false, false };
     ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(ce_windows_count(windows), 110);
     for (int64_t position = 0; position < 110; position++) {

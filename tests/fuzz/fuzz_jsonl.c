@@ -1,5 +1,5 @@
-/* fuzz_jsonl.c - reads any bytes as lines of JSON with rows of any shape (data/shape.h): they become tokens or are refused
- * with a message, without a crash. */
+/* fuzz_jsonl.c - reads any bytes as lines of JSON with rows of any shape (data/shape.h) or pairs of answers: they become
+ * tokens or are refused with a message, without a crash. */
 #include "base/must.h"
 #include "data/job.h"
 
@@ -37,8 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CS_ASSERT(ce_shape_column(&columns, "prompt", "question") == CS_OK);
     ce_job_plan plan = { .tokenizer = tokenizer, .field = "text", .columns = &columns, .end = -1 };
     ce_job_workspace workspace = { .encoder = ce_encoder_open(tokenizer) };
-    for (int chat = 0; chat < 2; chat++) {
-        if (chat)
+    for (int form = 0; form < 4; form++) {
+        plan.pairs = form % 2;
+        if (form == 2)
             CS_ASSERT(ce_chat_open(&plan.chat, "plain", tokenizer) == CS_OK);
         for (size_t from = 0; from < size;) {
             const uint8_t *stop = memchr(data + from, '\n', size - from);
@@ -51,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ce_encoder_close(workspace.encoder);
     ce_unicode_free(&workspace.line);
     ce_chat_lines_free(&workspace.chat);
+    ce_pair_free(&workspace.pair);
     ce_chat_close(plan.chat);
     ce_tokenizer_close(tokenizer);
     return 0;

@@ -1,0 +1,49 @@
+/* preference.c - checks the keys of preference training, cspeed.dpo. */
+#include "config/resolve.h"
+
+#include <string.h>
+
+#define DPO "cspeed.dpo"
+
+static void refuse(cs_config *config, const char *path, bool given, const char *why)
+{
+    if (given)
+        ce_json_fault(config->doc, path, "not supported: with " DPO ", because %s", why);
+}
+
+/* Keys that mean nothing without beta. */
+static void check_off(cs_config *config)
+{
+    const ce_settings *s = &config->settings;
+    const char *given = s->preference.kind != CS_PREFERENCE_SIGMOID ? DPO ".loss_type"
+                        : s->preference.smoothing > 0               ? DPO ".label_smoothing"
+                        : s->reference                              ? DPO ".reference"
+                                                                    : NULL;
+    if (given)
+        ce_json_fault(config->doc, given,
+                      "has no effect without " DPO ".beta, which turns preference training on; "
+                      "TRL's default is 0.1");
+}
+
+void ce_preference_resolve(cs_config *config)
+{
+    const ce_settings *s = &config->settings;
+    const ce_preference *rule = &s->preference;
+    if (rule->beta <= 0) {
+        check_off(config);
+        return;
+    }
+    if (rule->smoothing > 0 && rule->kind != CS_PREFERENCE_ROBUST)
+        ce_json_fault(config->doc, DPO ".label_smoothing", "only the loss_type \"robust\" has it");
+    if (rule->smoothing >= 0.5)
+        ce_json_fault(config->doc, DPO ".label_smoothing",
+                      "less than 0.5 is needed: with half of the labels wrong "
+                      "there is nothing to learn");
+    refuse(config, "cspeed.data.packing", s->packing == CS_PACK_DOCUMENTS, "each answer is a sequence of its own");
+    refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
+    refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
+           "the keys of a pair are prompt, chosen and rejected");
+    refuse(config, "cspeed.data.columns", s->columns.count > 0, "the keys of a pair are prompt, chosen and rejected");
+    refuse(config, "curriculum_learning", s->curriculum.kind != CS_DIFFICULTY_NONE,
+           "an answer that is cut has another log-probability than the reference's");
+}

@@ -1,0 +1,139 @@
+/* pair.c - reads one line of preference data: a prompt with a chosen and a rejected answer. */
+#include "data/pair.h"
+
+#include <string.h>
+
+const char *const ce_pair_names[] = {
+    "prompt", "chosen", "rejected", "tools", "documents", "chat_template_kwargs", NULL
+};
+
+typedef struct {
+    json_t *prompt, *chosen, *rejected;
+} parts;
+
+/* ---- texts ---- */
+
+/* Writes prompt, answer and the end unless the answer ends with it. */
+static void write_text(ce_text *to, const char *prompt, size_t prompt_size, const char *answer, size_t size,
+                       const char *end)
+{
+    size_t end_size = end ? strlen(end) : 0;
+    ce_unicode_append(to, prompt, prompt_size);
+    ce_unicode_append(to, answer, size);
+    if (end_size > size || (end_size > 0 && memcmp(answer + size - end_size, end, end_size) != 0))
+        ce_unicode_append(to, end, end_size);
+}
+
+/* Length of the prompt that two texts begin with: what they have in common in whole characters, without a space at its
+ * end. As in TRL, a text that is the beginning of the other keeps its last character as the answer. */
+static size_t common_prompt(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    size_t least = a_size < b_size ? a_size : b_size, length = 0;
+    while (length < least && a[length] == b[length])
+        length++;
+    bool differ = length < least;
+    if (!differ && length > 0)
+        length--;
+    while (length > 0 && ((unsigned char)a[length] & 0xc0) == 0x80)
+        length--;
+    return differ && length > 0 && a[length - 1] == ' ' ? length - 1 : length;
+}
+
+static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
+{
+    const char *chosen = json_string_value(of->chosen), *rejected = json_string_value(of->rejected);
+    size_t chosen_size = json_string_length(of->chosen), rejected_size = json_string_length(of->rejected);
+    const char *prompt = json_string_value(of->prompt);
+    size_t size = json_string_length(of->prompt), skipped = 0;
+    if (!prompt) {
+        prompt = chosen;
+        size = skipped = common_prompt(chosen, chosen_size, rejected, rejected_size);
+    }
+    ce_unicode_append(&pair->prompt, prompt, size);
+    write_text(&pair->chosen, prompt, size, chosen + skipped, chosen_size - skipped, end);
+    write_text(&pair->rejected, prompt, size, rejected + skipped, rejected_size - skipped, end);
+    return CS_OK;
+}
+
+/* ---- conversations ---- */
+
+/* The number of messages that both lists begin with; each list keeps at least one. */
+static size_t common_messages(const json_t *a, const json_t *b)
+{
+    size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);
+    size_t least = a_count < b_count ? a_count : b_count;
+    while (count < least && json_equal(json_array_get(a, count), json_array_get(b, count)))
+        count++;
+    return count == least && count > 0 ? count - 1 : count;
+}
+
+/* The messages of `prompt`, then those of `answer`; a new list. prompt NULL: the answer's own first messages. */
+static json_t *joined(json_t *prompt, json_t *answer)
+{
+    json_t *all = json_array();
+    if (prompt)
+        json_array_extend(all, prompt);
+    json_array_extend(all, answer);
+    return all;
+}
+
+static cs_status write_conversation(ce_text *to, const ce_chat *chat, const json_t *document, json_t *messages,
+                                    bool asks)
+{
+    cs_status status = ce_chat_messages(chat, document, messages, asks, to);
+    json_decref(messages);
+    return status;
+}
+
+static cs_status read_conversations(ce_pair *pair, const ce_chat *chat, const json_t *document, const parts *of)
+{
+    json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL, *asked = json_array();
+    size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
+    if (prompt)
+        json_array_extend(asked, prompt);
+    for (size_t i = 0; i < shared; i++)
+        json_array_append(asked, json_array_get(of->chosen, i));
+    CS_TRY(write_conversation(&pair->prompt, chat, document, asked, true));
+    CS_TRY(write_conversation(&pair->chosen, chat, document, joined(prompt, of->chosen), false));
+    return write_conversation(&pair->rejected, chat, document, joined(prompt, of->rejected), false);
+}
+
+/* ---- a line ---- */
+
+static cs_status check(const parts *of, const json_t *document, const ce_chat *chat)
+{
+    bool texts = json_is_string(of->chosen) && json_is_string(of->rejected);
+    bool lists = json_array_size(of->chosen) > 0 && json_array_size(of->rejected) > 0;
+    bool known = !of->prompt || json_is_string(of->prompt) || (lists && json_is_array(of->prompt));
+    if (!of->chosen || !of->rejected)
+        return ce_fail(CS_BAD_FILE, "there is no key \"%s\": a line is {\"prompt\", \"chosen\", \"rejected\"}",
+                       of->chosen ? "rejected" : "chosen");
+    if ((!texts && !lists) || !known)
+        return ce_fail(CS_BAD_FILE, "prompt, chosen and rejected are to be texts, or lists of messages, all three");
+    if (lists && !chat)
+        return ce_fail(CS_BAD_CONFIG, "a conversation, and the tokenizer has no chat_template to write it by; "
+                                      "cspeed.data.template names one");
+    if (json_object_size(json_object_get(document, "chat_template_kwargs")) > 0)
+        return ce_fail(CS_UNSUPPORTED, "not supported: chat_template_kwargs, because a template has the same variables "
+                                       "for all lines");
+    return CS_OK;
+}
+
+cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document)
+{
+    parts of = { json_object_get(document, "prompt"), json_object_get(document, "chosen"),
+                 json_object_get(document, "rejected") };
+    if (json_is_null(of.prompt))
+        of.prompt = NULL;
+    pair->prompt.size = pair->chosen.size = pair->rejected.size = 0;
+    CS_TRY(check(&of, document, chat));
+    pair->rendered = json_is_array(of.chosen);
+    return pair->rendered ? read_conversations(pair, chat, document, &of) : read_texts(pair, &of, end);
+}
+
+void ce_pair_free(ce_pair *pair)
+{
+    ce_unicode_free(&pair->prompt);
+    ce_unicode_free(&pair->chosen);
+    ce_unicode_free(&pair->rejected);
+}

@@ -1,0 +1,77 @@
+/* pairs.c - pairs of answers in a token shard. */
+#include "data/pairs.h"
+#include "base/range.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+
+static ce_range document(const ce_tokens *tokens, int64_t number)
+{
+    int64_t end = number + 1 < tokens->documents ? (int64_t)tokens->starts[number + 1] : tokens->count;
+    return (ce_range){ (int64_t)tokens->starts[number], end };
+}
+
+/* Position of the first target in a document, or its end. */
+static int64_t answer_at(const ce_tokens *tokens, ce_range of)
+{
+    int64_t at = of.from;
+    while (at < of.to && !ce_tokens_is_learnt(tokens, at))
+        at++;
+    return at;
+}
+
+cs_status ce_pairs_open(ce_pairs *pairs, const ce_tokens *tokens, int64_t seq_len, const char *path)
+{
+    int64_t all = tokens->documents / 2;
+    *pairs = (ce_pairs){ 0 };
+    if (tokens->documents == 0 || tokens->documents % 2 != 0 || !tokens->learnt)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: not pairs of answers, which cspeed.dpo learns from: name files of prompt, chosen "
+                       "and rejected (.jsonl)",
+                       path);
+    pairs->first = calloc((size_t)all, sizeof *pairs->first);
+    if (!pairs->first)
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for a list of its pairs", path);
+    for (int64_t k = 0; k < all; k++) {
+        ce_range chosen = document(tokens, 2 * k);
+        if (answer_at(tokens, chosen) - chosen.from < seq_len)
+            pairs->first[pairs->count++] = 2 * k;
+        else
+            pairs->left_out++;
+    }
+    return CS_OK;
+}
+
+void ce_pairs_close(ce_pairs *pairs)
+{
+    free(pairs->first);
+    *pairs = (ce_pairs){ 0 };
+}
+
+static void read_answer(const ce_tokens *tokens, ce_range of, int64_t seq_len, int32_t *inputs, int32_t *targets)
+{
+    int64_t length = ce_range_length(of) < seq_len ? ce_range_length(of) : seq_len;
+    for (int64_t t = 0; t < seq_len; t++) {
+        bool learnt = t + 1 < length && ce_tokens_is_learnt(tokens, of.from + t + 1);
+        inputs[t] = t < length ? (int32_t)ce_tokens_at(tokens, of.from + t) : 0;
+        targets[t] = learnt ? (int32_t)ce_tokens_at(tokens, of.from + t + 1) : -1;
+    }
+}
+
+void ce_pairs_read(const ce_pairs *pairs, const ce_tokens *tokens, int64_t index, int64_t seq_len, ce_window window)
+{
+    for (int i = 0; i < 2; i++)
+        read_answer(tokens, document(tokens, pairs->first[index] + i), seq_len, window.inputs + i * seq_len,
+                    window.targets + i * seq_len);
+}
+
+uint64_t ce_pairs_mark(const ce_pairs *pairs, const ce_tokens *tokens, uint64_t mark)
+{
+    for (int64_t k = 0; k < 2 * pairs->count; k++) {
+        ce_range of = document(tokens, pairs->first[k / 2] + k % 2);
+        mark = cs_rng_mix(mark, (uint64_t)(answer_at(tokens, of) - of.from));
+        for (int64_t at = of.from; at < of.to; at++)
+            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, at));
+    }
+    return mark;
+}

@@ -1,0 +1,71 @@
+/* preference.cu - the losses of pairs of answers, and the weights of their rows.
+ *
+ * A thread block works on one pair. Its threads add the losses of the rows of both answers, each in strides, and then
+ * over threads by a tree, in double. One thread computes the pair's loss; all threads write the weights. The kernel
+ * reads and writes each row once: memory bounds it. */
+#include "device/cuda/kernel.cuh"
+
+enum { THREADS = 256 };
+
+/* Adds `value` of all threads; every thread gets the sum. `room` has THREADS elements. */
+template <typename T> static __device__ T sum_threads(T *room, T value)
+{
+    room[threadIdx.x] = value;
+    for (int apart = THREADS / 2; apart > 0; apart /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.x < apart)
+            room[threadIdx.x] += room[threadIdx.x + apart];
+    }
+    __syncthreads();
+    T sum = room[0];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ void write_facts(float *facts, int64_t pairs, const ce_preference_pair *pair,
+                                   const ce_preference_result *result)
+{
+    bool real = pair->tokens[CS_CHOSEN] + pair->tokens[CS_REJECTED] > 0;
+    facts[CS_PREFERENCE_LOSS * pairs] = real ? (float)result->loss : 0;
+    facts[CS_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result->reward[CS_CHOSEN] : 0;
+    facts[CS_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result->reward[CS_REJECTED] : 0;
+    facts[CS_PREFERENCE_CORRECT * pairs] = real && result->reward[CS_CHOSEN] > result->reward[CS_REJECTED] ? 1 : 0;
+    facts[CS_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair->logp[CS_CHOSEN] : 0;
+    facts[CS_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair->logp[CS_REJECTED] : 0;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    judge_pairs(ce_preference rule, const float *losses, const int32_t *targets, const float *references,
+                float *weights, float *facts, int64_t length)
+{
+    CS_SHARED double room[THREADS];
+    CS_SHARED int64_t counts[THREADS];
+    ce_preference_pair pair;
+    int64_t b = blockIdx.x;
+    for (int i = 0; i < CS_ANSWERS; i++) {
+        int64_t first = (CS_ANSWERS * b + i) * length, tokens = 0;
+        double sum = 0;
+        for (int64_t t = threadIdx.x; t < length; t += THREADS) {
+            sum += (double)losses[first + t];
+            tokens += targets[first + t] >= 0;
+        }
+        pair.logp[i] = (float)-sum_threads(room, sum);
+        pair.tokens[i] = sum_threads(counts, tokens);
+        pair.reference[i] = references ? references[CS_ANSWERS * b + i] : 0;
+    }
+    ce_preference_result result = ce_preference_judge(&rule, &pair);
+    if (threadIdx.x == 0)
+        write_facts(facts + b, gridDim.x, &pair, &result);
+    for (int64_t at = threadIdx.x; weights && at < CS_ANSWERS * length; at += THREADS) {
+        float *weight = weights + CS_ANSWERS * b * length + at;
+        *weight = (float)((double)*weight * -result.slope[at / length]);
+    }
+}
+
+extern "C" void ce_cuda_preference(cs_stream *stream, const ce_preference_rows *rows)
+{
+    ce_shape shape = { dim3((unsigned)cs_columns(rows->facts)), dim3(THREADS) };
+    ce_launch(ce_cuda_stream(stream), shape, judge_pairs, rows->rule, (const float *)rows->losses.data,
+              (const int32_t *)rows->targets.data, (const float *)rows->references.data, (float *)rows->weights.data,
+              (float *)rows->facts.data, cs_columns(rows->targets));
+}

@@ -1,0 +1,202 @@
+/* reference.c - the reference model of preference training. Its log-probabilities of all answers are computed once,
+ * with its parameters in the place of the model's, before the training starts; so no second model is in memory while it
+ * trains, at any stage. They are kept in cspeed.data.cache, in a file whose name is a hash of the reference model's
+ * parameters, of the tokens and of the types of the computation. */
+#include "input/loader.h"
+#include "base/clock.h"
+#include "base/crc.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "base/rng.h"
+#include "checkpoint/collective_status.h"
+#include "checkpoint/files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The file: this header, then the log-probabilities as fp32. */
+typedef struct {
+    char magic[8];
+    uint64_t name;
+    int64_t count; /* of the log-probabilities */
+    uint32_t crc, zero;
+} header;
+
+static const char magic[8] = "CSLOGPS1";
+
+/* ---- the parameters ---- */
+
+/* A sum over elements, so that it does not depend on how they are divided among ranks. */
+static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
+{
+    int64_t count = ce_range_length(piece->range);
+    size_t each = cs_dtype_bytes(engine->zero.precision.masters), bytes = (size_t)count * each;
+    uint64_t key = ce_rng_key(0, piece->entry->full_name), hash = 0;
+    char *copy = ce_device_has_own_memory(engine->device) ? malloc(bytes + 1) : NULL;
+    CS_ASSERT(copy || !ce_device_has_own_memory(engine->device));
+    if (copy)
+        ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, piece->master, bytes);
+    const char *values = copy ? copy : piece->master;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, values + (size_t)i * each, each);
+        hash += cs_rng_mix(key ^ bits, (uint64_t)(piece->range.from + i));
+    }
+    free(copy);
+    return hash;
+}
+
+static uint64_t hash_parameters(cs_engine *engine)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < engine->model->count; i++) {
+        ce_shard_piece *pieces =
+            ce_collective_memory((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
+        int count = ce_shard_pieces(engine->shards[i], pieces);
+        for (int at = 0; at < count; at++)
+            hash += hash_piece(engine, &pieces[at]);
+        free(pieces);
+    }
+    int64_t part = (int64_t)(hash >> 16); /* so that the sum over ranks does not overflow */
+    cs_comm_all_reduce(engine->comm, &part, 1, CS_I64, CS_SUM);
+    return cs_rng_mix((uint64_t)part, 0) | 1;
+}
+
+/* Puts the reference model's parameters in the place of the model's. */
+static cs_status take_reference(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    cs_load_options parameters = { .module_only = true };
+    if (settings->reference)
+        return ce_pretrained_reference(engine, settings->reference);
+    if (settings->load)
+        return cs_load_checkpoint(engine, settings->load, settings->tag, &parameters, NULL);
+    return CS_OK;
+}
+
+/* Puts the model's first parameters back. */
+static cs_status take_start(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    if (!settings->reference && !settings->load)
+        return CS_OK;
+    for (int i = 0; i < engine->model->count; i++)
+        ce_shard_init(engine->shards[i], (uint64_t)settings->seed);
+    engine->fresh = true;
+    return ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL);
+}
+
+/* ---- the file ---- */
+
+static uint64_t name_of(const cs_data *data)
+{
+    const ce_precision *types = &data->engine->settings->precision;
+    uint64_t name = cs_rng_mix(data->engine->reference_mark, ce_windows_mark(data->windows));
+    return cs_rng_mix(cs_rng_mix(name, (uint64_t)types->values), (uint64_t)types->products);
+}
+
+static char *path_of(const cs_data *data)
+{
+    char name[64];
+    snprintf(name, sizeof name, "reference-%016" PRIx64 ".bin", name_of(data));
+    return ce_files_join(data->engine->settings->cache, name);
+}
+
+/* Returns false if the file is missing, damaged or about other data. */
+static bool read_file(const cs_data *data, const char *path, float *logps, int64_t count)
+{
+    char *text;
+    size_t length, bytes = (size_t)count * sizeof *logps;
+    header head;
+    if (ce_files_read(&text, &length, path, sizeof head + bytes) != CS_OK)
+        return false;
+    bool good = length == sizeof head + bytes;
+    if (good) {
+        memcpy(&head, text, sizeof head);
+        memcpy(logps, text + sizeof head, bytes);
+        good = memcmp(head.magic, magic, sizeof magic) == 0 && head.name == name_of(data) && head.count == count &&
+               head.crc == ce_crc32c(0, logps, bytes);
+    }
+    free(text);
+    return good;
+}
+
+static cs_status write_file(const cs_data *data, const char *path, const float *logps, int64_t count)
+{
+    size_t bytes = (size_t)count * sizeof *logps;
+    header head = { .name = name_of(data), .count = count, .crc = ce_crc32c(0, logps, bytes) };
+    memcpy(head.magic, magic, sizeof magic);
+    char *text = malloc(sizeof head + bytes), *part = NULL;
+    if (!text || asprintf(&part, "%s.part-%d", path, (int)getpid()) < 0) {
+        free(text);
+        return ce_fail(CS_NO_MEMORY, "out of memory for %s", path);
+    }
+    memcpy(text, &head, sizeof head);
+    memcpy(text + sizeof head, logps, bytes);
+    unlink(part); /* left by a run that died */
+    cs_status status = ce_files_write(part, text, sizeof head + bytes);
+    if (status == CS_OK)
+        status = ce_files_rename(part, path);
+    free(text);
+    free(part);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* Reads the file, which every host has or none. */
+static bool find(const cs_data *data, const char *path, float *logps, int64_t count)
+{
+    int64_t missing = !read_file(data, path, logps, count);
+    cs_comm_all_reduce(data->engine->comm, &missing, 1, CS_I64, CS_SUM);
+    if (missing == 0)
+        ce_log(CS_LOG_INFO, "log-probabilities of %lld pairs by the reference model: in %s, as computed before",
+               (long long)(count / CS_ANSWERS), path);
+    return missing == 0;
+}
+
+static cs_status compute(cs_data *data, const char *path, float *logps, int64_t count)
+{
+    cs_engine *engine = data->engine;
+    double begun = ce_clock_seconds();
+    ce_evaluate_pairs(engine, data, logps);
+    ce_log(CS_LOG_INFO, "log-probabilities of %lld pairs by the reference model: computed in %.1f s, kept in %s",
+           (long long)(count / CS_ANSWERS), ce_clock_seconds() - begun, path);
+    return ce_collective_status(engine->comm,
+                                engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
+}
+
+/* The name of the file is known once the reference's parameters have been in place. */
+static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
+{
+    cs_engine *engine = data->engine;
+    if (engine->reference_mark == 0)
+        engine->reference_mark = hash_parameters(engine);
+    char *path = path_of(data);
+    cs_status status = find(data, path, logps, count) ? CS_OK : compute(data, path, logps, count);
+    free(path);
+    return status;
+}
+
+cs_status ce_reference_open(float **logps, cs_data *data)
+{
+    cs_engine *engine = data->engine;
+    int64_t count = CS_ANSWERS * ce_windows_count(data->windows);
+    *logps = ce_collective_memory((size_t)count * sizeof **logps);
+    if (engine->reference_mark != 0) {
+        char *path = path_of(data);
+        bool found = find(data, path, *logps, count);
+        free(path);
+        if (found)
+            return CS_OK;
+    }
+    if (!engine->fresh)
+        return ce_fail(CS_MISUSE, "cs_data_open: with cspeed.dpo it computes with the parameters with which the "
+                                  "training starts, so call it before cs_load_checkpoint and cs_forward");
+    CS_TRY(take_reference(engine));
+    CS_TRY(find_or_compute(data, *logps, count));
+    return take_start(engine);
+}

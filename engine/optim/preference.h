@@ -1,0 +1,89 @@
+/* preference.h - the losses of preference training: DPO (Rafailov et al., NeurIPS 2023) and its variants, for one pair
+ * of answers to the same prompt, a chosen and a rejected one. The same code runs on every device, in doubles.
+ *
+ * The ratio of an answer is the log-probability that the model gives it, less that of the reference model. With
+ * x = beta (ratio of the chosen answer - ratio of the rejected one):
+ *
+ *   sigmoid   -log sigmoid(x)
+ *   hinge     max(0, 1 - x)
+ *   ipo       (difference of the ratios, each divided by the answer's tokens, - 1 / (2 beta))^2
+ *   robust    (-(1 - s) log sigmoid(x) + s log sigmoid(-x)) / (1 - 2 s), where s is the share of pairs that are labelled
+ *             the wrong way round */
+#ifndef CS_OPTIM_PREFERENCE_H
+#define CS_OPTIM_PREFERENCE_H
+
+#include "optim/rule.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* In the order of the words of cspeed.dpo.loss_type. */
+enum { CS_PREFERENCE_SIGMOID, CS_PREFERENCE_HINGE, CS_PREFERENCE_IPO, CS_PREFERENCE_ROBUST };
+
+typedef struct {
+    int kind;         /* CS_PREFERENCE_* */
+    double beta;      /* 0: this is no preference training */
+    double smoothing; /* s of CS_PREFERENCE_ROBUST, below 0.5 */
+} ce_preference;
+
+enum { CS_CHOSEN, CS_REJECTED, CS_ANSWERS };
+
+/* By answer. */
+typedef struct {
+    float logp[CS_ANSWERS];      /* the sum over the answer's tokens */
+    float reference[CS_ANSWERS]; /* the same by the reference model */
+    int64_t tokens[CS_ANSWERS];
+} ce_preference_pair;
+
+typedef struct {
+    double loss;
+    double slope[CS_ANSWERS];  /* derivative of the loss by the log-probability of each answer */
+    double reward[CS_ANSWERS]; /* beta times the ratio */
+} ce_preference_result;
+
+CS_RULE double ce_preference_log_sigmoid(double x)
+{
+    return (x < 0 ? x : 0) - log1p(exp(-fabs(x)));
+}
+
+CS_RULE double ce_preference_sigmoid(double x)
+{
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+
+/* The losses that depend on x. Sets *slope to the derivative by x. */
+CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
+{
+    double s = rule->kind == CS_PREFERENCE_ROBUST ? rule->smoothing : 0;
+    if (rule->kind == CS_PREFERENCE_HINGE) {
+        *slope = x < 1 ? -1 : 0;
+        return x < 1 ? 1 - x : 0 * x; /* NaN stays NaN */
+    }
+    *slope = -((1 - s) * ce_preference_sigmoid(-x) + s * ce_preference_sigmoid(x)) / (1 - 2 * s);
+    return (s * ce_preference_log_sigmoid(-x) - (1 - s) * ce_preference_log_sigmoid(x)) / (1 - 2 * s);
+}
+
+CS_RULE ce_preference_result ce_preference_judge(const ce_preference *rule, const ce_preference_pair *pair)
+{
+    ce_preference_result result;
+    double ratio[CS_ANSWERS], slope;
+    for (int i = 0; i < CS_ANSWERS; i++) {
+        ratio[i] = (double)pair->logp[i] - (double)pair->reference[i];
+        result.reward[i] = rule->beta * ratio[i];
+    }
+    if (rule->kind == CS_PREFERENCE_IPO) {
+        double chosen = (double)(pair->tokens[CS_CHOSEN] > 0 ? pair->tokens[CS_CHOSEN] : 1);
+        double rejected = (double)(pair->tokens[CS_REJECTED] > 0 ? pair->tokens[CS_REJECTED] : 1);
+        double apart = ratio[CS_CHOSEN] / chosen - ratio[CS_REJECTED] / rejected - 1 / (2 * rule->beta);
+        result.loss = apart * apart;
+        result.slope[CS_CHOSEN] = 2 * apart / chosen;
+        result.slope[CS_REJECTED] = -2 * apart / rejected;
+        return result;
+    }
+    result.loss = ce_preference_of_margin(rule, result.reward[CS_CHOSEN] - result.reward[CS_REJECTED], &slope);
+    result.slope[CS_CHOSEN] = rule->beta * slope;
+    result.slope[CS_REJECTED] = -rule->beta * slope;
+    return result;
+}
+
+#endif

@@ -1,0 +1,396 @@
+/* test_preference.c - preference training: the losses of pairs against loops and finite differences, ten steps of a tiny
+ * Llama against TRL's DPOTrainer (golden/dpo.golden, which peers/dpo_same.py writes), and stages, chunks and precisions
+ * against each other. */
+#include "suite.h"
+#include "golden.h"
+#include "near.h"
+#include "pieces.h"
+#include "runs.h"
+#include "engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 10, MICROS = 4, SEQUENCES = 4, LENGTH = 40, KINDS = 4, MOST_WORLD = 4 };
+
+static const char *const kinds[KINDS] = { "sigmoid", "hinge", "ipo", "robust" };
+
+/* ---- one pair ---- */
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* The losses as TRL writes them. */
+static double loss_of(const ce_preference *rule, const double ratio[2], const int64_t tokens[2])
+{
+    double x = rule->beta * (ratio[0] - ratio[1]), s = rule->smoothing, apart;
+    switch (rule->kind) {
+    case CS_PREFERENCE_SIGMOID:
+        return -log(sigmoid(x));
+    case CS_PREFERENCE_HINGE:
+        return x < 1 ? 1 - x : 0;
+    case CS_PREFERENCE_IPO:
+        apart = ratio[0] / (double)tokens[0] - ratio[1] / (double)tokens[1] - 1 / (2 * rule->beta);
+        return apart * apart;
+    default:
+        return (-(1 - s) * log(sigmoid(x)) + s * log(sigmoid(-x))) / (1 - 2 * s);
+    }
+}
+
+static ce_preference rule_of(int kind)
+{
+    return (ce_preference){ kind, 0.1, kind == CS_PREFERENCE_ROBUST ? 0.1 : 0 };
+}
+
+START_TEST(slopes_are_those_of_finite_differences)
+{
+    static const float logps[][2] = { { -20, -31 }, { -31, -20 }, { -25, -25 }, { -12.5F, -13 } };
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t i = 0; i < sizeof logps / sizeof *logps; i++) {
+            ce_preference rule = rule_of(kind);
+            ce_preference_pair pair = { { logps[i][0], logps[i][1] }, { -22, -24 }, { 5, 8 } };
+            ce_preference_result result = ce_preference_judge(&rule, &pair);
+            double ratio[2] = { (double)logps[i][0] + 22, (double)logps[i][1] + 24 };
+            ck_assert_double_eq_tol(result.loss, loss_of(&rule, ratio, pair.tokens), 1e-12);
+            for (int answer = 0; answer < 2; answer++) {
+                double up[2] = { ratio[0], ratio[1] }, down[2] = { ratio[0], ratio[1] };
+                up[answer] += 1e-5;
+                down[answer] -= 1e-5;
+                double slope = (loss_of(&rule, up, pair.tokens) - loss_of(&rule, down, pair.tokens)) / 2e-5;
+                ck_assert_msg(fabs(slope - result.slope[answer]) < 1e-8, "%s: %g, not %g", kinds[kind],
+                              result.slope[answer], slope);
+                ck_assert_double_eq_tol(result.reward[answer], rule.beta * ratio[answer], 1e-12);
+            }
+        }
+}
+END_TEST
+
+START_TEST(large_margins_stay_finite)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            ce_preference rule = rule_of(kind);
+            ce_preference_pair pair = { { (float)(sign * 1e5), 0 }, { 0, 0 }, { 5, 8 } };
+            ce_preference_result result = ce_preference_judge(&rule, &pair);
+            ck_assert(isfinite(result.loss) && isfinite(result.slope[0]) && isfinite(result.slope[1]));
+            pair.logp[0] = NAN;
+            ck_assert(isnan(ce_preference_judge(&rule, &pair).loss));
+        }
+}
+END_TEST
+
+/* ---- the operation ---- */
+
+enum { PAIRS = 5, EMPTY = 3, ROWS = 9 };
+
+static void check_pair(const ce_preference *rule, int b, cs_tensor losses, cs_tensor targets, cs_tensor references,
+                       cs_tensor weights, cs_tensor facts)
+{
+    double ratio[2], logp[2] = { 0, 0 };
+    int64_t tokens[2] = { 0, 0 };
+    for (int64_t i = 0; i < 2 * ROWS; i++) {
+        logp[i / ROWS] -= near_element(losses, 2 * b * ROWS + i);
+        tokens[i / ROWS] += ((const int32_t *)targets.data)[2 * b * ROWS + i] >= 0;
+    }
+    for (int i = 0; i < 2; i++)
+        ratio[i] = logp[i] - near_element(references, 2 * b + i);
+    bool real = b != EMPTY;
+    double want[CS_PREFERENCE_FACTS] = { loss_of(rule, ratio, tokens),
+                                         rule->beta * ratio[0],
+                                         rule->beta * ratio[1],
+                                         ratio[0] > ratio[1],
+                                         logp[0],
+                                         logp[1] };
+    for (int i = 0; i < CS_PREFERENCE_FACTS; i++)
+        ck_assert_double_eq_tol(near_element(facts, i * PAIRS + b), real ? want[i] : 0, 1e-5 * (1 + fabs(want[i])));
+    for (int64_t i = 0; i < 2 * ROWS && real; i++) {
+        double up[2] = { ratio[0], ratio[1] }, down[2] = { ratio[0], ratio[1] };
+        up[i / ROWS] += 1e-4;
+        down[i / ROWS] -= 1e-4;
+        double slope = -(loss_of(rule, up, tokens) - loss_of(rule, down, tokens)) / 2e-4; /* by a row's loss */
+        ck_assert_double_eq_tol(near_element(weights, 2 * b * ROWS + i), 0.25 * slope, 1e-6 * (1 + fabs(slope)));
+    }
+}
+
+START_TEST(facts_and_weights_are_those_of_loops)
+{
+    cs_device *device = near_open(near_threads(3));
+    for (int kind = 0; kind < KINDS; kind++) {
+        cs_tensor losses = near_random(CS_F32, 2 * PAIRS * ROWS, 1, 1, 1),
+                  weights = near_new(CS_F32, 2 * PAIRS * ROWS, 1);
+        cs_tensor targets = near_new(CS_I32, 2 * PAIRS, ROWS), references = near_random(CS_F32, 2 * PAIRS, 1, 2, 1);
+        cs_tensor facts = near_new(CS_F32, CS_PREFERENCE_FACTS, PAIRS);
+        for (int64_t i = 0; i < 2 * PAIRS * ROWS; i++) {
+            bool learnt = i % ROWS >= 2 && i / ROWS / 2 != EMPTY && i % 7 != 0;
+            ((int32_t *)targets.data)[i] = learnt ? 1 : -1;
+            near_set(weights, i, 0.25);
+            if (!learnt)
+                near_set(losses, i, 0); /* as cs_op_cross_entropy sets it */
+        }
+        ce_preference_rows rows = { rule_of(kind),       near_at(losses),  near_at(targets),
+                                    near_at(references), near_at(weights), near_at(facts) };
+        ce_state_preference(ce_device_stream(device, CS_COMPUTE), &rows);
+        near_fetch();
+        for (int b = 0; b < PAIRS; b++)
+            check_pair(&rows.rule, b, losses, targets, references, weights, facts);
+        near_free(losses);
+        near_free(weights);
+        near_free(targets);
+        near_free(references);
+        near_free(facts);
+    }
+    near_close();
+}
+END_TEST
+
+/* ---- ten steps, and TRL's ---- */
+
+typedef struct {
+    int world, stage, kind, micros; /* micro-batches of a step over all ranks */
+    const char *precision, *recompute;
+    cs_metrics step[STEPS];
+} run;
+
+static golden *file;
+
+static const float *value_of(const ce_unit_entry *of, const void *unused)
+{
+    char name[256];
+    (void)unused;
+    snprintf(name, sizeof name, "first.%s", of->full_name);
+    cs_tensor value = golden_tensor(file, name);
+    ck_assert_int_eq(cs_count(value), of->count);
+    return value.data;
+}
+
+static cs_engine *open_engine(const run *of)
+{
+    char path[] = "/tmp/cspeed-preference-XXXXXX", text[4096] = "";
+    cs_tensor letters = golden_tensor(file, "config");
+    FILE *out = fdopen(mkstemp(path), "w");
+    bool half = strcmp(of->precision, "fp32") != 0;
+    cs_config *config;
+    cs_engine *engine;
+    ck_assert_int_lt(cs_count(letters), (int)sizeof text);
+    for (int64_t i = 0; i < cs_count(letters); i++)
+        text[i] = (char)((const int32_t *)letters.data)[i];
+    fprintf(
+        out,
+        "{ \"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": %d, \"gradient_clipping\": 1.0, \"%s\": { "
+        "\"enabled\": %s },\n"
+        "  \"zero_optimization\": { \"stage\": %d },\n"
+        "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.999], \"eps\": 1e-8, "
+        "\"weight_decay\": 0 } },\n"
+        "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": %d }, \"recompute\": \"%s\", \"threads\": 1, "
+        "\"products\": \"fixed\",\n"
+        "    \"dpo\": { \"beta\": 0.1, \"loss_type\": \"%s\", \"label_smoothing\": %g }, \"model\": %s } }\n",
+        8 / of->micros, half ? of->precision : "bf16", half ? "true" : "false", of->stage, near_device(), LENGTH,
+        of->recompute, kinds[of->kind], rule_of(of->kind).smoothing, text);
+    fclose(out);
+    cs_status status = cs_config_open(&config, path);
+    unlink(path);
+    CS_MUST(status);
+    CS_MUST(cs_initialize(&engine, config, NULL));
+    pieces_set_all(engine, value_of, NULL);
+    return engine;
+}
+
+/* The pairs `first` to `first` + count - 1 of a step. */
+static cs_batch batch_of(int step, int64_t first, int64_t count)
+{
+    size_t at = (size_t)step * MICROS * SEQUENCES + 2 * (size_t)first;
+    int32_t *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
+    float *references = golden_tensor(file, "references").data;
+    return (cs_batch){ .inputs = cs_matrix(inputs + at * LENGTH, CS_I32, 2 * count, LENGTH),
+                       .targets = cs_matrix(targets + at * LENGTH, CS_I32, 2 * count, LENGTH),
+                       .references = cs_vector(references + at, CS_F32, 2 * count) };
+}
+
+static int train(void *argument)
+{
+    run *of = argument;
+    cs_engine *engine = open_engine(of);
+    int64_t pairs = 8 / of->micros;
+    for (int step = 0; step < STEPS; step++) {
+        for (int64_t micro = cs_rank(engine); micro < of->micros; micro += of->world) {
+            cs_batch batch = batch_of(step, micro * pairs, pairs);
+            cs_forward(engine, &batch);
+            cs_backward(engine);
+            cs_step(engine);
+        }
+        if (cs_rank(engine) == 0)
+            of->step[step] = cs_last_step(engine);
+    }
+    cs_destroy(engine);
+    return 0;
+}
+
+static void check_number(const char *name, int step, double got, double want, double bound)
+{
+    ck_assert_msg(fabs(got - want) <= bound, "%s of step %d is %.9g, not %.9g within %g", name, step + 1, got, want,
+                  bound);
+}
+
+static double largest(cs_tensor of)
+{
+    double most = 0;
+    for (int64_t i = 0; i < cs_count(of); i++)
+        most = fmax(most, fabs(near_element(of, i)));
+    return most;
+}
+
+static cs_tensor entry(int kind, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", kinds[kind], what);
+    return golden_tensor(file, name);
+}
+
+static void check_trl(const run *of, double bound)
+{
+    cs_tensor losses = entry(of->kind, "losses"), rewards = entry(of->kind, "rewards"),
+              logps = entry(of->kind, "logps");
+    for (int step = 0; step < STEPS; step++) {
+        const cs_metrics *m = &of->step[step];
+        double want = near_element(losses, step), less = bound * largest(logps), least = 0.1 * less;
+        check_number("the loss", step, m->loss, want, bound * fmax(1, fabs(want)));
+        check_number("rewards/chosen", step, m->preference.chosen_reward, near_element(rewards, 2 * step), least);
+        check_number("rewards/rejected", step, m->preference.rejected_reward, near_element(rewards, 2 * step + 1),
+                     least);
+        check_number("rewards/margins", step, m->preference.margin,
+                     near_element(rewards, 2 * step) - near_element(rewards, 2 * step + 1), 2 * least);
+        check_number("logps/chosen", step, m->preference.chosen_logp, near_element(logps, 2 * step), less);
+        check_number("logps/rejected", step, m->preference.rejected_logp, near_element(logps, 2 * step + 1), less);
+        ck_assert(m->preference.accuracy >= 0 && m->preference.accuracy <= 1);
+        ck_assert_int_eq(m->samples, 8 * (step + 1));
+    }
+}
+
+static run *train_all(run like)
+{
+    run *of = run_share(sizeof *of);
+    *of = like;
+    run_ranks(like.world, train, of);
+    return of;
+}
+
+START_TEST(ten_steps_are_trls)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        run *of = train_all((run){ 1, 0, kind, MICROS, "fp32", "none", { { 0 } } });
+        check_trl(of, 2e-6);
+        run_unshare(of, sizeof *of);
+    }
+}
+END_TEST
+
+START_TEST(stages_and_worlds_agree)
+{
+    run *one = train_all((run){ 1, 0, CS_PREFERENCE_SIGMOID, MICROS, "fp32", "none", { { 0 } } });
+    for (int stage = 0; stage <= 3; stage++) {
+        run *more = train_all(
+            (run){ MOST_WORLD, stage, CS_PREFERENCE_SIGMOID, MICROS, "fp32", stage % 2 ? "unit" : "none", { { 0 } } });
+        for (int step = 0; step < STEPS; step++) {
+            check_number("the loss", step, more->step[step].loss, one->step[step].loss, 1e-6);
+            ck_assert_int_eq(more->step[step].tokens, one->step[step].tokens);
+        }
+        run_unshare(more, sizeof *more);
+    }
+    run_unshare(one, sizeof *one);
+}
+END_TEST
+
+START_TEST(half_precision_is_near)
+{
+    static const char *const precisions[] = { "bf16", "fp16" };
+    for (int i = 0; i < 2; i++) {
+        run *of = train_all((run){ 2, 2, CS_PREFERENCE_SIGMOID, MICROS, precisions[i], "none", { { 0 } } });
+        check_trl(of, i == 0 ? 0.2 : 0.1);
+        ck_assert_int_eq(of->step[STEPS - 1].skipped, of->step[0].skipped);
+        run_unshare(of, sizeof *of);
+    }
+}
+END_TEST
+
+/* ---- the head ---- */
+
+enum { WIDE = 140000, SHORT = 16, TOGETHER = 4 };
+
+/* One step on TOGETHER pairs of random answers, `pairs` of them in a micro-batch. A CPU computes the logits of this
+ * vocabulary in chunks of 64 rows, of which one pair has 32. */
+static cs_metrics step_of(int64_t pairs)
+{
+    char path[] = "/tmp/cspeed-preference-XXXXXX";
+    int32_t inputs[2 * TOGETHER * SHORT], targets[2 * TOGETHER * SHORT];
+    float references[2 * TOGETHER] = { 0 };
+    FILE *out = fdopen(mkstemp(path), "w");
+    cs_config *config;
+    cs_engine *engine;
+    for (int i = 0; i < 2 * TOGETHER * SHORT; i++) {
+        inputs[i] = (int32_t)(i * 7919 % WIDE);
+        targets[i] = i % SHORT < 5 || i % SHORT > 13 ? -1 : (int32_t)((i + 1) * 7919 % WIDE);
+    }
+    for (int i = 0; i < 2 * TOGETHER; i++)
+        references[i] = -106 - (float)(i % 3);
+    fprintf(out,
+            "{ \"train_batch_size\": %d, \"train_micro_batch_size_per_gpu\": %d,\n"
+            "  \"cspeed\": { \"data\": { \"seq_len\": %d }, \"threads\": 1, \"products\": \"fixed\", \"dpo\": { "
+            "\"beta\": 0.1 },\n"
+            "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+            "\"n_positions\": 16, \"vocab_size\": %d } } }\n",
+            TOGETHER, (int)pairs, SHORT, WIDE);
+    fclose(out);
+    CS_MUST(cs_config_open(&config, path));
+    unlink(path);
+    CS_MUST(cs_initialize(&engine, config, NULL));
+    for (int64_t at = 0; at < 2 * TOGETHER; at += 2 * pairs) {
+        cs_batch batch = { .inputs = cs_matrix(inputs + at * SHORT, CS_I32, 2 * pairs, SHORT),
+                           .targets = cs_matrix(targets + at * SHORT, CS_I32, 2 * pairs, SHORT),
+                           .references = cs_vector(references + at, CS_F32, 2 * pairs) };
+        cs_forward(engine, &batch);
+        cs_backward(engine);
+        cs_step(engine);
+    }
+    cs_metrics seen = cs_last_step(engine);
+    cs_destroy(engine);
+    return seen;
+}
+
+static int train_chunks(void *argument)
+{
+    cs_metrics *seen = argument;
+    seen[0] = step_of(TOGETHER);
+    seen[1] = step_of(1);
+    return 0;
+}
+
+START_TEST(chunks_give_the_same)
+{
+    cs_metrics *seen = run_share(2 * sizeof *seen);
+    run_ranks(1, train_chunks, seen);
+    ck_assert_double_gt(seen[0].grad_norm, 0);
+    ck_assert_double_eq_tol(seen[1].loss, seen[0].loss, 1e-6);
+    ck_assert_double_eq_tol(seen[1].grad_norm, seen[0].grad_norm, 1e-5 * seen[0].grad_norm);
+    run_unshare(seen, 2 * sizeof *seen);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = { slopes_are_those_of_finite_differences,
+                                   large_margins_stay_finite,
+                                   facts_and_weights_are_those_of_loops,
+                                   ten_steps_are_trls,
+                                   stages_and_worlds_agree,
+                                   half_precision_is_near,
+                                   chunks_give_the_same };
+    file = golden_open(CS_SOURCE "/tests/golden/dpo.golden");
+    int code = suite_run("preference", tests, (int)(sizeof tests / sizeof *tests));
+    golden_close(file);
+    return code;
+}

@@ -1,0 +1,243 @@
+"""dpo_same.py - preference training by cspeed and by TRL's DPOTrainer: losses, rewards and log-probabilities, step by step.
+
+usage: python tests/peers/dpo_same.py [--train build/bin/train] [--launcher build/bin/cspeed] [--ranks 1] [--stage 0]
+           [--bound 1e-6] [--golden OUTPUT]
+
+Makes a tiny Llama with a tokenizer and a chat template, and files of pairs: texts, texts whose prompt is implicit,
+conversations, and conversations whose prompt is implicit; some answers are truncated, and one prompt is too long and left
+out. For each file, loss_type sigmoid, and for the texts also hinge, ipo and robust, both train ten steps of 8 pairs (2 x
+4 accumulated) in float32, in the order of the file. Prints the largest difference of a loss, relative to 1 or to the loss
+where that is greater, of a log-probability, relative to the largest magnitude, and of a reward, relative to beta times
+the largest log-probability, since it is beta times a difference of two of them; ends with 1 where one is above --bound.
+A further run of the texts takes another model as its reference.
+
+--golden writes what test_preference holds cspeed to where there is no Python, in the format of tests/golden/make_gpt2.py:
+    config                   i32, one character each: the model's config.json
+    first.NAME               f32, the model's first values
+    inputs, targets          i32 (10, 4, 4, T): steps, micro-batches, sequences (chosen, rejected, chosen, rejected)
+    references               f32 (10, 4, 4)
+    KIND.losses, KIND.rewards, KIND.logps  f32 (10), (10, 2), (10, 2): chosen, rejected
+Needs torch, transformers, tokenizers, datasets and trl (1.16.0 was the version of the committed figures).
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
+
+STEPS, PAIRS, MICRO, LENGTH = 10, 8, 2, 40
+RATE, BETA, SMOOTHING = 1e-3, 0.1, 0.1
+KINDS = ("sigmoid", "hinge", "ipo", "robust")
+NAMES = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected")
+TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+NOUNS = ("river", "lamp", "garden", "clock", "bridge", "letter", "window", "mountain", "boat", "song")
+VERBS = ("carries", "follows", "answers", "watches", "remembers", "crosses", "paints")
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", default="build/bin/train")
+    parser.add_argument("--launcher", default="build/bin/cspeed")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--stage", type=int, default=0)
+    parser.add_argument("--bound", type=float, default=1e-6)
+    parser.add_argument("--golden")
+    return parser.parse_args()
+
+
+# ---- the model and the data ----
+
+def sentence(generator, words):
+    return " ".join(str(generator.choice(NOUNS if i % 2 == 0 else VERBS)) for i in range(words))
+
+
+def make_model(folder, seed):
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    generator = np.random.default_rng(3)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=["<|end|>", "<|im_start|>", "<|im_end|>"],
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    tokenizer.train_from_iterator([sentence(generator, 12) for _ in range(200)], trainer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = transformers.LlamaConfig(vocab_size=len(fast), hidden_size=24, intermediate_size=32, num_hidden_layers=2,
+                                      num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+                                      initializer_range=0.2, tie_word_embeddings=False, eos_token_id=0, bos_token_id=None)
+    transformers.LlamaForCausalLM(config).float().save_pretrained(folder)
+
+
+def rows_of(kind):
+    """The lines of a file of pairs: 80, and one whose prompt is too long."""
+    generator = np.random.default_rng(7)
+    rows = []
+    for i in range(STEPS * PAIRS + 1):
+        prompt = sentence(generator, 60 if i == 5 else int(generator.integers(2, 8)))
+        chosen, rejected = (" " + sentence(generator, int(generator.integers(1, 30 if i % 9 == 4 else 10)))
+                            for _ in range(2))
+        if kind == "texts":
+            rows.append({"prompt": prompt, "chosen": chosen, "rejected": rejected})
+        elif kind == "implicit":
+            rows.append({"chosen": prompt + " A" + chosen, "rejected": prompt + " B" + rejected})
+        else:
+            asked = [{"role": "system", "content": "Be brief."}] if i % 2 else []
+            asked = asked + [{"role": "user", "content": prompt}]
+            answers = [[{"role": "assistant", "content": answer[1:]}] for answer in (chosen, rejected)]
+            if kind == "chats":
+                rows.append({"prompt": asked, "chosen": answers[0], "rejected": answers[1]})
+            else:
+                rows.append({"chosen": asked + answers[0], "rejected": asked + answers[1]})
+    return rows
+
+
+# ---- TRL ----
+
+def train_trl(folder, model, reference, rows, kind):
+    """Returns the numbers of each micro-batch, and the micro-batches."""
+    import torch
+    from datasets import Dataset
+    from torch.utils.data import SequentialSampler
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import DPOConfig, DPOTrainer
+
+    class InOrder(DPOTrainer):
+        seen, batches = [], []
+
+        def _get_train_sampler(self, dataset=None):
+            return SequentialSampler(self.train_dataset)
+
+        def compute_loss(self, model, inputs, *args, **kwargs):
+            loss = super().compute_loss(model, inputs, *args, **kwargs)
+            self.seen.append({"loss": loss.item(), **{name: self._metrics["train"][name][-1] for name in NAMES}})
+            self.batches.append({name: value.clone() for name, value in inputs.items()})
+            return loss
+
+    InOrder.seen, InOrder.batches = [], []
+    arguments = DPOConfig(output_dir=os.path.join(folder, "trl"), per_device_train_batch_size=MICRO,
+                          gradient_accumulation_steps=PAIRS // MICRO, max_steps=STEPS, learning_rate=RATE,
+                          lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=1.0, logging_steps=1, bf16=False,
+                          use_cpu=True, gradient_checkpointing=False, max_length=LENGTH, loss_type=[kind], beta=BETA,
+                          label_smoothing=SMOOTHING if kind == "robust" else 0.0, report_to=[], save_strategy="no",
+                          disable_tqdm=True, precompute_ref_log_probs=True)
+    trainer = InOrder(model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
+                      ref_model=AutoModelForCausalLM.from_pretrained(reference, dtype=torch.float32) if reference else None,
+                      args=arguments, train_dataset=Dataset.from_list(rows),
+                      processing_class=AutoTokenizer.from_pretrained(model))
+    trainer.train()
+    return InOrder.seen, InOrder.batches
+
+
+# ---- cspeed ----
+
+def train_cspeed(chosen, folder, model, reference, rows, kind, name):
+    data, path, output = (os.path.join(folder, name + end) for end in (".jsonl", ".json", ""))
+    with open(data, "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    config = {
+        "train_batch_size": PAIRS, "train_micro_batch_size_per_gpu": MICRO, "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": chosen.stage},
+        "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0}},
+        "cspeed": {"model": model, "steps": STEPS, "threads": 1, "output": output, "save_interval": 0, "eval_interval": 0,
+                   "dpo": {"beta": BETA, "loss_type": kind, "label_smoothing": SMOOTHING if kind == "robust" else 0,
+                           "reference": reference},
+                   "data": {"train": data, "seq_len": LENGTH, "shuffle": False}}}
+    with open(path, "w") as file:
+        json.dump(config, file)
+    command = [chosen.train, "--config", path]
+    if chosen.ranks > 1:
+        command = [chosen.launcher, "--num_gpus", str(chosen.ranks), "--oversubscribe"] + command
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    with open(os.path.join(output, "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]
+
+
+# ---- comparison ----
+
+def steps_of(seen, key):
+    """The mean over the micro-batches of each step."""
+    return np.array([one[key] for one in seen], dtype=np.float64).reshape(STEPS, -1).mean(axis=1)
+
+
+def compare(name, trl, cspeed, bound):
+    ours = np.array([line["loss"] for line in cspeed])
+    theirs = steps_of(trl, "loss")
+    worst = {"loss": np.max(np.abs(ours - theirs) / np.maximum(1, np.abs(theirs)))}
+    most = max(np.max(np.abs(steps_of(trl, "logps/chosen"))), np.max(np.abs(steps_of(trl, "logps/rejected"))))
+    for key in NAMES:
+        ours, theirs = np.array([line[key] for line in cspeed]), steps_of(trl, key)
+        scale = most if key.startswith("logps") else 1 if key.endswith("accuracies") else BETA * most
+        worst[key] = np.max(np.abs(ours - theirs)) / scale
+    print(f"{name:22}", "  ".join(f"{key} {value:.1e}" for key, value in worst.items()), flush=True)
+    return all(value <= bound for value in worst.values())
+
+
+def write_golden_file(path, model, results):
+    import torch
+    from make_gpt2 import write_golden
+    from safetensors.torch import load_file
+
+    batches = results["sigmoid"][1]
+    rows = 2 * MICRO
+    inputs, targets = np.zeros((2, len(batches), rows, LENGTH), dtype=np.int32)
+    targets[:] = -1
+    references = np.zeros((len(batches), rows), dtype=np.float32)
+    for i, batch in enumerate(batches):
+        order = [half * MICRO + b for b in range(MICRO) for half in range(2)]  # TRL puts all chosen answers first
+        ids, mask = batch["input_ids"][order], batch["completion_mask"][order]
+        length = ids.shape[1]
+        inputs[i, :, :length] = ids
+        targets[i, :, :length - 1] = torch.where(mask[:, 1:] == 1, ids[:, 1:], -1)
+        references[i] = torch.cat([batch["ref_chosen_logps"], batch["ref_rejected_logps"]])[order]
+    shape = (STEPS, -1, rows)
+    with open(os.path.join(model, "config.json")) as file:
+        config = file.read()
+    entries = {"config": np.array([ord(c) for c in config], dtype=np.int32),
+               "inputs": inputs.reshape(*shape, LENGTH), "targets": targets.reshape(*shape, LENGTH),
+               "references": references.reshape(shape)}
+    for name, value in load_file(os.path.join(model, "model.safetensors")).items():
+        entries["first." + name] = value.numpy()
+    for kind, (seen, _) in results.items():
+        entries[kind + ".losses"] = steps_of(seen, "loss").astype(np.float32)
+        for what in ("rewards", "logps"):
+            both = [steps_of(seen, f"{what}/{answer}") for answer in ("chosen", "rejected")]
+            entries[f"{kind}.{what}"] = np.stack(both, axis=1).astype(np.float32)
+    write_golden(path, entries)
+
+
+def main():
+    chosen = options()
+    good, results = True, {}
+    with tempfile.TemporaryDirectory() as folder:
+        model, other = os.path.join(folder, "model"), os.path.join(folder, "other")
+        make_model(model, 1)
+        make_model(other, 2)
+        runs = [("texts", kind, None) for kind in KINDS] + [("texts", "sigmoid", other)]
+        runs += [(form, "sigmoid", None) for form in ("implicit", "chats", "implicit chats")]
+        for form, kind, reference in runs:
+            name = f"{form} {kind}{' reference' if reference else ''}"
+            trl = train_trl(folder, model, reference, rows_of(form), kind)
+            cspeed = train_cspeed(chosen, folder, model, reference, rows_of(form), kind, name.replace(" ", "_"))
+            good &= compare(name, trl[0], cspeed, chosen.bound)
+            if form == "texts" and not reference:
+                results[kind] = trl
+            if chosen.golden and form == "texts" and reference:
+                write_golden_file(chosen.golden, model, results)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+/* test_dpo.c - preference training by the programs: pairs as texts and as conversations, stages, a resume, the cache of
+ * the reference's log-probabilities, another model as the reference, evaluation, and what is refused. */
+#include "suite.h"
+#include "shell.h"
+#include "training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PAIRS = 24 };
+
+/* Pairs of texts for a model of bytes. The chosen answer has words that the rejected one never has. */
+static void write_pairs(const char *path, int pairs)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < pairs; i++)
+        fprintf(file, "{\"prompt\": \"What is %d?\", \"chosen\": \" A green %d\", \"rejected\": \" No%s\"}\n", i, i * i,
+                i % 3 ? "" : ", never");
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void prepare(int stage, const char *dpo)
+{
+    char text[2048];
+    shell_enter();
+    write_pairs("pairs.jsonl", PAIRS);
+    write_pairs("held.jsonl", 7);
+    snprintf(
+        text, sizeof text,
+        "{ \"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2, \"zero_optimization\": { \"stage\": %d "
+        "},\n"
+        "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 5e-3, \"weight_decay\": 0 } },\n"
+        "  \"cspeed\": { \"steps\": 12, \"seed\": 5, \"output\": \"out\", \"save_interval\": 6, \"eval_interval\": "
+        "6, \"threads\": 1,\n"
+        "    \"products\": \"fixed\", \"dpo\": { \"beta\": 0.1%s },\n"
+        "    \"data\": { \"train\": \"pairs.jsonl\", \"valid\": \"held.jsonl\", \"seq_len\": 32 },\n"
+        "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32,\n"
+        "               \"n_positions\": 32, \"vocab_size\": 256 } } }\n",
+        stage, dpo);
+    shell_write("config.json", text);
+}
+
+static double last(const char *run, const char *name)
+{
+    char path[64], quoted[64];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run);
+    snprintf(quoted, sizeof quoted, "\"%s\"", name);
+    return training_last_number(path, quoted);
+}
+
+START_TEST(stages_agree_and_the_answers_are_learnt)
+{
+    prepare(0, "");
+    training_run(1, "");
+    ck_assert_int_eq(shell_run("head -1 out/metrics.jsonl | grep -c '\"loss\": 0.693147'"), 0); /* log 2, exactly */
+    double loss = last("out", "loss"), margin = last("out", "rewards/margins"), held = last("out", "valid_loss");
+    ck_assert_double_lt(loss, 0.6);
+    ck_assert_double_gt(margin, 0.1);
+    ck_assert_double_gt(last("out", "valid_rewards/accuracies"), 0.9);
+    ck_assert_double_eq_tol(last("out", "rewards/chosen") - last("out", "rewards/rejected"), margin, 1e-6);
+    ck_assert_int_eq((int)last("out", "samples"), 96);
+    training_run(2, "--output stage3 --set zero_optimization.stage=3");
+    ck_assert_double_eq_tol(last("stage3", "loss"), loss, 1e-5);
+    ck_assert_double_eq_tol(last("stage3", "valid_loss"), held, 1e-5);
+    ck_assert_int_eq(shell_run("gzip -k pairs.jsonl"), 0);
+    training_run(1, "--output zipped --set cspeed.data.train=pairs.jsonl.gz");
+    ck_assert_double_eq(last("zipped", "loss"), loss);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(resumes_with_equal_losses)
+{
+    prepare(2, "");
+    training_run(2, "--output whole");
+    ck_assert(training_says("log-probabilities of 24 pairs by the reference model: computed"));
+    training_run(2, "--output parts --steps 6");
+    training_run(2, "--output parts");
+    ck_assert(training_says("log-probabilities of 24 pairs by the reference model: in parts.tokens/reference-"));
+    ck_assert_int_eq(shell_run("grep -o '\"loss.*\"lr\\|\"rewards.*' whole/metrics.jsonl > a; "
+                               "grep -o '\"loss.*\"lr\\|\"rewards.*' parts/metrics.jsonl > b; cmp a b"),
+                     0);
+    ck_assert_int_eq(shell_run("rm parts.tokens/reference-*"), 0); /* computed again: from the first parameters */
+    training_run(2, "--output parts --steps 14");
+    training_run(2, "--output whole --steps 14");
+    ck_assert_double_eq(last("parts", "loss"), last("whole", "loss"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(another_model_is_the_reference)
+{
+    prepare(0, "");
+    training_run(1, "--export first --steps 6");
+    training_run(1, "--output other --set cspeed.dpo.reference=first");
+    double loss = last("other", "loss");
+    ck_assert_int_eq(shell_run("head -1 other/metrics.jsonl | grep -q '\"loss\": 0.693147'"), 1);
+    ck_assert_int_eq(shell_run("%s/eval other --data held.jsonl --reference first --json", CS_BIN), 0);
+    ck_assert(training_says("\"pairs\": 7"));
+    double held = training_last_number("out.txt", "\"loss\""),
+           chosen = training_last_number("out.txt", "\"rewards/chosen\"");
+    ck_assert_double_eq_tol(held, last("other", "valid_loss"), 1e-6);
+    ck_assert_double_eq_tol(chosen, last("other", "valid_rewards/chosen"), 1e-6);
+    ck_assert(isfinite(loss));
+    training_expect(0, shell_run("%s/eval first --data held.jsonl --reference first --set "
+                                 "cspeed.data.cache=c",
+                                 CS_BIN));
+    ck_assert(training_says("loss 0.693147  accuracy 0.00% of 7 pairs"));
+    shell_leave();
+}
+END_TEST
+
+/* The checkpoint of `load` is the reference, not the first random values. */
+START_TEST(a_loaded_checkpoint_is_the_reference)
+{
+    prepare(0, "");
+    training_run(1, "--steps 6");
+    training_run(1, "--output more --load out --steps 7");
+    ck_assert_int_eq(shell_run("head -1 more/metrics.jsonl | grep -q '\"loss\": 0.693147'"), 0);
+    shell_leave();
+}
+END_TEST
+
+static void refuses(const char *arguments, int code, const char *why)
+{
+    training_expect(code, shell_run("%s/train --config config.json %s", CS_BIN, arguments));
+    ck_assert(training_says(why));
+}
+
+START_TEST(what_is_not_supported_is_named)
+{
+    prepare(0, "");
+    refuses("--set cspeed.data.packing=documents", 78, "cspeed.data.packing");
+    refuses("--set cspeed.dpo.label_smoothing=0.1", 78, "only the loss_type \"robust\" has it");
+    refuses("--set cspeed.dpo.beta=0 --set cspeed.dpo.loss_type=ipo", 78, "cspeed.dpo.beta");
+    refuses("--set cspeed.dpo.loss_type=kto", 78, "sigmoid|hinge|ipo|robust");
+    refuses("--set cspeed.dpo.reference=nowhere", 66, "there is no nowhere/config.json");
+    refuses("--set cspeed.dpo.beta=0", 65, "a pair of answers");
+    refuses("--set cspeed.data.train=some.bin", 78, "not token shards");
+    refuses("--set cspeed.data.seq_len=5", 65, "each of the 24 pairs");
+    shell_write("pairs.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\"}\n");
+    refuses("", 65, "pairs.jsonl, line 1: there is no key \"rejected\"");
+    shell_write("pairs.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"\"}\n");
+    refuses("", 65, "the rejected answer has no token");
+    shell_write("pairs.jsonl", "{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": "
+                               "[{\"role\": \"user\", \"content\": \"b\"}]}\n");
+    refuses("", 78, "cspeed.data.template names one");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("dpo", stages_agree_and_the_answers_are_learnt, resumes_with_equal_losses, another_model_is_the_reference,
+           a_loaded_checkpoint_is_the_reference, what_is_not_supported_is_named)
