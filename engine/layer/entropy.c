@@ -13,7 +13,9 @@ typedef struct {
     cs_pass *pass;
     cs_tensor x, dx; /* dx absent: only the loss is wanted */
     cs_tensor weight, bias, logits, loss;
+    cs_tensor raw; /* logits before the soft cap; absent without one */
     int64_t classes;
+    float cap;
 } job;
 
 /* Returns rows [from, from + count) of a tensor that has `columns` elements in each row, or absent. */
@@ -33,22 +35,33 @@ static void compute_chunk(const job *all, int64_t from, int64_t count)
     cs_tensor logits = rows_of(all->logits, 0, count, cs_columns(all->logits));
     cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1);
     cs_tensor hits = rows_of(cs_pass_hits(all->pass), from, count, 1);
-    cs_op_matmul(stream, logits, x, all->weight, all->bias, all->head->layout);
+    cs_tensor raw = rows_of(all->raw, 0, count, cs_columns(all->logits));
+    cs_op_matmul(stream, raw.data ? raw : logits, x, all->weight, all->bias, all->head->layout);
+    if (raw.data)
+        cs_op_softcap(stream, logits, raw, all->cap);
     if (hits.data)
         cs_op_hits(stream, hits, logits, targets, all->classes);
     cs_op_cross_entropy(stream, rows_of(all->loss, from, count, 1), logits, targets, all->classes,
                         rows_of(cs_pass_dloss(all->pass), from, count, 1));
     if (!dx.data)
         return;
+    if (raw.data)
+        cs_op_softcap_grad(stream, logits, logits, raw, all->cap);
     ce_linear_grow(all->head, all->pass, x, logits);
     cs_op_matmul_grad_input(stream, dx, logits, all->weight, all->head->layout);
 }
 
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss)
 {
+    cs_entropy_forward_capped(head, pass, x, classes, 0, loss);
+}
+
+void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
+                               cs_tensor loss)
+{
     cs_dtype dtype = cs_pass_products(pass);
     int64_t rows = cs_rows(x), chunk = cs_pass_chunk(pass, dtype, rows, head->outputs);
-    job all = { .head = head, .pass = pass, .loss = loss, .classes = classes };
+    job all = { .head = head, .pass = pass, .loss = loss, .classes = classes, .cap = cap };
     all.x = ce_linear_factor(pass, x);
     all.weight = ce_linear_weight(head, pass);
     all.bias = ce_linear_bias(head, pass);
@@ -57,6 +70,8 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
         cs_pass_keep(pass, all.dx);
     }
     all.logits = cs_pass_make(pass, dtype, chunk, head->outputs);
+    if (cap > 0)
+        all.raw = cs_pass_make(pass, dtype, chunk, head->outputs);
     for (int64_t from = 0; from < rows; from += chunk)
         compute_chunk(&all, from, rows - from < chunk ? rows - from : chunk);
 }
