@@ -41,6 +41,8 @@ missing_to_build()
     pkg-config --exists hwloc 2>/dev/null || echo libhwloc-dev
     pkg-config --exists libpcre2-8 2>/dev/null || echo libpcre2-dev
     pkg-config --exists libutf8proc 2>/dev/null || echo libutf8proc-dev
+    pkg-config --exists zlib 2>/dev/null || echo zlib1g-dev
+    pkg-config --exists libzstd 2>/dev/null || echo libzstd-dev
     if ! have_library dnnl.h -ldnnl; then echo libdnnl-dev; fi
 }
 

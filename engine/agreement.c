@@ -36,6 +36,7 @@ static const struct {
     { "cspeed.load", true },
     { "cspeed.metrics", false },
     { "cspeed.export", true },
+    { "cspeed.trace.file", true },
     { "csv_monitor.output_path", false },
     { "tensorboard.output_path", false },
     { "flops_profiler.output_file", false },

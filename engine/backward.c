@@ -58,7 +58,7 @@ void ce_backward_units(cs_engine *engine)
         }
         unit->kind->backward(unit, engine->pass, dy, dx);
         ce_pass_let_go(engine->pass, dy);
-        ce_walk_leave(engine, i, true);
+        ce_walk_leave(engine, i, CS_UP, true);
         reduce_gradients(engine, i);
         dy = dx;
     }

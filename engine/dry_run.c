@@ -43,9 +43,11 @@ static void walk(cs_engine *engine)
     const cs_model *model = engine->model;
     int64_t batch = engine->settings->micro_batch;
     cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
-    cs_tensor targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
+    cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
+    engine->memory.sent = ce_step_judge_sent(engine) +
+                          ce_plan_sent(&engine->zero, engine->shards, model->count, engine->settings->accumulation);
     evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 

@@ -16,6 +16,7 @@
 typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } ce_phase;
 
 typedef struct ce_profile ce_profile;
+typedef struct ce_trace_file ce_trace_file;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
@@ -138,6 +139,8 @@ struct cs_engine {
     double timed_seconds;              /* of its steps except the first two */
     ce_monitor *monitor;               /* NULL: not enabled, or this is not rank 0 */
     ce_profile *profile;               /* NULL: not enabled, or this is not rank 0 */
+    ce_trace_file *trace;              /* NULL: not enabled */
+    double phase_traced, unit_traced;  /* when the span of the current phase, or unit, began; below 0: not recorded */
     ce_curriculum *curriculum;         /* NULL: samples always have the full length */
 };
 
@@ -159,7 +162,8 @@ typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
  * stream wait for unit i's. */
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
-void ce_walk_leave(cs_engine *engine, int i, bool release);
+void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
+const char *ce_walk_name(const cs_unit *unit); /* of the unit, or of its kind if it has none */
 /* Calls verb for the shard of unit i, then for the shard of each unit that lends parameters to it. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 /* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */
@@ -193,7 +197,8 @@ void ce_backward_open(cs_engine *engine, int i);
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t ce_step_judge_bytes(void); /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank has to send for a judgement */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
@@ -319,6 +324,13 @@ void ce_report_step(cs_engine *engine);
 /* memory_report.c: memory_breakdown's lines, and the bytes that this rank's engine holds */
 void ce_memory_report_print(const cs_engine *engine, const char *moment);
 double ce_memory_report_held(const cs_engine *engine);
+
+/* trace.c: cspeed.trace, a file in Chrome's trace format. _begin_step is called before a step's first forward,
+ * _end_step after the step; both do nothing on other steps. All but _close are collective. */
+cs_status ce_trace_file_open(cs_engine *engine);
+void ce_trace_file_close(cs_engine *engine);
+void ce_trace_file_begin_step(cs_engine *engine);
+void ce_trace_file_end_step(cs_engine *engine);
 
 /* dump.c: prints the configuration and the engine's sizes, for dump_state */
 void ce_dump_engine(const cs_engine *engine);

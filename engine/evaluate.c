@@ -38,6 +38,12 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     return rows;
 }
 
+/* Whether a forward pass needs every rank, because each has a part of the parameters in memory of its own. */
+static bool gathers_values(const cs_engine *engine)
+{
+    return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.size > 1;
+}
+
 /* hits: scratch of shape (rows, 1), or absent if only the loss is wanted. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
@@ -46,16 +52,21 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
     int64_t micro = engine->settings->micro_batch;
     int64_t whole = (ce_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
-    int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
+    bool alone = engine->settings->eval_on == CS_EVALUATE_ON_RANK0;
+    int sharers = alone ? 1 : engine->world.size; /* ranks that divide the batches */
+    int64_t rounds = (wanted + sharers - 1) / sharers;
+    if (alone && engine->world.rank > 0 && !gathers_values(engine))
+        rounds = 0;
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
     ce_step_settle(engine); /* prints the messages about the previous step first */
     ce_progress_begin(&progress, "evaluating", "batches", wanted);
     for (int64_t round = 0; round < rounds; round++) {
-        int64_t first = round * engine->world.size, lane = first + engine->world.rank;
-        cs_batch batch = ce_loader_lane(data, lane < wanted ? lane : -1);
+        int64_t first = round * sharers, lane = first + engine->world.rank;
+        bool mine = engine->world.rank < sharers && lane < wanted;
+        cs_batch batch = ce_loader_lane(data, mine ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
-        ce_progress_add(&progress, wanted - first < engine->world.size ? wanted - first : engine->world.size);
+        ce_progress_add(&progress, wanted - first < sharers ? wanted - first : sharers);
     }
     ce_walk_settle(engine);
     ce_progress_end(&progress);

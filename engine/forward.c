@@ -87,7 +87,7 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
         } else {
             ce_pass_let_go(engine->pass, x);
         }
-        ce_walk_leave(engine, i, !(training && i == last));
+        ce_walk_leave(engine, i, CS_DOWN, !(training && i == last));
         x = y;
     }
     ce_graphs_end(engine);
@@ -122,6 +122,9 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
         ce_fatal(CS_MISUSE, "cs_forward: starts are for tokens, one for each");
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
         ce_fatal(CS_MISUSE, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
+    if (targets.dtype != (tokens ? CS_I32 : engine->model->target_dtype))
+        ce_fatal(CS_MISUSE, "cs_forward: targets of this model are %s",
+                 tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
 }
 
 /* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */

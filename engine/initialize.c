@@ -288,7 +288,7 @@ void cs_destroy(cs_engine *engine)
     free(engine);
 }
 
-/* Measures memory by a dry run only: no device or transport is opened. */
+/* Measures memory by a dry run only: no device or transport is opened. `memory` NULL: only the model is opened. */
 static cs_status estimate(cs_engine *engine, cs_memory *memory)
 {
     CS_TRY(cs_config_finish(engine->config));
@@ -299,7 +299,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     lay_out(engine, kinds[engine->settings->device]);
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
-    for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
+    for (engine->zero.rank = 0; memory && engine->zero.rank < engine->world.size; engine->zero.rank++) {
         ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
         cs_memory *rank = &memory[engine->zero.rank];
         *rank = engine->memory;
@@ -323,6 +323,43 @@ cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
     engine->config = config;
     cs_status status = estimate(engine, memory);
     *parameters = status == CS_OK ? engine->model->parameters : 0;
+    cs_destroy(engine);
+    return status;
+}
+
+static cs_status list_units(const cs_engine *engine, cs_unit_size **units, int64_t *count)
+{
+    const ce_zero *zero = &engine->zero;
+    size_t width = cs_dtype_bytes(zero->precision.values);
+    *count = engine->model->count;
+    *units = calloc((size_t)*count, sizeof **units);
+    if (!*units)
+        return ce_fail(CS_NO_MEMORY, "out of memory for a list of units");
+    for (int64_t i = 0; i < *count; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        cs_unit_size *size = &(*units)[i];
+        int64_t padded = ce_stage_padded(zero, unit->length);
+        snprintf(size->name, sizeof size->name, "%s", ce_walk_name(unit));
+        for (int at = 0; at < unit->entry_count; at++)
+            size->elements += unit->entries[at]->count;
+        size->values = (size_t)padded * width;
+        size->part = (size_t)ce_stage_share(zero, zero->stage.params, padded) * width;
+    }
+    return CS_OK;
+}
+
+cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count)
+{
+    cs_engine *engine = calloc(1, sizeof *engine);
+    *units = NULL;
+    if (!engine) {
+        cs_config_close(config);
+        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
+    }
+    engine->config = config;
+    cs_status status = estimate(engine, NULL);
+    if (status == CS_OK)
+        status = list_units(engine, units, count);
     cs_destroy(engine);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
+#include "base/trace.h"
 
 /* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after it. */
 static const struct {
@@ -37,6 +38,9 @@ void ce_phase_begin(cs_engine *engine, ce_phase phase)
         ce_memory_report_print(engine, phases[phase].before);
     if (phase == CS_FORWARD && engine->micro == 0)
         engine->seconds = (cs_phase_seconds){ 0 };
+    if (phase == CS_FORWARD && engine->micro == 0)
+        ce_trace_file_begin_step(engine);
+    engine->phase_traced = ce_trace_begin();
     engine->phase_started = ce_clock_seconds();
     engine->phase_flops = ce_device_flops(engine->device);
     if (phase == CS_FORWARD)
@@ -67,6 +71,7 @@ static void report_step(cs_engine *engine)
     }
     engine->last_seconds = engine->seconds;
     ce_report_step(engine);
+    ce_trace_file_end_step(engine);
     ce_beat_step(engine->metrics.step);
 }
 
@@ -80,6 +85,7 @@ static void exclude_from_step(cs_engine *engine)
 void ce_phase_end(cs_engine *engine, ce_phase phase)
 {
     ce_device_leave(engine->device);
+    ce_trace_end(CS_TRACE_STEP, phases[phase].range, "", engine->phase_traced);
     engine->phase = phases[phase].next;
     if (phase == CS_FORWARD)
         engine->seconds.forward += lap(engine);

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "base/must.h"
 #include "base/say.h"
+#include "base/trace.h"
 
 #include <math.h>
 
@@ -39,8 +40,9 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     ce_update_begin(engine->update, terms);
     double moving = ce_clock_seconds() - begun;
     for (int i = 0; i < engine->model->count; i++) {
-        double started = ce_clock_seconds();
+        double started = ce_clock_seconds(), traced = ce_trace_begin();
         ce_update_take(engine->update, i);
+        ce_trace_end(CS_TRACE_COMPUTE, "update", ce_walk_name(engine->model->units[i]), traced);
         moving += ce_clock_seconds() - started;
         ce_shard_publish(engine->shards[i]);
     }

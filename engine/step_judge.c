@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "base/must.h"
 #include "base/range.h"
+#include "base/trace.h"
 
 size_t ce_step_judge_bytes(void)
 {
@@ -70,11 +71,19 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
+size_t ce_step_judge_sent(const cs_engine *engine)
+{
+    size_t world = (size_t)engine->world.size;
+    return 2 * (world - 1) * sizeof(ce_step_sums) / world;
+}
+
 static void add_up_and_judge(void *argument)
 {
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
+    double traced = ce_trace_begin();
     cs_comm_all_reduce(engine->comm, &device->sums, sizeof device->sums / sizeof(int64_t), CS_I64, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 

@@ -1,5 +1,6 @@
 /* walk.c - entering and leaving one unit: gathers its parameters, prefetches those of the next units, releases them. */
 #include "engine.h"
+#include "base/trace.h"
 
 void ce_walk_settle(cs_engine *engine)
 {
@@ -27,21 +28,31 @@ static void gather_ahead(cs_engine *engine, int i, ce_direction direction)
     }
 }
 
+const char *ce_walk_name(const cs_unit *unit)
+{
+    return *unit->name ? unit->name : unit->kind->name;
+}
+
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
 {
     cs_unit *unit = engine->model->units[i];
     gather_ahead(engine, i, direction);
+    double waited = ce_trace_begin();
     ce_walk_each(engine, i, ce_shard_await);
+    ce_trace_end(CS_TRACE_COMPUTE, "await", ce_walk_name(unit), waited);
     ce_unit_refresh_loans(unit);
     ce_pass_enter(engine->pass);
-    ce_device_enter(engine->device, *unit->name ? unit->name : unit->kind->name);
+    ce_device_enter(engine->device, ce_walk_name(unit));
+    engine->unit_traced = ce_trace_begin();
     ce_profile_enter(engine);
     return unit;
 }
 
-void ce_walk_leave(cs_engine *engine, int i, bool release)
+void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release)
 {
     ce_profile_leave(engine, i);
+    ce_trace_end(CS_TRACE_COMPUTE, direction == CS_DOWN ? "forward" : "backward", ce_walk_name(engine->model->units[i]),
+                 engine->unit_traced);
     ce_device_leave(engine->device);
     ce_pass_leave(engine->pass);
     if (!release)

@@ -35,6 +35,9 @@ const cs_option cl_flags[] = {
     CHECKED(nodes, "num_nodes nnodes", nodes, "N|MIN:MAX", "the first N hosts; MIN:MAX: an elastic job"),
     CHECKED(ranks, "num_gpus num_accelerators nproc_per_node", ranks, "N|gpu|cpu|auto",
             "ranks on each host, at most its slots; without a GPU a slot is a CPU rank. Default: all slots"),
+    { CS_OPTION(TAKE, "devices", cl_options, devices, "N|0,1|auto",
+                "Lightning's spelling, for this machine: --num_gpus N, or --include localhost:0,1"),
+      .take = cl_spellings_devices, .sets = "num_gpus include" },
     FLAG(SWITCH, "oversubscribe", oversubscribe, NULL, "allow more ranks than slots; they are then not pinned"),
     FLAG(SWITCH, "standalone", standalone, NULL, "use only this machine, even if there is a hostfile"),
 
@@ -161,6 +164,7 @@ const cs_option cl_flags[] = {
     NOTE(REFUSED, "health_port", "*", "`cspeed status JOB` shows the state of a job"),
     NOTE(REFUSED, "spare", "*", "there are no spare nodes; an elastic job accepts nodes that join later"),
     NOTE(REFUSED, "restart_dead_node", NULL, "a lost node may join an elastic job again by itself"),
+    NOTE(REFUSED, "backend", "*", "the program opens the communication; `train` takes --backend behind its name"),
     NOTE(REFUSED, "profile", "*", "flags are set on the command line and in CSPEED_ variables"),
 };
 

@@ -136,12 +136,36 @@ static int read_environment(cl_options *options, const char *prefix)
 
 /* ---- the command line ---- */
 
+/* Turns --devices into the flag that it stands for. */
+static int take_devices(cl_options *options)
+{
+    static char include[4096];
+    const char *devices = options->devices;
+    if (!devices)
+        return 0;
+    if (options->hostfile || options->hosts || options->include || options->exclude || options->ranks)
+        return cl_codes_fail(CL_CODE_USAGE, "--devices is about this machine and says which of its slots are used: "
+                                            "leave out --hostfile, --hosts, --include, --exclude and --num_gpus");
+    size_t length = strlen(devices), comma = length > 0 && devices[length - 1] == ',';
+    if (!strchr(devices, ',')) {
+        options->ranks = isdigit((unsigned char)*devices) ? devices : NULL;
+        return 0;
+    }
+    snprintf(include, sizeof include, "localhost:%.*s", (int)(length - comma), devices);
+    options->include = include;
+    return 0;
+}
+
 /* Checks combinations of flags. */
 static int check_combinations(cl_options *options)
 {
     if (options->hostfile && options->hosts)
         return cl_codes_fail(CL_CODE_USAGE, "%s and %s both name the hosts; give one of them",
                              cl_options_origin("hosts"), cl_options_origin("hostfile"));
+    if (options->nodes && !strchr(options->nodes, ':') && !options->no_ssh && (options->include || options->exclude))
+        return cl_codes_fail(CL_CODE_USAGE, "%s %s and %s both select hosts, as in DeepSpeed; give one of them",
+                             cl_options_origin("num_nodes"), options->nodes,
+                             cl_options_origin(options->include ? "include" : "exclude"));
     if (options->standalone && options->no_ssh)
         return cl_codes_fail(CL_CODE_USAGE, "%s is one machine, %s one of several", cl_options_origin("standalone"),
                              cl_options_origin("no_ssh"));
@@ -196,5 +220,7 @@ int cl_options_read(cl_options *options, char **argv)
     options->program = argv + 1;
     if (code == 0)
         code = cs_options_read(&form, options, &options->program);
-    return code ? code : check_combinations(options);
+    if (code == 0)
+        code = check_combinations(options);
+    return code ? code : take_devices(options);
 }

@@ -21,8 +21,9 @@ typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_prefl
 typedef struct {
     /* hosts and slots */
     const char *hostfile, *hosts, *include, *exclude;
-    const char *nodes; /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
-    const char *ranks; /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
+    const char *nodes;   /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
+    const char *ranks;   /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
+    const char *devices; /* --devices: "N", "0,1" or "auto"; cl_options_read sets `ranks` or `include` from it */
     bool oversubscribe, standalone;
     int min_elastic_nodes, max_elastic_nodes;
     bool elastic_training;

@@ -103,6 +103,19 @@ int cl_spellings_ranks(void *field, const char *flag, const char *value)
     return code ? code : keep(field, value);
 }
 
+int cl_spellings_devices(void *field, const char *flag, const char *value)
+{
+    size_t length = strlen(value);
+    bool list = strchr(value, ',') && isdigit((unsigned char)*value) && strspn(value, "0123456789,") == length &&
+                !strstr(value, ",,");
+    if (list || strcmp(value, "auto") == 0 || strcmp(value, "-1") == 0)
+        return keep(field, value);
+    if (!isdigit((unsigned char)*value) || strspn(value, "0123456789") != length)
+        return cl_codes_fail(CL_CODE_USAGE, "%s takes a number of devices, a list such as 0,1, or auto; not \"%s\"",
+                             flag, value);
+    return cl_spellings_ranks(field, flag, value);
+}
+
 int cl_spellings_node(void *field, const char *flag, const char *value)
 {
     int number;

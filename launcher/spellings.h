@@ -9,6 +9,7 @@
  * `flag`. -1, where it is accepted, is DeepSpeed's default: the field stays as it is. The fields are const char *. */
 int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N, MIN:MAX, -1          */
 int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
+int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto, -1        */
 int cl_spellings_node(void *field, const char *flag, const char *value);    /* N, auto, -1             */
 int cl_spellings_signals(void *field, const char *flag, const char *value); /* USR1,USR2; none         */
 int cl_spellings_codes(void *field, const char *flag, const char *value);   /* any; 1,75,137           */

@@ -6,9 +6,23 @@
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
 #include "data/packing.h"
+#include "data/texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Reads KEY=NAME. The key is a copy that is kept until the process ends. */
+static int read_column(void *field, const char *word, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    char *key = strndup(value, equals ? (size_t)(equals - value) : 0);
+    if (!key || !equals || !equals[1]) {
+        ce_fail(CS_BAD_CONFIG, "%s: KEY=NAME is needed, such as messages=dialog, not \"%s\"", word, value);
+        return CS_OPTIONS_WRONG;
+    }
+    return ce_shape_column(field, key, equals + 1) == CS_OK ? 0 : CS_OPTIONS_WRONG;
+}
 
 static const cs_option table[] = {
     { CS_OPTION(RAW, "output", ce_packing_settings, output, "DIR",
@@ -19,12 +33,19 @@ static const cs_option table[] = {
       .kind = CS_OPTION_REFUSED,
       .value = "byte",
       .text = "byte (the 256 byte values, as they are) is the only vocabulary without a --tokenizer" },
-    { CS_OPTION(RAW, "field", ce_packing_settings, field, "NAME",
-                "the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text)") },
-    { CS_OPTION(RAW, "template", ce_packing_settings, chat, "NAME",
-                "the lines of JSON are conversations (messages of role and content), written as the template auto (the "
-                "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
-                "llama2, mistral, mistral-v7, zephyr or plain; only answers are learnt") },
+    { CS_OPTION(
+        RAW, "field", ce_packing_settings, field, "NAME",
+        "the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text); also the column "
+        "of a table") },
+    { CS_OPTION(TAKE, "column", ce_packing_settings, columns, "KEY=NAME",
+                "the column NAME stands for the key KEY of a row (messages, prompt, completion, instruction, output, "
+                "input_ids ...); may be repeated"),
+      .take = read_column },
+    { CS_OPTION(
+        RAW, "template", ce_packing_settings, chat, "NAME",
+        "conversations (rows with messages, prompt and completion, or instruction) are written as the template auto (the "
+        "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
+        "llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; only answers are learnt") },
     { CS_OPTION(WHOLE, "skip_bad", ce_packing_settings, skip_bad, "N",
                 "name and leave out up to N lines of JSON with which something is wrong (0)"),
       .max = 1e12 },
@@ -46,24 +67,35 @@ static const cs_option table[] = {
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
 
-static cs_status read_options(ce_packing_settings *settings, char **argv)
+/* Names the files of folders. */
+static cs_status list_texts(ce_packing_settings *settings, char *const *names, glob_t *paths)
+{
+    for (; *names; names++)
+        CS_TRY(ce_texts_list(paths, *names));
+    settings->paths = paths->gl_pathv;
+    settings->path_count = (int)paths->gl_pathc;
+    return CS_OK;
+}
+
+static cs_status read_options(ce_packing_settings *settings, char ***names, char **argv)
 {
     static const cs_options_form form = {
-        .usage = "usage: pack [options] TEXT...\n",
+        .usage = "usage: pack [options] TEXT...\n\n"
+                 "  TEXT\n"
+                 "        a file (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow; any other is a text), or a "
+                 "folder of such\n",
         .what = "flag",
         .hint = "--help lists those of pack",
         CS_OPTIONS_TABLE(table),
         .max = -1,
     };
     *settings = (ce_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
-    settings->paths = cs_options_main(&form, settings, argv);
-    while (settings->paths[settings->path_count])
-        settings->path_count++;
+    *names = cs_options_main(&form, settings, argv);
     if (settings->shard_tokens <= settings->seq_len)
         return ce_fail(CS_BAD_CONFIG,
                        "--shard_tokens %" PRId64 ": a shard must hold one sequence of %" PRId64 " tokens",
                        settings->shard_tokens, settings->seq_len + 1);
-    if (settings->path_count == 0)
+    if (!**names)
         return ce_fail(CS_BAD_CONFIG, "no text is named; try --help");
     return CS_OK;
 }
@@ -96,12 +128,16 @@ int main(int argc, char **argv)
 {
     ce_packing_settings settings;
     ce_packing_counts counts;
+    glob_t paths = { 0 };
+    char **names;
     (void)argc;
-    if (read_options(&settings, argv) != CS_OK) {
+    if (read_options(&settings, &names, argv) != CS_OK) {
         fprintf(stderr, "pack: %s\n", cs_error());
         return CS_OPTIONS_WRONG;
     }
+    CS_MUST(list_texts(&settings, names, &paths));
     CS_MUST(ce_packing_run(&settings, &counts));
     tell(&settings, &counts);
+    globfree(&paths);
     return 0;
 }

@@ -1,10 +1,12 @@
-/* beat.c - the heartbeat record that a rank shares with its launcher, and the handler that writes the rank's stack. */
+/* beat.c - the heartbeat record that a rank shares with its launcher, and the handlers that write the rank's C stack:
+ * on the launcher's request, and before a fatal signal ends the rank. */
 #include "base/beat.h"
 
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +14,7 @@
 const char *const ce_beat_names[] = { "",           "barrier",   "all_reduce", "reduce_scatter",
                                       "all_gather", "broadcast", "send",       "receive" };
 
-enum { FRAMES = 64 };
+enum { FRAMES = 64, CRASH_FRAMES = 16, CRASH_STACK = 64 << 10 }; /* the launcher shows the last 20 lines of stderr */
 
 static ce_beat private_beat;
 static ce_beat *own_beat;
@@ -38,6 +40,49 @@ static void listen_for_stack(void)
     backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
         atomic_store(&own_beat->stack_signal, SIGRTMAX - 1);
+}
+
+/* ---- fatal signals ---- */
+
+static const struct {
+    int number;
+    const char *line;
+} fatal[] = { { SIGSEGV, "C stack at SIGSEGV:\n" },
+              { SIGBUS, "C stack at SIGBUS:\n" },
+              { SIGFPE, "C stack at SIGFPE:\n" },
+              { SIGILL, "C stack at SIGILL:\n" },
+              { SIGABRT, "C stack at SIGABRT:\n" } };
+enum { FATAL = sizeof fatal / sizeof *fatal };
+
+/* Writes the stack to stderr, where the launcher's report of the failure quotes it, and ends the process by the same
+ * signal. SA_RESETHAND has restored the signal's default action. */
+static void end_with_stack(int number)
+{
+    void *frames[CRASH_FRAMES];
+    for (int i = 0; i < FATAL; i++)
+        if (fatal[i].number == number && write(STDERR_FILENO, fatal[i].line, strlen(fatal[i].line)) < 0)
+            break; /* stderr is closed: backtrace_symbols_fd writes nothing either */
+    backtrace_symbols_fd(frames, backtrace(frames, CRASH_FRAMES), STDERR_FILENO);
+    raise(number);
+}
+
+/* Only in ranks of the launcher, and not where the program or a sanitizer has a handler of its own. The alternate stack
+ * lets the main thread report an overflow of its own stack. */
+__attribute__((constructor)) static void handle_fatal_signals(void)
+{
+    static char stack[CRASH_STACK];
+    struct sigaction action = { .sa_handler = end_with_stack, .sa_flags = SA_ONSTACK | (int)SA_RESETHAND | SA_NODEFER };
+    struct sigaction before;
+    stack_t other;
+    void *frame;
+    if (!getenv("CSPEED_BEAT_FD"))
+        return;
+    backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
+    if (sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE))
+        sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
+    for (int i = 0; i < FATAL; i++)
+        if (sigaction(fatal[i].number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(fatal[i].number, &action, NULL);
 }
 
 ce_beat *ce_beat_own(void)

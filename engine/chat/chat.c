@@ -2,6 +2,7 @@
 #include "chat/chat.h"
 #include "jinja/jinja.h"
 #include "base/must.h"
+#include "checkpoint/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ static const struct {
 #undef BUILT_IN
 };
 enum { BUILT_INS = sizeof built_in / sizeof *built_in };
+
+enum { MOST_BYTES = 16 << 20 }; /* of a template's file */
 
 /* ---- opening ---- */
 
@@ -74,9 +77,29 @@ static cs_status compile_own(ce_chat *chat)
     return CS_BAD_CONFIG;
 }
 
+static cs_status compile_file(ce_chat *chat, const char *path)
+{
+    char *source, *reason;
+    size_t length;
+    cs_status status = ce_files_read(&source, &length, path, MOST_BYTES);
+    if (status == CS_NOT_FOUND)
+        return ce_fail(status, "%s: no such file; cspeed.data.template names it", path);
+    CS_TRY(status);
+    status = ce_jinja_compile(&chat->template, source, length);
+    free(source);
+    if (status == CS_OK)
+        return CS_OK;
+    CS_ASSERT(reason = strdup(cs_error()));
+    ce_fail(CS_BAD_CONFIG, "%s: %s", path, reason);
+    free(reason);
+    return CS_BAD_CONFIG;
+}
+
 static cs_status compile(ce_chat *chat, const char *name)
 {
     char names[512];
+    if (ce_chat_is_file(name))
+        return compile_file(chat, name);
     if (strcmp(name, "auto") == 0)
         return compile_own(chat);
     for (int i = 0; i < BUILT_INS; i++)
@@ -85,8 +108,14 @@ static cs_status compile(ce_chat *chat, const char *name)
             CS_TRY(check_words(name, built_in[i].source, chat->tokenizer));
             return ce_jinja_compile(&chat->template, built_in[i].source, strlen(built_in[i].source));
         }
-    return ce_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, and \"auto\"", name,
+    return ce_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, \"auto\" and files NAME.jinja", name,
                    list_names(names, sizeof names));
+}
+
+bool ce_chat_is_file(const char *name)
+{
+    const char *ending = strrchr(name, '.');
+    return ending && strcmp(ending, ".jinja") == 0;
 }
 
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer)

@@ -11,12 +11,15 @@
 
 typedef struct ce_chat ce_chat; /* a template for one tokenizer; immutable, so threads may share it */
 
-/* Opens the template named `name` (cspeed.data.template lists the names), or with "auto" the tokenizer's chat_template.
- * strftime_now gives the time at which the template was opened, or that of SOURCE_DATE_EPOCH. CS_BAD_CONFIG: there is
- * no such template, the tokenizer's one does not compile, or a built-in one has control words that the tokenizer lacks.
- * The tokenizer must live longer. */
+/* Opens the template named `name` (cspeed.data.template lists the names), that of the file `name` if it ends with
+ * ".jinja", or with "auto" the tokenizer's chat_template. strftime_now gives the time at which the template was opened,
+ * or that of SOURCE_DATE_EPOCH. CS_BAD_CONFIG: there is no such template, a file's or the tokenizer's one does not
+ * compile, or a built-in one has control words that the tokenizer lacks. CS_NOT_FOUND, CS_IO_ERROR: a file cannot be
+ * read. The tokenizer must live longer. */
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer);
 void ce_chat_close(ce_chat *chat); /* accepts NULL */
+
+bool ce_chat_is_file(const char *name); /* whether this name of a template is that of a file */
 
 typedef struct {
     int64_t from, to;

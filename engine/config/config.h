@@ -12,6 +12,7 @@
 #include "cspeed/comm.h"
 #include "config/elasticity.h"
 #include "data/difficulty.h"
+#include "data/shape.h"
 #include "monitor/monitor.h"
 #include "optim/groups.h"
 #include "optim/precision.h"
@@ -25,6 +26,7 @@ enum { CS_CONFIG_FILES = 256 };
 enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* device */
 enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
 enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
+enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
 /* products; from CS_PRODUCTS_FIXED on in the order of ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
@@ -73,6 +75,11 @@ typedef struct {
         double recompute_factor;
     } profiler;
 
+    struct {
+        const char *file; /* NULL: no trace */
+        int64_t first_step, steps;
+    } trace; /* cspeed.trace */
+
     /* the "cspeed" section */
     const char *model_path; /* a folder with config.json; NULL: `model` is an object */
     json_t *model;          /* the keys of config.json; NULL: the file names no model */
@@ -84,6 +91,7 @@ typedef struct {
     bool shuffle;
     int packing;                                      /* CS_PACK_* */
     const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
+    ce_shape_columns columns;                         /* other names for the keys of JSON lines */
     int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
     int64_t steps, epochs;                            /* one of the two is 0 */
     double fit_seconds; /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
@@ -92,6 +100,7 @@ typedef struct {
     const char *export_folder; /* NULL: no export */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
+    int eval_on;     /* CS_EVALUATE_ON_* */
     int device;      /* CS_CHOOSE_* */
     int64_t threads; /* 0: auto */
     int products;    /* CS_PRODUCTS_* */
@@ -132,7 +141,7 @@ typedef struct {
         } autocast;
         int offload_param, offload_optimizer; /* CS_OFFLOAD_* */
         bool node_storage;
-        json_t *model, *train, *valid, *weights, *param_groups;
+        json_t *model, *train, *valid, *weights, *columns, *param_groups;
         json_t *prof_ops;
         bool prof_all, efficiency, sampling; /* the last two: data_efficiency.enabled and .data_sampling.enabled */
         ce_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */

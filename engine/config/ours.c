@@ -37,7 +37,11 @@ static const ce_key cspeed[] = {
               "updates between evaluations; 0: only at the end"),
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
+    SUPPORTED(
+        "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
+        "which ranks evaluate; rank0: the others wait, or take part in the gathers of parameters; the result has the same bits"),
     SECTION("checkpoint", "how checkpoints are written and read"),
+    SECTION("trace", "a file that shows what each rank does at which time in some steps"),
     SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
               "Hugging Face folder to write when training is finished; null: none"),
     SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
@@ -57,8 +61,9 @@ static const ce_key cspeed[] = {
               "launch forward and backward of a micro-batch as one CUDA graph each; only with nccl"),
     SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
               "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS overrides it"),
-    SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",
-              "transport between ranks; auto: nccl for GPUs if each rank has its own; mpi is not implemented"),
+    SUPPORTED(
+        "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
+        "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi is not implemented"),
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
@@ -71,7 +76,7 @@ static const ce_key cspeed[] = {
 static const ce_key cspeed_data[] = {
     SUPPORTED(
         "train", JSON, written.train, "null", 0, 0, NULL,
-        "a folder that pack made, or a folder of texts (.jsonl, .txt), or the name or pattern of token shards or texts; or a list of these. Texts are tokenized first"),
+        "a folder that pack made, or a folder of texts, or the name or pattern of token shards or texts (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow); or a list of these. Texts are tokenized first"),
     SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL,
               "as train, for evaluation; null: valid.bin of the folders in train that pack made; []: no evaluation"),
     SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
@@ -84,11 +89,14 @@ static const ce_key cspeed_data[] = {
     SUPPORTED(
         "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
         "folder or tokenizer.json with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
-    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON"),
+    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
+    SUPPORTED(
+        "columns", JSON, written.columns, "null", 0, 0, NULL,
+        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, input_ids, labels, attention_mask; a row that has none of these names is read by its own keys"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
-        "lines of JSON are conversations, which are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
-        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
+        "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
         "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),
@@ -109,9 +117,18 @@ static const ce_key cspeed_checkpoint[] = {
               "checksums to verify: of the data that this run reads, of all files before, or none (headers always)"),
 };
 
+static const ce_key cspeed_trace[] = {
+    SUPPORTED(
+        "file", STRING, trace.file, "null", 0, 0, NULL,
+        "file in Chrome's trace format (chrome://tracing, Perfetto) with the computation, communication and copies of all ranks by unit, relative to output; null: none"),
+    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MOST, NULL, "the first step to record, from 1"),
+    SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "how many steps to record"),
+};
+
 const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
+    { "cspeed.trace", CS_KEYS(cspeed_trace) },
 };
 const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;

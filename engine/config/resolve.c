@@ -90,6 +90,23 @@ static void read_weights(cs_config *config)
         ce_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
 }
 
+static void read_columns(cs_config *config)
+{
+    static const char path[] = "cspeed.data.columns";
+    ce_settings *s = &config->settings;
+    const char *key;
+    json_t *name;
+    s->columns.count = 0;
+    if (s->written.columns && !json_is_object(s->written.columns))
+        ce_json_fault(config->doc, path, "an object is needed, such as {\"messages\": \"dialog\"}");
+    json_object_foreach (s->written.columns, key, name) {
+        if (!json_is_string(name))
+            ce_json_fault(config->doc, path, "the column of \"%s\" is a name in double quotes", key);
+        else if (ce_shape_column(&s->columns, key, json_string_value(name)) != CS_OK)
+            ce_json_fault(config->doc, path, "%s", cs_error());
+    }
+}
+
 static void resolve_model(cs_config *config)
 {
     ce_settings *s = &config->settings;
@@ -155,15 +172,25 @@ static void resolve_storage(cs_config *config)
         ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
+/* PyTorch's name for communication through the memory of hosts is gloo. */
+static const char *host_transport(const cs_world *world)
+{
+    if (world->size == 1)
+        return "self";
+    return world->local_size == world->size ? "shm" : "tcp";
+}
+
 void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
+    enum { NAMED = sizeof transports / sizeof *transports }; /* gloo and cpu follow */
     ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_output(config);
     ce_resolve_data(config);
     read_weights(config);
-    s->comm = transports[s->written.comm];
+    read_columns(config);
+    s->comm = s->written.comm < NAMED ? transports[s->written.comm] : host_transport(&config->world);
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);

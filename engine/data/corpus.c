@@ -3,7 +3,6 @@
 #include "data/data.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,10 @@
 
 /* ---- texts to documents ----------------------------------------------------------------------- */
 
-static cs_status map_text(ce_corpus *corpus, int file, const char *path)
+static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
 {
     struct stat facts;
-    if (fstat(file, &facts) != 0)
+    if (fstat(fileno(file), &facts) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
     if (S_ISDIR(facts.st_mode))
         return ce_fail(CS_BAD_FILE, "%s: a directory; name the text files in it", path);
@@ -24,7 +23,7 @@ static cs_status map_text(ce_corpus *corpus, int file, const char *path)
         return ce_fail(CS_BAD_FILE, "%s: not a regular file; save the text in one first", path);
     if (facts.st_size == 0)
         return ce_fail(CS_BAD_FILE, "%s: empty; there is nothing to learn from it", path);
-    void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fileno(file), 0);
     if (mapping == MAP_FAILED)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map it", path);
     corpus->texts[corpus->text_count].path = path;
@@ -51,11 +50,22 @@ static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t leng
     return CS_OK;
 }
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static bool is_blank(const char *line, const char *stop)
 {
-    while (line < stop && (*line == ' ' || *line == '\t' || *line == '\r'))
+    while (line < stop && is_space(*line))
         line++;
     return line == stop;
+}
+
+/* Length of the byte order mark that some programs of Windows write in front of UTF-8. */
+static size_t mark_bytes(const char *start, const char *end)
+{
+    return end - start >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
 /* A document is the lines up to the separator or, in JSON files, each line that is not blank. */
@@ -64,6 +74,7 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
     size_t width = files->separator ? strlen(files->separator) : 0;
+    start += is_json ? mark_bytes(start, end) : 0;
     for (const char *line = start; (files->separator || is_json) && line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
@@ -78,17 +89,54 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
     return is_json ? CS_OK : add_document(corpus, start, end - start, false);
 }
 
+/* The elements of a JSON list, each of which may take several lines. `at` is behind the list's bracket. */
+static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end)
+{
+    const char *start = NULL;
+    int depth = 0;
+    for (bool quoted = false; at < end; at++) {
+        if (quoted) {
+            quoted = *at != '"';
+            at += *at == '\\' && at + 1 < end;
+            continue;
+        }
+        if (depth == 0 && (*at == ',' || *at == ']')) {
+            CS_TRY(start ? add_document(corpus, start, at - start, true) : CS_OK);
+            start = NULL;
+            if (*at == ']')
+                break;
+            continue;
+        }
+        start = start || is_space(*at) ? start : at;
+        quoted = *at == '"';
+        depth += (*at == '{' || *at == '[') - (depth > 0 && (*at == '}' || *at == ']'));
+    }
+    const char *path = corpus->texts[corpus->text_count - 1].path;
+    if (at == end)
+        return ce_fail(CS_BAD_FILE, "%s: cut short: it is a list of objects, whose end is missing", path);
+    return is_blank(at + 1, end)
+               ? CS_OK
+               : ce_fail(CS_BAD_FILE, "%s: there is more behind the list of objects that it begins with", path);
+}
+
+static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
+{
+    const char *start = corpus->texts[corpus->text_count - 1].bytes;
+    const char *end = start + corpus->texts[corpus->text_count - 1].size;
+    const char *first = start + mark_bytes(start, end);
+    while (first < end && is_space(*first))
+        first++;
+    return first < end && *first == '[' ? cut_list(corpus, first + 1, end) : cut_documents(corpus, files, true);
+}
+
 static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, const char *path)
 {
-    const char *dot = strrchr(path, '.');
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
-                             "%s: cannot open this text", path);
+    FILE *file;
+    CS_TRY(ce_plain_open(&file, path, &files->how));
     cs_status status = map_text(corpus, file, path);
-    close(file);
+    fclose(file);
     CS_TRY(status);
-    return cut_documents(corpus, files, files->json || (dot && strcmp(dot, ".jsonl") == 0));
+    return files->json || ce_plain_is_json(path) ? cut_json(corpus, files) : cut_documents(corpus, files, false);
 }
 
 static cs_status build(ce_corpus *corpus, const ce_corpus_files *files)
@@ -119,12 +167,14 @@ void ce_corpus_close(ce_corpus *corpus)
     *corpus = (ce_corpus){ 0 };
 }
 
-int64_t ce_corpus_line(const ce_corpus *corpus, const ce_document *document)
+const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, char text[CS_CORPUS_PLACE])
 {
+    const char *path = corpus->texts[document->text].path;
     int64_t line = 1;
     for (const char *c = corpus->texts[document->text].bytes; c < document->bytes; c++)
         line += *c == '\n';
-    return line;
+    snprintf(text, CS_CORPUS_PLACE, "%s, %s %" PRId64, path, ce_plain_is_table(path) ? "row" : "line", line);
+    return text;
 }
 
 /* ---- the split -------------------------------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* corpus.h - maps text files, divides them into documents, and holds out a part for validation.
  *
- * A file is one document, or several with a separator line between them, or one document on each line (JSONL). The
+ * A file is one document, or several with a separator line between them, or a document on each line (JSON lines, rows
+ * of a table), or a list of documents (JSON). A compressed file or a table is decoded first (formats/plain.h). The
  * held-out part consists of whole documents, drawn pseudo-randomly but always the same ones; if there are too few
  * documents to draw from, it is the end of each document. */
 #ifndef CS_DATA_CORPUS_H
 #define CS_DATA_CORPUS_H
 
-#include "base/status.h"
+#include "formats/plain.h"
 
 typedef struct {
     const char *bytes;
@@ -25,13 +26,14 @@ typedef struct {
     int64_t document_count, document_room, bytes;
 } ce_corpus;
 
-/* The files to map. `separator`: a line equal to this ends a document; NULL: none. Files named .jsonl, and all files if
- * `json` is true, have one JSON document on each line. */
+/* The files to map. `separator`: a line equal to this ends a document; NULL: none. All files are JSON if `json` is
+ * true, otherwise those whose names say so (ce_plain_is_json). */
 typedef struct {
     char *const *paths;
     int count;
     const char *separator;
     bool json;
+    ce_plain_how how; /* where decoded text is kept, and which columns of a table are read */
 } ce_corpus_files;
 cs_status ce_corpus_open(ce_corpus *corpus, const ce_corpus_files *files);
 void ce_corpus_close(ce_corpus *corpus);
@@ -40,7 +42,8 @@ void ce_corpus_close(ce_corpus *corpus);
  */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
-/* Line number of the document's first line, from 1. */
-int64_t ce_corpus_line(const ce_corpus *corpus, const ce_document *document);
+/* Writes where the document begins, as "chats.jsonl, line 7" or "chats.parquet, row 7", from 1. */
+enum { CS_CORPUS_PLACE = 4200 };
+const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, char text[CS_CORPUS_PLACE]);
 
 #endif

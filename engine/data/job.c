@@ -48,6 +48,8 @@ static void put(ce_job_work *work, int32_t id)
 
 static void put_all(ce_job_work *work, const ce_encoded *encoded)
 {
+    if (encoded->count == 0)
+        return;
     make_room(work, encoded->count);
     memcpy(work->ids + work->token_count, encoded->ids, (size_t)encoded->count * sizeof *work->ids);
     memset(work->learnt + work->token_count, true, (size_t)encoded->count);
@@ -64,6 +66,8 @@ static void end(ce_job_work *work, const ce_job_plan *plan)
 }
 
 /* ---- kinds of documents ---- */
+
+enum { IGNORED = -100 }; /* the label of a token that is not learnt, in data sets for transformers */
 
 static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                       const ce_document *document, ce_chat_span span)
@@ -90,31 +94,92 @@ static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_cha
     }
 }
 
+/* A prompt and its completion are one text, of which the completion and the end are learnt. */
+static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const ce_shape *shape)
+{
+    ce_chat_lines *lines = &workspace->chat;
+    int64_t from = (int64_t)json_string_length(shape->text);
+    lines->text.size = 0;
+    ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
+    ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
+    ce_chat_span completion = { from, (int64_t)lines->text.size + 1 }; /* with the token that ends a text */
+    make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
+              &(ce_chat_lines){ .answers = &completion, .count = 1 });
+    end(work, plan);
+}
+
+/* Appends a row's tokens. What is refused has appended none. */
+static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
+{
+    size_t index;
+    json_t *token;
+    int64_t size = ce_tokenizer_size(plan->tokenizer);
+    json_array_foreach (shape->tokens, index, token)
+        if (json_integer_value(token) < 0 || json_integer_value(token) >= size)
+            return ce_fail(CS_BAD_FILE, "\"input_ids\" has the token %lld, and the tokenizer has %" PRId64,
+                           (long long)json_integer_value(token), size);
+    begin(work);
+    json_array_foreach (shape->tokens, index, token) {
+        const json_t *label = json_array_get(shape->labels, index), *mask = json_array_get(shape->mask, index);
+        if (mask && json_integer_value(mask) == 0)
+            continue;
+        put(work, (int32_t)json_integer_value(token));
+        work->learnt[work->token_count - 1] = !label || json_integer_value(label) != IGNORED;
+    }
+    return CS_OK;
+}
+
+/* Appends a conversation. The answers that a prompt has are not learnt. */
+static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                                   const ce_shape *shape)
+{
+    ce_chat_lines *lines = &workspace->chat;
+    CS_TRY(ce_chat_write(plan->chat, shape->chat, lines));
+    if (shape->given > 0 && lines->count != shape->answers)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a prompt with answers in it by this template, which marks %" PRId64
+                       " places to learn in %" PRId64 " answers",
+                       lines->count, shape->answers);
+    make_chat(work, ce_encoder_text(workspace->encoder, lines->text.bytes, lines->text.size),
+              &(ce_chat_lines){ .answers = lines->answers + shape->given, .count = lines->count - shape->given });
+    return CS_OK;
+}
+
+static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
+                            const ce_shape *shape)
+{
+    switch (shape->kind) {
+    case CS_SHAPE_TEXT:
+        begin(work);
+        put_all(work, ce_encoder_document(workspace->encoder, json_string_value(shape->text),
+                                          json_string_length(shape->text)));
+        end(work, plan);
+        return CS_OK;
+    case CS_SHAPE_PAIR:
+        make_pair(work, plan, workspace, shape);
+        return CS_OK;
+    case CS_SHAPE_TOKENS:
+        return make_tokens(work, plan, shape);
+    case CS_SHAPE_CHAT:
+        return make_conversation(work, plan, workspace, shape);
+    }
+    return CS_OK;
+}
+
 static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const json_t *root)
 {
-    const json_t *text = json_object_get(root, plan->field);
-    if (!json_is_object(root))
-        return ce_fail(CS_BAD_FILE, "not a JSON object");
-    if (plan->chat) {
-        CS_TRY(ce_chat_write(plan->chat, root, &workspace->chat));
-        make_chat(work, ce_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
-                  &workspace->chat);
-        return CS_OK;
-    }
-    if (!json_is_string(text))
-        return ce_fail(CS_BAD_FILE,
-                       "%s \"%s\" (\"field\" names the key of a document's text, \"template\" makes text of "
-                       "conversations)",
-                       text ? "no text under" : "there is no key", plan->field);
-    begin(work);
-    put_all(work, ce_encoder_document(workspace->encoder, json_string_value(text), json_string_length(text)));
-    end(work, plan);
-    return CS_OK;
+    ce_shape shape;
+    cs_status status = ce_shape_read(&shape, root, plan->columns, plan->field, plan->chat != NULL);
+    if (status == CS_OK)
+        status = make_shape(work, plan, workspace, &shape);
+    ce_shape_free(&shape);
+    return status;
 }
 
 static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                            const ce_document *document)
 {
+    char place[CS_CORPUS_PLACE];
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size);
@@ -123,8 +188,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;
-    return ce_fail(status, "%s, line %" PRId64 ": %s", plan->corpus->texts[document->text].path,
-                   ce_corpus_line(plan->corpus, document), cs_error());
+    return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, place), cs_error());
 }
 
 /* Records why a faulty line is skipped; none of its tokens has been kept. */

@@ -3,6 +3,7 @@
 #define CS_DATA_JOB_H
 
 #include "data/corpus.h"
+#include "data/shape.h"
 #include "chat/chat.h"
 #include "text/encoder.h"
 
@@ -12,8 +13,9 @@ typedef struct {
     const ce_tokenizer *tokenizer;
     ce_chat *chat; /* NULL: documents are not conversations */
     const char *field;
-    int32_t end;  /* token after each document; -1: none */
-    bool newline; /* a newline follows each document, in place of the separator line */
+    const ce_shape_columns *columns; /* other names for the keys of JSON rows */
+    int32_t end;                     /* token after each document; -1: none */
+    bool newline;                    /* a newline follows each document, in place of the separator line */
     bool held_out;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
 } ce_job_plan;
@@ -22,7 +24,7 @@ typedef struct {
 typedef struct {
     ce_encoder *encoder;
     ce_text line;
-    ce_chat_lines chat;
+    ce_chat_lines chat; /* also a prompt and its completion */
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
 } ce_job_workspace;

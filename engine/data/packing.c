@@ -175,6 +175,7 @@ static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *setting
 {
     plan->tokenizer = tokenizer;
     plan->field = settings->field ? settings->field : "text";
+    plan->columns = &settings->columns;
     plan->skip_bad = settings->skip_bad;
     plan->newline = settings->separator && !settings->tokenizer;
     plan->end = ce_tokenizer_end(tokenizer);
@@ -249,29 +250,33 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     return status;
 }
 
-static cs_status pack(packer *self, ce_corpus *corpus, const ce_tokenizer *tokenizer,
-                      const ce_packing_settings *settings, ce_packing_counts *counts)
+/* Reads the texts. Those that are decoded first are kept in the output folder, which exists already. */
+static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {
-    ce_corpus_files files = { settings->paths, settings->path_count, settings->separator,
-                              !settings->by_name && (settings->field || settings->chat) };
-    CS_TRY(read_plan(&self->plan, settings, tokenizer));
+    const char *columns[CS_SHAPE_NAMES];
+    ce_corpus_files files = { settings->paths,
+                              settings->path_count,
+                              settings->separator,
+                              !settings->by_name && (settings->field || settings->chat),
+                              { settings->output, columns } };
+    ce_shape_names(columns, &settings->columns, self->plan.field);
     CS_TRY(ce_corpus_open(corpus, &files));
     CS_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
     if (settings->tokenizer)
         keep_characters(corpus);
     self->plan.corpus = corpus;
+    return CS_OK;
+}
+
+static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings *settings, ce_packing_counts *counts)
+{
+    CS_TRY(open_corpus(self, corpus, settings));
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
     open_workspaces(self, (int)settings->threads);
-    size_t made;
-    cs_status status = ce_shards_folder(settings->output, &made);
-    if (status == CS_OK) {
-        ce_progress_begin(&self->progress, "making tokens", NULL, corpus->bytes);
-        status = write_sets(self, settings, counts);
-        ce_progress_end(&self->progress);
-    }
-    if (status != CS_OK)
-        ce_shards_remove_folder(settings->output, made);
+    ce_progress_begin(&self->progress, "making tokens", NULL, corpus->bytes);
+    cs_status status = write_sets(self, settings, counts);
+    ce_progress_end(&self->progress);
     counts->repaired = close_workspaces(self);
     return status;
 }
@@ -284,7 +289,14 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };
     CS_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
-    cs_status status = pack(&self, &corpus, tokenizer, settings, counts);
+    size_t made = 0;
+    cs_status status = read_plan(&self.plan, settings, tokenizer);
+    if (status == CS_OK)
+        status = ce_shards_folder(settings->output, &made);
+    if (status == CS_OK)
+        status = pack(&self, &corpus, settings, counts);
+    if (status != CS_OK)
+        ce_shards_remove_folder(settings->output, made);
     ce_chat_close(self.plan.chat);
     ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);

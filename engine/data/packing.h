@@ -4,19 +4,20 @@
 #ifndef CS_DATA_PACKING_H
 #define CS_DATA_PACKING_H
 
-#include "base/status.h"
+#include "data/shape.h"
 
 typedef struct {
-    char *const *paths; /* text files; a file named .jsonl has one JSON document on each line */
+    char *const *paths; /* files (formats/plain.h); the name says whether a file has JSON documents */
     int path_count;
     const char *output;
-    const char *tokenizer; /* folder or tokenizer.json; NULL: each byte is a token */
-    const char *separator; /* a line equal to this ends a document; NULL: none */
-    const char *field;     /* JSON member with a document's text; if given, all files are JSON. NULL: "text" */
+    const char *tokenizer;    /* folder or tokenizer.json; NULL: each byte is a token */
+    const char *separator;    /* a line equal to this ends a document; NULL: none */
+    const char *field;        /* JSON member with a document's text; if given, all files are JSON. NULL: "text" */
+    ce_shape_columns columns; /* other names for the members of JSON documents */
     /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not */
     const char *chat;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped, over all files */
-    bool by_name;     /* only files named .jsonl are JSON, even if `field` or `chat` is given */
+    bool by_name;     /* only files whose names say so are JSON, even if `field` or `chat` is given */
     const char *end;  /* token after each document; NULL: the tokenizer's own */
     double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;

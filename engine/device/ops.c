@@ -450,16 +450,26 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_compute(y) && is_f32(target) && is_matrix(target, cs_rows(y), cs_columns(y)));
-    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(y)));
+    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
     RUN(stream, squared_error, loss, y, target);
 }
 
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_compute(y) && is_like(y, dy) && is_f32(target) && is_matrix(target, cs_rows(y), cs_columns(y)));
-    CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(y)));
+    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
     RUN(stream, squared_error_grad, dy, dloss, y, target);
+}
+
+void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
+    RUN(stream, absolute_error, loss, y, target);
+}
+
+void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
+    RUN(stream, absolute_error_grad, dy, dloss, y, target);
 }
 
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)

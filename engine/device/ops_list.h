@@ -75,6 +75,8 @@ OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, c
 OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
+OPERATION(absolute_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
+OPERATION(absolute_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(fill, (cs_device *device, cs_tensor y, float value))
 

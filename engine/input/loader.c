@@ -1,5 +1,6 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
+#include "base/trace.h"
 #include "checkpoint/collective_status.h"
 
 #include <stdlib.h>
@@ -145,10 +146,12 @@ static ce_window window_of(const cs_data *data, int64_t b)
 
 cs_batch cs_data_next(cs_data *data)
 {
+    double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         data->samples[b] = ce_loader_sample(data->engine, b);
         ce_windows_read(data->windows, data->samples[b], window_of(data, b));
     }
+    ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
     return batch_of(data);
 }
 

@@ -7,8 +7,8 @@
 
 /* ---- token_cache.c: each host tokenizes a text once, and later runs reuse the token shards ----
  *
- * A name in cspeed.data that ends in .jsonl or .txt is a text; so is a folder that contains such files. Its shards are
- * in CACHE/<16 hexadecimal digits>. The digits are a hash of the texts' names, sizes and modification times, of the
+ * A name in cspeed.data that data/texts.h calls a text is tokenized; so are the texts of a folder. Its shards are in
+ * CACHE/<16 hexadecimal digits>. The digits are a hash of the texts' names, sizes and modification times, of the
  * tokenizer's files, and of the keys of cspeed.data that matter; made_from.txt in that folder lists these facts. When a
  * changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads them. */
 

@@ -9,6 +9,7 @@
 #include "checkpoint/files.h"
 #include "data/folder.h"
 #include "data/packing.h"
+#include "data/texts.h"
 #include "input/token_cache_key.h"
 
 #include <dirent.h>
@@ -87,6 +88,7 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .output = part,
                                 .tokenizer = self->tokenizer,
                                 .field = settings->field,
+                                .columns = settings->columns,
                                 .chat = settings->template,
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
@@ -207,7 +209,7 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
         cache->held[cache->count] = -1;
-        if (ce_token_cache_key_is_text(name))
+        if (ce_texts_is_text(name))
             CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
             cache->names[cache->count] = strdup(name);
@@ -220,7 +222,7 @@ cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const ch
     cs_status status = CS_OK;
     *cache = (ce_token_cache){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
-        if (ce_token_cache_key_is_text(given[i]))
+        if (ce_texts_is_text(given[i]))
             status = make_one(engine, given[i]);
     CS_TRY(ce_collective_status(engine->comm, status));
     status = ce_collective_status(engine->comm, find_all(cache, engine, given, count));

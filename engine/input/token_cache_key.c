@@ -1,8 +1,9 @@
 /* token_cache_key.c - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
 #include "input/token_cache_key.h"
 #include "base/mac.h"
+#include "chat/chat.h"
 #include "checkpoint/files.h"
-#include "data/folder.h"
+#include "data/texts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,9 +17,6 @@
 
 enum { RECORD_LIMIT = 1 << 26 };
 
-static const char *const endings[] = { ".jsonl", ".txt" };
-enum { ENDINGS = sizeof endings / sizeof *endings };
-
 /* ---- names and files of texts ---- */
 
 static bool is_folder(const char *name)
@@ -27,41 +25,10 @@ static bool is_folder(const char *name)
     return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-bool ce_token_cache_key_is_text(const char *name)
-{
-    size_t length = strlen(name);
-    for (int i = 0; i < ENDINGS; i++)
-        if (length > strlen(endings[i]) && strcmp(name + length - strlen(endings[i]), endings[i]) == 0)
-            return true;
-    return is_folder(name);
-}
-
-static cs_status look(ce_token_cache_key *self, const char *pattern, bool more)
-{
-    int outcome = glob(pattern, more ? GLOB_APPEND : 0, NULL, &self->paths);
-    if (outcome == 0 || outcome == GLOB_NOMATCH)
-        return CS_OK;
-    return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
-}
-
-/* Lists the files of the text. A name of an existing file is taken literally, even if it contains *, ? or [. */
 static cs_status list_paths(ce_token_cache_key *self)
 {
-    char pattern[8192], quoted[8000];
-    bool folder = is_folder(self->name);
-    ce_folder_quote(quoted, sizeof quoted, self->name);
-    for (int i = 0; i < (folder ? ENDINGS : 1); i++) {
-        snprintf(pattern, sizeof pattern, folder ? "%s/*%s" : "%s",
-                 folder || access(self->name, F_OK) == 0 ? quoted : self->name, endings[i]);
-        CS_TRY(look(self, pattern, i > 0));
-    }
-    if (self->paths.gl_pathc > 0)
-        return CS_OK;
-    if (!folder)
-        return ce_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
-    return ce_fail(CS_NOT_FOUND,
-                   "%s: no text, .jsonl or .txt, in this folder, and no token shards, train-*.bin, as pack makes them",
-                   self->name);
+    cs_status status = ce_texts_list(&self->paths, self->name);
+    return status == CS_NOT_FOUND ? ce_fail(status, "%s; cspeed.data names it", cs_error()) : status;
 }
 
 /* ---- the record ---- */
@@ -94,9 +61,17 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
+/* Records the template if it is a file. A missing file is reported when it is read. */
+static cs_status record_template(FILE *out, const char *name)
+{
+    cs_status status = name && ce_chat_is_file(name) ? record_file(out, "template", name) : CS_OK;
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
 static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 {
     CS_TRY(record_tokenizer(out, self->tokenizer));
+    CS_TRY(record_template(out, self->settings->template));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
         CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
     return CS_OK;
@@ -110,6 +85,8 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
     fprintf(out, "cspeed tokens, version 4\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
+    for (int i = 0; i < settings->columns.count; i++)
+        fprintf(out, "%s in the column %s\n", settings->columns.key[i], settings->columns.name[i]);
     if (settings->skip_bad > 0) /* with 0 a text that has bad lines is an error */
         fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
     free(above);

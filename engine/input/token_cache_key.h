@@ -18,8 +18,6 @@ typedef struct {
     char *folder; /* folder of the shards, whether it exists or not */
 } ce_token_cache_key;
 
-bool ce_token_cache_key_is_text(const char *name);
-
 cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engine,
                                   const char *name); /* close it also after a failure */
 void ce_token_cache_key_close(ce_token_cache_key *key);

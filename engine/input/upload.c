@@ -4,6 +4,7 @@
  * So the caller may reuse its memory at once, and device memory is overwritten only after the previous micro-batch has
  * used it. A CPU reads the batch in the caller's memory. */
 #include "engine.h"
+#include "base/trace.h"
 #include "base/must.h"
 #include "base/range.h"
 
@@ -80,6 +81,7 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     on_device.keys = engine->keys;
     if (!upload)
         return on_device;
+    double traced = ce_trace_begin();
     upload->turn = (upload->turn + 1) % SLOTS;
     ce_event_wait(upload->free_after[upload->turn]);
     put(upload, &on_device.inputs, &at);
@@ -89,6 +91,7 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     on_device.keys = keys.data;
     ce_stream_copy(stream, upload->device_memory, upload->host[upload->turn], at);
     upload->free_after[upload->turn] = ce_stream_record(stream);
+    ce_trace_end(CS_TRACE_COPY, "copy batch to the device", "", traced);
     return on_device;
 }
 

@@ -1,5 +1,6 @@
 /* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -216,8 +217,48 @@ static void remove_alias(ce_source *source, const ce_model_facts *facts)
     memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
 }
 
+static bool all_begin_with(const ce_source *source, const char *prefix)
+{
+    bool all = source->count > 0;
+    for (int64_t i = 0; i < source->count; i++)
+        all &= strncmp(source->tensors[i].name, prefix, strlen(prefix)) == 0;
+    return all;
+}
+
+static cs_status remove_wrapper(ce_source *source, const char *prefix)
+{
+    const folder_source *weights = source->private_data;
+    for (int64_t i = 0; i < source->count; i++) {
+        char *rest = strdup(source->tensors[i].name + strlen(prefix));
+        if (!rest)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        rename_tensor(source, i, rest);
+    }
+    ce_log(CS_LOG_INFO,
+           "%s: the names of all tensors begin with \"%s\", which a wrapper of PyTorch put there; they are "
+           "read without it",
+           weights->files[0].path, prefix);
+    return CS_OK;
+}
+
+/* DistributedDataParallel and torch.compile put a word in front of every name; a file may have both. */
+static cs_status remove_wrappers(ce_source *source)
+{
+    static const char *const wrappers[] = { "module.", "_orig_mod." };
+    for (int found = 1; found;) {
+        found = 0;
+        for (int i = 0; i < 2; i++)
+            if (all_begin_with(source, wrappers[i])) {
+                CS_TRY(remove_wrapper(source, wrappers[i]));
+                found = 1;
+            }
+    }
+    return CS_OK;
+}
+
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
+    CS_TRY(remove_wrappers(source));
     CS_TRY(add_prefix(source, model, facts));
     remove_alias(source, facts);
     return CS_OK;

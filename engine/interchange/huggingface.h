@@ -13,8 +13,9 @@
  * program's format (other_formats.h). */
 cs_status ce_huggingface_detect(bool *found, const char *folder);
 
-/* Gives the tensors of a Hugging Face folder's source the names that the model has. The class's prefix is added to the
- * names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
+/* Gives the tensors of a Hugging Face folder's source the names that the model has. The prefixes "module." and
+ * "_orig_mod." of PyTorch's wrappers are removed if all names have them, with a message. The class's prefix is added
+ * to the names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
  * is removed: the folder may hold the shared table under both names, or, as safetensors' save_model writes it, only
  * under the head's name. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
@@ -31,6 +32,7 @@ typedef struct {
     int64_t max_shard;  /* maximum bytes of one file */
     json_t *config;     /* contents of config.json; ce_huggingface_write sets its dtype */
     const char *beside; /* folder from which the tokenizer files are copied, or NULL */
+    const char *chat;   /* file that is written as chat_template.jinja instead of that of `beside`, or NULL */
 } ce_huggingface_output;
 
 /* Writes all tensors of the source into a temporary folder next to output->folder, and renames it at the end. */
@@ -38,9 +40,9 @@ cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *s
 
 /* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) in this way, with the config.json of
  * its model. Of `output`, `folder` and `max_shard` are used; `dtype` only if `typed` is true, otherwise the type in
- * which the training computed; `beside` if it is not NULL, otherwise the folder from which the training started. On
- * success the source stays open for the caller, who may report what was written and closes it; after a failure it is
- * closed. */
+ * which the training computed; `beside` if it is not NULL, otherwise the folder from which the training started;
+ * `chat` is that of the training. On success the source stays open for the caller, who may report what was written
+ * and closes it; after a failure it is closed. */
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, bool typed, const char *dir,
                                 const char *tag);
 

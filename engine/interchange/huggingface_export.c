@@ -26,6 +26,7 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
         all.dtype = trained_dtype(provenance);
     if (!all.beside)
         all.beside = json_string_value(json_object_get(provenance, "model_folder"));
+    all.chat = json_string_value(json_object_get(provenance, "chat_template"));
     cs_status status = all.config ? ce_huggingface_write(&all, source)
                                   : ce_fail(CS_UNSUPPORTED,
                                             "not supported: exporting %s, because its model is a "

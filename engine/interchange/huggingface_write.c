@@ -210,6 +210,19 @@ static cs_status write_config(const writing *w)
     return status;
 }
 
+/* Copies a file into the folder under this name. A file that does not exist is CS_NOT_FOUND. */
+static cs_status copy_file(const writing *w, const char *from, const char *name)
+{
+    char *to = ce_files_join(w->folder, name), *text = NULL;
+    size_t length;
+    cs_status status = ce_files_exists(from) ? ce_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
+    if (status == CS_OK)
+        status = ce_files_write(to, text, length);
+    free(text);
+    free(to);
+    return status;
+}
+
 static cs_status copy_beside(const writing *w)
 {
     static const char *const names[] = { "tokenizer.json",
@@ -223,19 +236,17 @@ static cs_status copy_beside(const writing *w)
                                          "chat_template.json",
                                          "generation_config.json" };
     for (size_t i = 0; w->given->beside && i < sizeof names / sizeof *names; i++) {
-        char *from = ce_files_join(w->given->beside, names[i]), *to = ce_files_join(w->folder, names[i]);
-        char *text = NULL;
-        size_t length;
-        cs_status status = ce_files_exists(from) ? ce_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
-        if (status == CS_OK)
-            status = ce_files_write(to, text, length);
-        free(text);
+        char *from = ce_files_join(w->given->beside, names[i]);
+        cs_status status = copy_file(w, from, names[i]);
         free(from);
-        free(to);
         if (status != CS_NOT_FOUND)
             CS_TRY(status);
     }
-    return CS_OK;
+    cs_status status = w->given->chat ? copy_file(w, w->given->chat, "chat_template.jinja") : CS_OK;
+    if (status == CS_NOT_FOUND)
+        ce_log(CS_LOG_WARNING, "%s has not the chat template of the training: %s is not there any more",
+               w->given->folder, w->given->chat);
+    return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
 /* If the folder has no tokenizer, says so and why. */

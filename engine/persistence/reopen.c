@@ -104,8 +104,8 @@ static void copy_enabled(json_t *to, json_t *from, const char *key)
 static json_t *reduced(json_t *full)
 {
     static const char *const names[] = { "model", "seed", "device", "threads" };
-    static const char *const texts[] = { "seq_len",   "train", "valid",    "packing",
-                                         "tokenizer", "field", "template", "cache" };
+    static const char *const texts[] = { "seq_len", "train",   "valid",    "packing", "tokenizer",
+                                         "field",   "columns", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
     json_t *data = json_object(), *from = json_object_get(theirs, "data");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -1,5 +1,6 @@
 /* save_load.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named tensor pieces and some numbers. */
 #include "engine.h"
+#include "chat/chat.h"
 #include "base/beat.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -120,13 +121,16 @@ static json_t *provenance(const cs_engine *engine)
         fclose(file);
     }
     /* export needs the model's facts even if its folder no longer exists */
-    char *folder =
-        engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL) : NULL;
-    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*}", "world_size", engine->world.size,
-                            "zero_stage", engine->settings->stage, "train_dtype",
-                            dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
-                            ce_products_record(engine), "model", engine->model_json, "model_folder", folder);
+    const char *model = engine->settings->model_path, *template = engine->settings->template;
+    char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
+    char *chat = template && ce_chat_is_file(template) ? realpath(template, NULL) : NULL;
+    json_t *all =
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*}", "world_size", engine->world.size, "zero_stage",
+                  engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host", host,
+                  "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
+                  "model_folder", folder, "chat_template", chat);
     free(folder);
+    free(chat);
     return all;
 }
 

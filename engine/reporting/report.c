@@ -128,6 +128,7 @@ cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     ce_comm_record(engine->comm, &settings->comms_logger);
+    CS_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;
     CS_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
@@ -140,6 +141,7 @@ cs_status ce_report_open(cs_engine *engine)
 
 void ce_report_close(cs_engine *engine)
 {
+    ce_trace_file_close(engine);
     ce_profile_close(engine);
     ce_monitor_close(engine->monitor);
 }

@@ -24,6 +24,12 @@ void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
     model->targets = targets;
 }
 
+void cs_model_classifies(cs_model *model, int64_t inputs)
+{
+    cs_model_floats(model, inputs, 1);
+    model->target_dtype = CS_I32;
+}
+
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes)
 {
     cs_unit *unit = calloc(1, sizeof *unit);

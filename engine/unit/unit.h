@@ -59,6 +59,7 @@ struct cs_model {
     int64_t width;           /* columns of the tensors between units */
     int64_t parameters;      /* number of elements of all parameters */
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
+    cs_dtype target_dtype;   /* of a batch of floats */
 };
 
 void ce_unit_free(cs_unit *unit);

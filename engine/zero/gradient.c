@@ -1,5 +1,6 @@
 /* gradient.c - accumulation of a unit's gradient over micro-batches and its reduction over ranks. */
 #include "zero/part.h"
+#include "base/trace.h"
 #include "comm/common.h"
 
 /* True if backward adds to `sum` directly. Else it adds to a row of the pool, which is then reduced or added to
@@ -99,11 +100,13 @@ static void reduce_part(void *argument)
     bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
     void *sent = pack(shard, shard->reducing, types.wire);
     void *own_part = ce_part_at(sent, types.wire, shard->part.from);
-    if (!straight && types.wire == CS_F32 && types.sums == CS_F32 &&
-        ce_comm_reduce_scatter_add(shard->zero->comm, shard->sum, sent, count))
-        return;
-    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own_part, sent, count, types.wire, CS_SUM);
-    if (!straight)
+    double traced = ce_trace_begin();
+    bool added = !straight && types.wire == CS_F32 && types.sums == CS_F32 &&
+                 ce_comm_reduce_scatter_add(shard->zero->comm, shard->sum, sent, count);
+    if (!added)
+        cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own_part, sent, count, types.wire, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
+    if (!added && !straight)
         put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own_part, types.wire, count));
 }
 
@@ -137,10 +140,12 @@ static void reduce_whole(void *argument)
     int64_t count = ce_range_length(mine);
     void *sent = sums_in_place(shard) ? pack(shard, shard->sum, types.wire) : shard->sum;
     void *own_part = ce_part_at(sent, types.wire, mine.from);
+    double traced = ce_trace_begin();
     if (sharded)
         cs_comm_reduce_scatter(comm, own_part, sent, count, types.wire, CS_SUM);
     else
         cs_comm_all_reduce(comm, sent, count, types.wire, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, sharded ? "reduce_scatter" : "all_reduce", ce_part_name(shard), traced);
     if (types.wire != types.sums)
         ce_state_convert(ce_part_stream(shard, CS_COMM),
                          cs_vector(ce_part_at(shard->sum, types.sums, mine.from), types.sums, count),

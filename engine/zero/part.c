@@ -6,6 +6,11 @@ bool ce_part_dry(const ce_shard *shard)
     return shard->zero->comm == NULL;
 }
 
+const char *ce_part_name(const ce_shard *shard)
+{
+    return *shard->unit->name ? shard->unit->name : shard->unit->kind->name;
+}
+
 cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role)
 {
     return ce_device_stream(shard->zero->device, role);

@@ -17,6 +17,7 @@ struct ce_shard {
     void *slots[CS_OPTIM_SLOTS];
     float *norms; /* all norms' parameters, one after another; NULL: they are in `home` */
     int users;    /* of the gathered row */
+    int gathers;  /* how often the row was gathered; the dry run reads it */
     ce_row *value_row, *grad_row;
     ce_event gathered;
     void *reducing; /* the row that the queued reduce_part reads, and its micro-batch */
@@ -33,6 +34,8 @@ int64_t ce_part_from(const ce_shard *shard);   /* index in the row of the first 
 int64_t ce_part_count(const ce_shard *shard);  /* number of elements of master and slots */
 ce_range ce_part_moved(const ce_shard *shard); /* the range of both */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry); /* a parameter's elements of that range */
+
+const char *ce_part_name(const ce_shard *shard); /* the unit's, for a trace */
 
 /* Address of element number `element` of the row in each buffer. */
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element);

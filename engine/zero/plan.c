@@ -1,6 +1,6 @@
 /* plan.c - memory that depends on sizes and types only, computed before the run: what exists between steps, by kind of
  * data, and the row for sending. */
-#include "zero/zero.h"
+#include "zero/part.h"
 
 /* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
 static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part)
@@ -79,4 +79,29 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
         if (model->units[i]->length > longest)
             longest = model->units[i]->length;
     return (size_t)ce_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
+}
+
+/* An all-reduce sends 2 (N - 1) / N of its elements, a reduce-scatter and an all-gather N - 1 parts. */
+static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
+{
+    ce_precision types = zero->precision;
+    ce_stage stage = zero->stage;
+    size_t others = (size_t)zero->world - 1, elements = others * (size_t)(shard->padded / zero->world);
+    size_t values = elements * cs_dtype_bytes(types.values), gradients = elements * cs_dtype_bytes(types.wire);
+    size_t sent = (size_t)(shard->gathers * micros) * values;
+    if (stage.grads == CS_SHARDED)
+        sent += (size_t)micros * gradients;
+    else
+        sent += stage.optim == CS_SHARDED ? gradients : 2 * gradients;
+    if (stage.optim == CS_SHARDED)
+        sent += 2 * others * (size_t)ce_stage_norms(zero, shard->unit) * sizeof(int32_t) / (size_t)zero->world;
+    return sent + (stage.params == CS_REPLICATED && stage.optim == CS_SHARDED ? values : 0);
+}
+
+size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros)
+{
+    size_t sent = 0;
+    for (int i = 0; i < count; i++)
+        sent += sent_for(zero, shards[i], micros);
+    return sent;
 }

@@ -2,6 +2,7 @@
  * zero.h explains the verbs; gradient.c and apply.c have the other ones. */
 #include "zero/part.h"
 #include "base/must.h"
+#include "base/trace.h"
 #include "comm/common.h"
 
 #include <stdlib.h>
@@ -97,8 +98,10 @@ const cs_unit *ce_shard_unit(const ce_shard *shard)
 static void fetch(void *argument)
 {
     ce_shard *shard = argument;
+    double traced = ce_trace_begin();
     cs_comm_all_gather(shard->zero->comm, ce_pool_data(shard->value_row), shard->home, ce_range_length(shard->part),
                        shard->zero->precision.values);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "all_gather", ce_part_name(shard), traced);
 }
 
 void ce_shard_gather(ce_shard *shard)
@@ -107,6 +110,7 @@ void ce_shard_gather(ce_shard *shard)
         return;
     CS_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
+    shard->gathers++;
     if (ce_part_dry(shard))
         return;
     ce_event last_use = ce_pool_after(shard->value_row);
@@ -177,8 +181,10 @@ static void take_norms(ce_shard *shard)
 static void spread_values(void *argument)
 {
     ce_shard *shard = argument;
+    double traced = ce_trace_begin();
     cs_comm_all_gather(shard->zero->comm, shard->home, ce_part_home(shard, shard->part.from),
                        ce_range_length(shard->part), shard->zero->precision.values);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 
 /* Every element is non-zero on at most one rank, so summing the bit patterns as integers gathers them. */
@@ -201,7 +207,9 @@ void ce_shard_publish(ce_shard *shard)
 
 static void meet(void *comm)
 {
+    double traced = ce_trace_begin();
     cs_comm_barrier(comm);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "barrier", "", traced);
 }
 
 void ce_shard_published(const ce_zero *zero)

@@ -140,6 +140,15 @@ int ce_shard_pieces(
     ce_shard *shard,
     ce_shard_piece *pieces); /* `pieces`: one for each parameter of the unit; returns the number filled */
 
+/* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
+typedef struct {
+    bool sharded;
+    ce_range range; /* of the parameter's elements; empty: none */
+    void *data;     /* the first of them, in device memory; NULL: none */
+    cs_dtype dtype;
+} ce_shard_local_part;
+ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *entry);
+
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
@@ -231,5 +240,9 @@ typedef struct {
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Bytes of ce_zero.wire: room for the longest unit; 0: it is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
+/* The bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts them,
+ * without those of an optimizer that communicates itself (Lamb, Muon) and of the step's judgement. The shards have
+ * counted, in the dry run of one micro-batch, how often they were gathered. */
+size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 
 #endif

@@ -84,7 +84,7 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
 /* One micro-batch of this rank; B is the micro-batch size and T the number of tokens of a sample.
  *   language model  inputs and targets: CS_I32 (B, T). A target below 0 does not count in the loss.
- *   other models    inputs: CS_F32 (B, ...). targets: what the last unit expects, B rows.
+ *   other models    inputs: CS_F32 (B, ...). targets: as cs_model_floats or cs_model_classifies says, B rows.
  * All memory is the caller's and must stay unchanged until cs_backward returns. */
 typedef struct {
     cs_tensor inputs, targets;
@@ -163,6 +163,8 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
+    size_t sent; /* no memory: bytes that this rank has to send in one optimizer step, as cs_comm_counters counts them
+                  * (the first step also agrees on some settings); without those of Lamb and Muon */
     size_t prediction; /* of cs_predict, if its output does not fit into `activations`; allocated at its first
                                    * call. Contexts need one row of it for each text, and fit if these do */
 } cs_memory;
@@ -172,13 +174,37 @@ cs_memory cs_memory_of(const cs_engine *engine);
  * workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes ownership of
  * the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
+/* The units of sharding of a run, in the order in which forward visits them: what is gathered and released together. */
+typedef struct {
+    char name[96];    /* of the unit, or of its kind if it has none */
+    int64_t elements; /* of its own parameters */
+    size_t values;    /* bytes of all its values as ranks hold them together, padding included */
+    size_t part;      /* bytes of one rank's part, where parameters are sharded; otherwise as `values` */
+} cs_unit_size;
+/* Lists them without a run, as cs_estimate; takes ownership of the configuration. The caller frees *units. */
+cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
 /* Called before cs_config_finish: resolves the configuration for `size` ranks, `local_size` of them on each host, instead
  * of for the world that the environment describes. */
 void cs_config_for_world(cs_config *config, int size, int local_size);
 
-int64_t cs_parameter_count(const cs_engine *engine);
-int64_t cs_vocabulary(const cs_engine *engine); /* of a language model that the configuration names; otherwise 0 */
-int64_t cs_positions(const cs_engine *engine);  /* the longest text that the model can read; 0: no limit is known */
+/* The part of a parameter that this rank holds between steps, as DTensor's to_local(). cspeed cuts the elements of a
+ * unit, not each parameter's rows: a part is a range of elements, may begin and end inside a row, and may be empty. */
+typedef struct {
+    cs_tensor shape;     /* of the whole parameter and of its type; data NULL */
+    bool sharded;        /* placement: true: Shard, ranks hold disjoint parts; false: Replicate, each holds all of it */
+    int64_t from, to;    /* the elements [from, to) that this rank holds, in row-major order; equal: none */
+    int64_t first, last; /* the rows [first, last) in which these elements lie; equal: none */
+    const void *data;    /* element `from`, in the device's memory; NULL: none. The engine's, valid until cs_destroy;
+                          * its values change in cs_step, cs_load_checkpoint and nowhere else */
+} cs_param_part;
+/* CS_NOT_FOUND: the model has no parameter of this name; cs_error() has the most similar one. Does not communicate. */
+cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part);
+int64_t cs_param_count(const cs_engine *engine);                   /* the number of parameters; tied ones count once */
+const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the model's order */
+
+int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
+int64_t cs_vocabulary(const cs_engine *engine);      /* of a language model that the configuration names; otherwise 0 */
+int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
 /* The longest text of a context: cs_positions, or with longrope the original context, because keys that are cached
  * cannot be rotated again when a text grows beyond it. */
 int64_t cs_context_positions(const cs_engine *engine);
@@ -393,6 +419,9 @@ void cs_model_free(cs_model *model); /* only for a model that was not given to a
 /* The model reads numbers: inputs CS_F32 (B, inputs) and targets CS_F32 (B, targets). Without this call it reads
  * tokens: inputs and targets CS_I32 (B, T). */
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
+/* The model reads numbers and classifies: inputs CS_F32 (B, inputs) and targets CS_I32 (B, 1), as cs_op_cross_entropy
+ * takes them. */
+void cs_model_classifies(cs_model *model, int64_t inputs);
 /* Appends a unit and calls kind->declare(unit, sizes). `name` is the prefix of its parameters' names
  * ("transformer.h.0"); with "" the parameters have no prefix. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);

@@ -203,6 +203,11 @@ void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor t
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 
+/* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types as in cs_op_squared_error. Where y equals the
+ * target, the gradient is 0. */
+void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
+void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+
 /* y = x, converted to y's type. */
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_fill(cs_stream *stream, cs_tensor y, float value);

@@ -19,8 +19,9 @@ static cs_dtype widest(const ce_source *source)
 
 static cs_status write_all(const cl_weights_request *request, ce_source *source, json_t *config, const char *beside)
 {
-    ce_huggingface_output output = { request->to, request->typed ? request->dtype : widest(source), request->max_shard,
-                                     config, beside };
+    ce_huggingface_output output = {
+        request->to, request->typed ? request->dtype : widest(source), request->max_shard, config, beside, NULL
+    };
     CS_TRY(ce_huggingface_write(&output, source));
     cl_weights_report(request, source);
     return CS_OK;

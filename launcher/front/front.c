@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SECOND INT64_C(1000000000)
 #define OVERDUE (10 * SECOND) /* time after the grace period; an agent that has not sent SWEPT by then is lost */
@@ -148,14 +149,28 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
+/* The list that ranks get if the caller's environment limits the GPUs of this machine; NULL: it does not. */
+static const char *visible_devices(const cl_plan *plan)
+{
+    for (int i = 0; i < plan->env.count; i++)
+        if (strcmp(plan->env.list[i].name, "CUDA_VISIBLE_DEVICES") == 0)
+            return plan->env.list[i].value;
+    return NULL;
+}
+
 static void say_here(cl_front *front)
 {
     const cl_plan *plan = front->plan;
     cl_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
                   plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
+    const char *devices = visible_devices(plan), *caller = getenv("CUDA_VISIBLE_DEVICES");
     cl_output_say(&front->output, "  %s%s",
-                  plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].binding_text);
+                  devices || plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ",
+                  front->nodes[0].binding_text);
+    if (caller && *caller)
+        cl_output_say(&front->output, "  CUDA_VISIBLE_DEVICES=%s: %s", devices ? devices : caller,
+                      devices ? "local rank 0 has the first of these GPUs" : "there is no GPU here");
 }
 
 static void say_table(cl_front *front)

@@ -173,6 +173,23 @@ static void dismiss(cl_link *link, int code, const char *why)
     cl_link_close(link);
 }
 
+static void say_difference(const cl_front *front, const cl_node *node, const cl_joined_node *joined, char *why,
+                           size_t room)
+{
+    int ranks = front->plan->hosts.list[node->place].slot_count;
+    if (joined->ranks && joined->ranks != ranks)
+        snprintf(
+            why, room,
+            "node %d (%s) was started with %d rank%s, and the first node expects %d of it; --nproc_per_node and the "
+            "hostfile must be the same on every node (a hostfile may give each host its own slots)",
+            node->place, joined->host, joined->ranks, joined->ranks == 1 ? "" : "s", ranks);
+    else
+        snprintf(why, room,
+                 "node %d (%s) was started with another hostfile, program or version than this one; the "
+                 "same command is needed on every node (`cspeed plan` prints what each makes of it)",
+                 node->place, joined->host);
+}
+
 static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
 {
     char why[512];
@@ -188,10 +205,7 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
         return;
     }
     if (joined->digest != front->digest) {
-        snprintf(why, sizeof why,
-                 "node %d (%s) was started with another hostfile, program or version than this one; the "
-                 "same command is needed on every node (`cspeed plan` prints what each makes of it)",
-                 node->place, joined->host);
+        say_difference(front, node, joined, why, sizeof why);
         dismiss(&link, CL_CODE_DISAGREE, why);
         if (front->phase == CL_JOINING && front->attempt == 0)
             cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);

@@ -48,7 +48,7 @@ static bool is_number(const char *ranks)
 }
 
 /* Counts the slots of this machine: its GPUs; without GPUs, or for --num_gpus cpu, its cores if the options request
- * ranks or name slots, otherwise its NUMA nodes. */
+ * ranks (a number, cpu or auto, as for torchrun) or name slots, otherwise its NUMA nodes. */
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
@@ -58,7 +58,7 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
                              cl_options_origin("num_gpus"), here->why);
     if (here->gpus > 0 && !is_word(ranks, "cpu"))
         *slots = here->gpus;
-    else if (is_word(ranks, "cpu") || is_number(ranks) || named)
+    else if (ranks || named)
         *slots = here->cores;
     else
         *slots = here->nodes;

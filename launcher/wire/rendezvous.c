@@ -397,7 +397,7 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
-/* Parses NODE_RANK NUL HOST NUL DIGEST NUL. The join has already terminated the bytes with a zero. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The join has already terminated the bytes with a zero. */
 static bool read_identity(const ce_join *join, cl_joined_node *node)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
@@ -405,7 +405,9 @@ static bool read_identity(const ce_join *join, cl_joined_node *node)
         return false;
     node->node_rank = atoi(text);
     snprintf(node->host, sizeof node->host, "%s", host);
-    node->digest = strtoull(host + strlen(host) + 1, NULL, 16);
+    char *ranks;
+    node->digest = strtoull(host + strlen(host) + 1, &ranks, 16);
+    node->ranks = atoi(ranks);
     return true;
 }
 

@@ -21,6 +21,7 @@ typedef struct {
     int node_rank; /* -1: any rank will do */
     char host[256];
     unsigned long long digest; /* digest of its plan: all nodes must have the same */
+    int ranks;                 /* ranks of its node as its own plan has them; 0: it has no plan */
 } cl_joined_node;
 
 /* Opens the rendezvous port. Returns 0, CL_CODE_SLOTS (the port is taken; the message names by which process), or
@@ -61,6 +62,7 @@ int cl_rendezvous_join_plan(const cl_plan *plan, cl_joined_node *node);
 typedef struct {
     const char *address, *job, *host;
     int port, node_rank;
+    int ranks; /* of this node; 0: this agent has no plan */
     unsigned long long digest;
     double timeout_seconds; /* time limit in seconds */
     /* the ranks of the job use the port while they run (cl_rendezvous_share_port), and nodes may connect between two

@@ -138,8 +138,8 @@ static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
 {
     ce_join join;
     char identity[CS_JOIN_IDENTITY];
-    int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->parameters->node_rank, 0,
-                          c->parameters->host, 0, c->parameters->digest, 0);
+    int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx %d%c", c->parameters->node_rank, 0,
+                          c->parameters->host, 0, c->parameters->digest, c->parameters->ranks, 0);
     ce_join_state state = CS_JOIN_WAITS;
     if (ce_join_begin(&join, true, c->keyed ? c->key : NULL, c->parameters->job, CS_JOIN_NODES, identity,
                       (size_t)length) != CS_OK)
@@ -224,7 +224,8 @@ int cl_rendezvous_join_plan(const cl_plan *plan, cl_joined_node *node)
     char host_name[256] = "?";
     const char *host = host_name;
     gethostname(host_name, sizeof host_name - 1);
-    if (plan->node_rank >= 0 && plan->node_rank < plan->node_count)
+    bool placed = plan->node_rank >= 0 && plan->node_rank < plan->node_count;
+    if (placed)
         host = plan->nodes[plan->node_rank].host->name;
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
@@ -234,6 +235,8 @@ int cl_rendezvous_join_plan(const cl_plan *plan, cl_joined_node *node)
                                                      .job = cl_rendezvous_job(plan),
                                                      .host = host,
                                                      .node_rank = plan->node_rank,
+                                                     .ranks =
+                                                         plan->nodes[placed ? plan->node_rank : 0].host->slot_count,
                                                      .digest = cl_hostplan_digest(plan),
                                                      .port_shared = is_port_shared(plan),
                                                      .timeout_seconds = plan->options->rdzv_timeout },

@@ -1,5 +1,6 @@
 /* prompts.c - the file of --prompts: JSON lines {"prompt": ...}. */
 #include "prompts.h"
+#include "formats/plain.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +17,15 @@ static cs_status append(json_t *list, const char *line, size_t length, const cha
     cs_status status = ce_fail(CS_BAD_FILE, "%s:%" PRId64 ": %s", path, number, why);
     json_decref(object);
     return status;
+}
+
+/* Opens the file; a compressed one or a table is decoded into a temporary file first. */
+static cs_status open_lines(FILE **file, const char *path)
+{
+    const char *folder = getenv("TMPDIR");
+    ce_plain_how how = { .folder = folder ? folder : "/tmp" };
+    *file = stdin;
+    return strcmp(path, "-") == 0 ? CS_OK : ce_plain_open(file, path, &how);
 }
 
 static cs_status read_lines(json_t *list, FILE *file, const char *path)
@@ -37,9 +47,8 @@ static cs_status read_lines(json_t *list, FILE *file, const char *path)
 
 cs_status prompts_read(json_t **list, const char *path)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-    if (!file)
-        return ce_fail(CS_NOT_FOUND, "cannot read %s", path);
+    FILE *file;
+    CS_TRY(open_lines(&file, path));
     *list = json_array();
     cs_status status = read_lines(*list, file, path);
     if (file != stdin)

@@ -49,6 +49,8 @@ static const cs_option table[] = {
     KEY("data", DATA, "PATH",
         "a folder made by pack, or a token shard; or a text, .jsonl or .txt, or a folder of texts"),
     KEY("device", "cspeed.device", "auto|cpu|cuda", "where it runs (auto)"),
+    KEY("backend", "cspeed.comm", "auto|nccl|gloo|cpu",
+        "PyTorch's names of the transports; --set cspeed.comm has others"),
     KEY("steps", "cspeed.steps", "N", "optimizer steps in all (2000)"),
     KEY("seq_len", "cspeed.data.seq_len", "N", "tokens of a window"),
     KEY("output", "cspeed.output", "DIR", "checkpoints and metrics (runs/ and the configuration's name)"),
@@ -64,14 +66,26 @@ static const cs_option table[] = {
                 "start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)") },
     { CS_OPTION(SWITCH, "force_output", request, line.force_output, NULL,
                 "write the output folder though another run does, which ends before its next checkpoint") },
-    { CS_OPTION(OPTIONAL, "plan", request, plan, "json",
-                "the memory of each rank, and nothing else; json: as one object") },
+    { CS_OPTION(OPTIONAL, "plan", request, plan, "json|units",
+                "the memory of each rank, and nothing else; json: as one object; units: what is sharded together") },
     { CS_OPTION(WHOLE, "world_size", request, line.world_size, "N",
                 "of --plan: the number of ranks; otherwise that of the environment, or 1"),
       .min = 1, .max = 1e6 },
     { CS_OPTION(WHOLE, "local_size", request, line.local_size, "N",
                 "of --plan: the number of ranks on each host; otherwise all are on one"),
       .min = 1, .max = 1e6 },
+    { .names = "num_workers",
+      .kind = CS_OPTION_INERT,
+      .value = "N",
+      .text = "accepted: batches are read from mapped files, without worker processes" },
+    { .names = "devices",
+      .kind = CS_OPTION_REFUSED,
+      .value = "1|auto",
+      .text = "a rank computes on one device; `cspeed --devices 0,1 train ...` starts a rank for each" },
+    { .names = "use_gpu use_multi_gpu gpu_type",
+      .kind = CS_OPTION_REFUSED,
+      .value = "*",
+      .text = "--device cuda takes GPUs, and `cspeed --num_gpus N train ...` starts a rank for each of N" },
     { CS_OPTION(SWITCH, "lenient", request, lenient, NULL, "unknown keys of the configuration only warn") },
     { .names = "config_help",
       .kind = CS_OPTION_TAKE,
@@ -172,10 +186,11 @@ static request read_line(int count, char **argument)
     cs_options_main(&form, &r, argument);
     r.line.plan = r.plan != NULL;
     r.line.json = r.plan && strcmp(r.plan, "json") == 0;
+    r.line.units = r.plan && strcmp(r.plan, "units") == 0;
     if (!r.config)
         complain("there is no --config FILE among the arguments; try --help");
-    else if (r.plan && *r.plan && !r.line.json)
-        complain("--plan=%s: it is --plan or --plan=json", r.plan);
+    else if (r.plan && *r.plan && !r.line.json && strcmp(r.plan, "units") != 0)
+        complain("--plan=%s: it is --plan, --plan=json or --plan=units", r.plan);
     else if ((r.line.world_size || r.line.local_size) && !r.plan)
         complain("--world_size and --local_size are for --plan; the launcher says how many ranks a training has");
     else
@@ -197,6 +212,8 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
     if (options->plan)
         set_world(config, options);
     CS_MUST(cs_config_finish(config));
+    if (options->units)
+        plan_show_units(config);
     if (options->plan)
         plan_show(config, options->world_size, options->json);
     const char *tag = cs_config_get_string(config, "cspeed.tag");

@@ -4,13 +4,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     const char *name, *key; /* the name printed in the table; the key in JSON */
     size_t bytes;
 } line;
 
-enum { LINES = 12 };
+enum { LINES = 13 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -29,6 +30,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "async_save's copy", "async_save_copy", m->copy },
         { "in all", "in_all", total },
         { "pinned for checkpoints", "pinned", m->pinned },
+        { "sent to ranks in a step", "sent", m->sent },
     };
     _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)
@@ -102,5 +104,21 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
         say("]}");
     free(memory);
     free(precision);
+    exit(0);
+}
+
+void plan_show_units(cs_config *config)
+{
+    cs_unit_size *units;
+    int64_t count;
+    int width = 4;
+    CS_MUST(cs_estimate_units(config, &units, &count));
+    for (int64_t i = 0; i < count; i++)
+        width = (int)strlen(units[i].name) > width ? (int)strlen(units[i].name) : width;
+    say("%-*s  %14s  %16s  %16s", width, "unit", "elements", "bytes", "bytes of a rank");
+    for (int64_t i = 0; i < count; i++)
+        say("%-*s  %14" PRId64 "  %16zu  %16zu", width, units[i].name, units[i].elements, units[i].values,
+            units[i].part);
+    free(units);
     exit(0);
 }

@@ -15,13 +15,14 @@ double now(void);                                                          /* se
 
 /* arguments.c: reads the command line and resolves the configuration; does not return after options such as --help */
 typedef struct {
-    bool fresh, force_output, steps_given, plan, json; /* json: print the plan as JSON */
-    int64_t world_size, local_size;                    /* of the plan: all ranks, and those of a host */
+    bool fresh, force_output, steps_given, plan, json, units; /* json, units: what the plan prints */
+    int64_t world_size, local_size;                           /* of the plan: all ranks, and those of a host */
 } command_line;
 cs_config *arguments_read(int count, char **argument, command_line *options);
 
 /* plan.c: prints the memory plan; takes ownership of the configuration */
 _Noreturn void plan_show(cs_config *config, int64_t world_size, bool json);
+_Noreturn void plan_show_units(cs_config *config); /* the units of sharding instead; also takes ownership */
 
 /* outdir.c */
 /* creates the folders above the last slash; returns the errno value of the last error, or 0 */

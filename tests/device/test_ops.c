@@ -515,24 +515,37 @@ static void check_padding(cs_dtype dtype)
         FREE(results[i][0], results[i][1]);
 }
 
-static void check_squares(cs_dtype dtype)
+static void check_errors(cs_dtype dtype, bool squared)
 {
     enum { ROWS = 33, COLUMNS = 1031 };
     cs_tensor y = near_random(dtype, ROWS, COLUMNS, 1, 1), target = near_random(CS_F32, ROWS, COLUMNS, 2, 1);
     cs_tensor loss = near_new(CS_F32, ROWS, 1), dloss = near_random(CS_F32, ROWS, 1, 3, 1), dy = near_copy(y);
     double *want = zeros(ROWS), *want_d = zeros(ROWS * COLUMNS);
+    near_set(target, 7, near_element(y, 7)); /* no difference, no gradient */
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         double apart = near_element(y, i) - near_element(target, i);
-        want[i / COLUMNS] += apart * apart / COLUMNS;
-        want_d[i] = 2 * apart / COLUMNS * near_element(dloss, i / COLUMNS);
+        double slope = squared ? 2 * apart : apart == 0 ? 0 : copysign(1, apart);
+        want[i / COLUMNS] += (squared ? apart * apart : fabs(apart)) / COLUMNS;
+        want_d[i] = slope / COLUMNS * near_element(dloss, i / COLUMNS);
     }
-    cs_op_squared_error(stream, near_at(loss), near_at(y), near_at(target));
-    cs_op_squared_error_grad(stream, near_at(dy), near_at(dloss), near_at(y), near_at(target));
+    (squared ? cs_op_squared_error : cs_op_absolute_error)(stream, near_at(loss), near_at(y), near_at(target));
+    (squared ? cs_op_squared_error_grad : cs_op_absolute_error_grad)(stream, near_at(dy), near_at(dloss), near_at(y),
+                                                                     near_at(target));
     near_fetch();
-    ck_assert(near_all("squared_error", loss, want, 1e-6));
-    ck_assert(near_all("squared_error_grad", dy, want_d, 1e-6));
+    ck_assert(near_all(squared ? "squared_error" : "absolute_error", loss, want, 1e-6));
+    ck_assert(near_all(squared ? "squared_error_grad" : "absolute_error_grad", dy, want_d, 1e-6));
     free(want), free(want_d);
     FREE(y, target, loss, dloss, dy);
+}
+
+static void check_squares(cs_dtype dtype)
+{
+    check_errors(dtype, true);
+}
+
+static void check_absolutes(cs_dtype dtype)
+{
+    check_errors(dtype, false);
 }
 
 START_TEST(losses_and_their_gradients)
@@ -540,6 +553,7 @@ START_TEST(losses_and_their_gradients)
     for_all(check_entropy);
     for_all(check_padding);
     for_all(check_squares);
+    for_all(check_absolutes);
 }
 END_TEST
 

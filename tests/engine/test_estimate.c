@@ -111,6 +111,22 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
+START_TEST(train_lists_the_units)
+{
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=units --world_size 4 --set "
+                               "zero_optimization.stage=3 | tr -s ' '",
+                               CS_BIN),
+                     0);
+    ck_assert(says("unit elements bytes bytes of a rank\ntransformer 640 1536 384\ntransformer.h.0 3280 6656 1664\n"));
+    ck_assert(says("head 32 512 128\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=units --world_size 4 | tr -s ' '", CS_BIN), 0);
+    ck_assert(says("\ntransformer.h.0 3280 6656 6656\n")); /* stage 2 shards no parameters */
+    shell_leave();
+}
+END_TEST
+
 /* On a GPU 32 rows are padded to 128: 96 additional rows of 16 elements, and a message about it. */
 START_TEST(the_plan_shows_a_padded_vocabulary)
 {
@@ -171,5 +187,5 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
-           the_launcher_shows_it)
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, train_prints_the_plan, train_lists_the_units,
+           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)

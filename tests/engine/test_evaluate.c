@@ -33,7 +33,11 @@ typedef struct {
     int64_t batches;
     double loss[MOST_WORLD];
     int64_t agreed[MOST_WORLD], windows;
+    double flops[MOST_WORLD]; /* operations of the evaluation */
 } evaluation;
+
+static const char *where = "cspeed.eval_on=all", *transport = "cspeed.comm=auto";
+static double flops[MOST_WORLD]; /* of the last evaluation */
 
 static int evaluate(void *argument)
 {
@@ -42,7 +46,9 @@ static int evaluate(void *argument)
     cs_data *data = NULL;
     int rank = cs_rank(engine);
     CS_MUST(cs_data_open(&data, engine, "valid"));
+    double before = ce_device_flops(engine->device);
     CS_MUST(cs_evaluate(engine, data, job->batches, &job->loss[rank]));
+    job->flops[rank] = ce_device_flops(engine->device) - before;
     job->agreed[rank] = cs_agree(engine, (int64_t)5000000000 + rank);
     job->windows = cs_data_windows(data);
     cs_data_close(data);
@@ -61,7 +67,7 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
                             .precision = precision,
                             .dropout = 0.2,
                             .prefetch = 1,
-                            .set = { valid } };
+                            .set = { valid, where, transport } };
     run_ranks(world, evaluate, job);
     ck_assert_int_eq(job->windows, WINDOWS);
     for (int rank = 0; rank < world; rank++) {
@@ -69,6 +75,7 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
         ck_assert_int_eq(job->agreed[rank], 5000000000);
     }
     double loss = job->loss[0];
+    memcpy(flops, job->flops, sizeof flops);
     ck_assert(isfinite(loss) && loss > 3 && loss < 6); /* about log 61 before training */
     run_unshare(job, sizeof *job);
     return loss;
@@ -90,6 +97,24 @@ START_TEST(every_world_evaluates_to_the_same_bits)
                                   world, stage, (int)batches, loss, alone);
                 }
         }
+    shell_leave();
+}
+END_TEST
+
+/* cspeed.eval_on "rank0": the other ranks compute nothing, except where rank 0 needs their parts of the parameters. */
+START_TEST(rank_0_may_evaluate_alone)
+{
+    enter_with_tokens();
+    double alone = evaluated(1, 0, 2, "fp32", 5);
+    where = "cspeed.eval_on=rank0";
+    for (int world = 2; world <= MOST_WORLD; world++)
+        for (int row = 0; row < 3; row++) {
+            transport = row == 2 ? "cspeed.comm=tcp" : "cspeed.comm=shm";
+            ck_assert(evaluated(world, row == 0 ? 1 : 3, 2, "fp32", 5) == alone);
+            ck_assert(flops[0] > 0 && (flops[world - 1] > 0) == (row == 2));
+        }
+    where = "cspeed.eval_on=all";
+    transport = "cspeed.comm=auto";
     shell_leave();
 }
 END_TEST
@@ -273,5 +298,5 @@ START_TEST(a_prediction_has_memory_of_its_own)
 }
 END_TEST
 
-SUITE_MAIN("evaluate", every_world_evaluates_to_the_same_bits, padding_does_not_count, training_does_not_notice,
-           every_world_predicts_the_same_bits, a_prediction_has_memory_of_its_own)
+SUITE_MAIN("evaluate", every_world_evaluates_to_the_same_bits, rank_0_may_evaluate_alone, padding_does_not_count,
+           training_does_not_notice, every_world_predicts_the_same_bits, a_prediction_has_memory_of_its_own)

@@ -1,5 +1,5 @@
-/* fuzz_jsonl.c - reads any bytes as lines of JSON with texts or conversations: they become tokens or are refused with a
- * message, without a crash. */
+/* fuzz_jsonl.c - reads any bytes as lines of JSON with rows of any shape (data/shape.h): they become tokens or are refused
+ * with a message, without a crash. */
 #include "base/must.h"
 #include "data/job.h"
 
@@ -33,7 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ce_tokenizer *tokenizer;
     CS_ASSERT(ce_tokenizer_open(&tokenizer, NULL) == CS_OK);
-    ce_job_plan plan = { .tokenizer = tokenizer, .field = "text", .end = -1 };
+    ce_shape_columns columns = { 0 };
+    CS_ASSERT(ce_shape_column(&columns, "prompt", "question") == CS_OK);
+    ce_job_plan plan = { .tokenizer = tokenizer, .field = "text", .columns = &columns, .end = -1 };
     ce_job_workspace workspace = { .encoder = ce_encoder_open(tokenizer) };
     for (int chat = 0; chat < 2; chat++) {
         if (chat)

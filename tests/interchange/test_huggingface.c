@@ -241,6 +241,52 @@ START_TEST(names_of_headless_models_are_completed)
 }
 END_TEST
 
+/* Puts a prefix in front of the names of the first `most` tensors. */
+static void wrap_in(const char *path, const char *prefix, int most)
+{
+    size_t bytes, length = 0;
+    uint64_t header;
+    char *text = shell_read(path, &bytes), *longer = NULL;
+    FILE *out = open_memstream(&longer, &length);
+    memcpy(&header, text, 8);
+    for (uint64_t i = 0; i < header; i++) {
+        fputc(text[8 + i], out);
+        if (strncmp(text + 8 + i, "\"transformer.", 13) == 0 && most-- > 0)
+            fputs(prefix, out);
+    }
+    fflush(out);
+    uint64_t now = length;
+    FILE *file = fopen(path, "wb");
+    ck_assert(fwrite(&now, 8, 1, file) == 1 && fwrite(longer, 1, length, file) == length);
+    ck_assert(fwrite(text + 8 + header, 1, bytes - 8 - header, file) == bytes - 8 - header && fclose(file) == 0);
+    fclose(out);
+    free(longer);
+    free(text);
+}
+
+/* DistributedDataParallel and torch.compile put a word in front of every name. A word in front of some names belongs to
+ * another model. */
+START_TEST(prefixes_of_wrappers_are_left_out)
+{
+    static const char *const prefixes[] = { "module.", "_orig_mod.", "module._orig_mod." };
+    shell_enter();
+    train_and_save(GPT2, first);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        ck_assert_int_eq(shell_run("rm -rf a b; %s/cspeed export saved a", CS_BIN), 0);
+        wrap_in("a/model.safetensors", prefixes[i], 1000);
+        logits_of("\"a\"", second);
+        same(first, second, prefixes[i]);
+        ck_assert_int_eq(shell_run("%s/cspeed import a b 2>&1", CS_BIN), 0);
+        ck_assert_int_eq(shell_run("%s/cspeed import a c 2>&1 | grep -q 'begin with \"'; rm -rf c", CS_BIN), 0);
+        ck_assert_int_eq(shell_run("grep -aq '\"transformer.wte.weight\"' b/model.safetensors"), 0);
+    }
+    ck_assert_int_eq(shell_run("rm -rf a; %s/cspeed export saved a", CS_BIN), 0);
+    wrap_in("a/model.safetensors", "module.", 3);
+    refused("\"a\"", "3 unexpected (module.transformer.", CS_BAD_FILE);
+    shell_leave();
+}
+END_TEST
+
 /* ---- transformers' judgement ---- */
 
 static void their_logits(const char *python, const char *folder, float *logits)
@@ -304,4 +350,5 @@ START_TEST(transformers_agrees)
 END_TEST
 
 SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, what_lies_beside_travels,
-           other_weights_are_refused_by_name, names_of_headless_models_are_completed, transformers_agrees)
+           other_weights_are_refused_by_name, names_of_headless_models_are_completed, prefixes_of_wrappers_are_left_out,
+           transformers_agrees)

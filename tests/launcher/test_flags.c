@@ -55,15 +55,13 @@ END_TEST
 START_TEST(deepspeed)
 {
     cl_options o;
-    expect(&o,
-           "-H hf -i w0:0,1@w1 -e w1:1 --num_nodes 2 --num_gpus=3 --master_port 29501 --master_addr a --node_rank 1 "
-           "--no_ssh --launcher PDSH --launcher_args --x --no_ssh_check --force_multi --save_pid "
-           "--enable_each_rank_log logs --bind_cores_to_rank --bind_core_list 0,2-4 --ssh_port 2222 "
-           "--venv_script v.sh --log_level error --no_python --no_local_rank train --hostfile other");
+    expect(&o, "-H hf -i w0:0,1@w1 -e w1:1 --num_gpus=3 --master_port 29501 --master_addr a --node_rank 1 "
+               "--no_ssh --launcher PDSH --launcher_args --x --no_ssh_check --force_multi --save_pid "
+               "--enable_each_rank_log logs --bind_cores_to_rank --bind_core_list 0,2-4 --ssh_port 2222 "
+               "--venv_script v.sh --log_level error --no_python --no_local_rank train --hostfile other");
     ck_assert_str_eq(o.hostfile, "hf");
     ck_assert_str_eq(o.include, "w0:0,1@w1");
     ck_assert_str_eq(o.exclude, "w1:1");
-    ck_assert_str_eq(o.nodes, "2");
     ck_assert_str_eq(o.ranks, "3");
     ck_assert_int_eq(o.master_port, 29501);
     ck_assert_str_eq(o.master_addr, "a");
@@ -81,7 +79,8 @@ START_TEST(deepspeed)
     ck_assert_str_eq(o.program[1], "--hostfile");
     ck_assert_str_eq(cl_options_origin("hostfile"), "-H");
     ck_assert_str_eq(cl_options_origin("log_dir"), "--enable_each_rank_log");
-    expect(&o, "--num_accelerators 4 --min_elastic_nodes 1 --max_elastic_nodes 3 --elastic_training");
+    expect(&o, "--num_nodes 2 --num_accelerators 4 --min_elastic_nodes 1 --max_elastic_nodes 3 --elastic_training");
+    ck_assert_str_eq(o.nodes, "2");
     ck_assert_str_eq(o.ranks, "4");
     ck_assert_int_eq(o.min_elastic_nodes, 1);
     ck_assert_int_eq(o.max_elastic_nodes, 3);
@@ -116,6 +115,12 @@ START_TEST(torchrun)
     ck_assert_int_eq(o.master_port, 29400);
     expect(&o, "--standalone --nproc_per_node auto");
     ck_assert(o.standalone);
+    expect(&o, "--devices 0,2,");
+    ck_assert_str_eq(o.include, "localhost:0,2");
+    expect(&o, "--devices 2");
+    ck_assert_str_eq(o.ranks, "2");
+    expect(&o, "--devices auto");
+    ck_assert(!o.ranks && !o.include);
 }
 END_TEST
 
@@ -241,6 +246,14 @@ START_TEST(refusals)
         { "--job_id a/b", "--job_id takes at most 63 letters" },
         { "--rdzv_endpoint :5", "--rdzv_endpoint takes HOST or HOST:PORT" },
         { "--hostfile a --hosts b", "--hosts and --hostfile both name the hosts" },
+        { "--num_nodes 1 -i a", "--num_nodes 1 and -i both select hosts" },
+        { "--exclude a --nnodes=2", "--nnodes 2 and --exclude both select hosts" },
+        { "--devices 0,1 -i a", "--devices is about this machine" },
+        { "--devices 2 --num_gpus 1", "--devices is about this machine" },
+        { "--hosts a --devices 2", "--devices is about this machine" },
+        { "--devices 1.5", "--devices takes a number of devices, a list such as 0,1, or auto; not \"1.5\"" },
+        { "--devices 0,,1", "--devices takes a number of devices" },
+        { "--backend gloo", "not supported: --backend gloo, because" },
         { "--standalone --no_ssh", "--standalone is one machine, --no_ssh one of several" },
         { "--heartbeat 20", "--dead_after must be longer" },
     };
@@ -433,7 +446,7 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "pack --vocab words x", "not supported: --vocab words, because" },
         { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" }, /* the beginning of a name is not enough */
         { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
-        { "train --config c.json --plan=xml", "--plan=xml: it is --plan or --plan=json" },
+        { "train --config c.json --plan=xml", "--plan=xml: it is --plan, --plan=json or --plan=units" },
         { "train --config c.json --world_size 2", "--world_size and --local_size are for --plan" },
         { "cspeed plan --jsn", "plan: unknown flag --jsn; did you mean --json?" },
         { "cspeed ssh --help-me ls", "ssh: unknown flag --help-me" },

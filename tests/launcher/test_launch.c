@@ -210,7 +210,7 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
         { "stat", 64, "is status meant?", NULL },          /* coreutils has programs with both of these names, */
-        { "comm", 64, "`cspeed run comm` starts ", NULL }, /* so the second message names the command that runs it */
+        { "join", 64, "`cspeed run join` starts ", NULL }, /* so the second message names the command that runs it */
         { "train.py", 64, "`cspeed run python3 train.py`", NULL },
         { "train.py", 127, "`cspeed run python3 train.py`", "run" },
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },

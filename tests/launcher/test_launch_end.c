@@ -17,6 +17,14 @@
 
 /* ---- this program as a rank ---- */
 
+/* The function that the stack of the rank must name. */
+void test_where_it_dies(int number);
+__attribute__((noinline)) void test_where_it_dies(int number)
+{
+    raise(number);
+    abort();
+}
+
 static int play(const char *role)
 {
     if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7 while rank 0 waits for it */
@@ -35,11 +43,45 @@ static int play(const char *role)
         if (!late)
             ce_beat_enter(CS_BEAT_ALL_REDUCE);
         pause();
+    } else if (strcmp(getenv("RANK"), "1") == 0) { /* the role is the number of a signal */
+        ce_beat_own();
+        test_where_it_dies(atoi(role));
+    } else {
+        pause();
     }
     return 0;
 }
 
 /* ---- the tests ---- */
+
+START_TEST(a_fatal_signal_shows_the_stack)
+{
+    static const struct {
+        int number, code;
+        const char *line;
+    } rows[] = {
+        { SIGABRT, 134, "  | C stack at SIGABRT:\n" },
+#ifndef __SANITIZE_ADDRESS__ /* which has handlers of its own for these */
+        { SIGSEGV, 139, "  | C stack at SIGSEGV:\n" },
+        { SIGFPE, 136, "  | C stack at SIGFPE:\n" },
+#endif
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char role[16];
+        snprintf(role, sizeof role, "%d", rows[i].number);
+        jobs_begin();
+        job here = ROLE(role, TWO, "--log_dir", "logs", jobs_self());
+        jobs_check_code(&here, rows[i].code);
+        jobs_check_has(here.err, "first failure   rank 1 (pid ");
+        jobs_check_has(here.err, rows[i].line);
+        jobs_check_has(here.err, "(test_where_it_dies+0x");
+        char *log = jobs_slurp("logs/attempt_0/1.err");
+        jobs_check_has(log, "(test_where_it_dies+0x");
+        free(log);
+        jobs_end(&here);
+    }
+}
+END_TEST
 
 START_TEST(a_failure_is_described)
 {
@@ -207,14 +249,9 @@ int main(void)
     if (role)
         return play(role);
     const TTest *const tests[] = {
-        a_failure_is_described,
-        a_stalled_job_is_ended_and_described,
-        the_first_cause_is_reported,
-        a_signal_ends_every_process,
-        killing_the_agent_ends_every_process,
-        a_dead_rank_leaves_no_process,
-        ranks_may_end_in_the_grace_period,
-        a_second_interrupt_kills,
+        a_failure_is_described,        a_fatal_signal_shows_the_stack,    a_stalled_job_is_ended_and_described,
+        the_first_cause_is_reported,   a_signal_ends_every_process,       killing_the_agent_ends_every_process,
+        a_dead_rank_leaves_no_process, ranks_may_end_in_the_grace_period, a_second_interrupt_kills,
         a_stopped_rank_is_ended,
     };
     return suite_run("launch_end", tests, (int)(sizeof tests / sizeof *tests));

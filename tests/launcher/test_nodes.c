@@ -116,6 +116,28 @@ START_TEST(an_agent_that_talks_nonsense)
 }
 END_TEST
 
+/* A node's command says another number of ranks than the first node's: both numbers are named, on both nodes. */
+START_TEST(a_node_with_another_number_of_ranks_is_refused)
+{
+    char where[32];
+    jobs_begin();
+    snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
+    job first = jobs_start_as("first", (const char *const[]){ "--hosts=a:2,b:2", "--no_ssh", "--node_rank=0",
+                                                              "--master_addr=127.0.0.1", where, "/bin/true", NULL });
+    job second = jobs_start_as("second", (const char *const[]){ "--hosts=a:2,b:1", "--no_ssh", "--node_rank=1",
+                                                                "--master_addr=127.0.0.1", where, "/bin/true", NULL });
+    jobs_finish(&second);
+    jobs_finish(&first);
+    jobs_check_code(&first, 76);
+    jobs_check_code(&second, 76);
+    jobs_check_has(first.err, "node 1 (b) was started with 1 rank, and the first node expects 2 of it");
+    jobs_check_has(second.err, "node 1 (b) was started with 1 rank, and the first node expects 2 of it");
+    free(second.out);
+    free(second.err);
+    jobs_end(&first);
+}
+END_TEST
+
 /* No rank runs yet, so the end does not wait for anything. */
 START_TEST(interrupted_while_nodes_are_missing)
 {
@@ -220,5 +242,5 @@ END_TEST
 
 SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, a_carrier_that_crashes_is_named, files_are_sent_first,
            an_agent_that_talks_nonsense, interrupted_while_nodes_are_missing,
-           ranks_have_the_limit_of_open_files_that_was_given, too_many_nodes_for_the_limit_of_open_files,
-           a_missing_working_directory_is_not_made, what_cannot_be_is_said)
+           a_node_with_another_number_of_ranks_is_refused, ranks_have_the_limit_of_open_files_that_was_given,
+           too_many_nodes_for_the_limit_of_open_files, a_missing_working_directory_is_not_made, what_cannot_be_is_said)

@@ -193,7 +193,7 @@ START_TEST(a_prompt_is_continued)
     refuse("nowhere --prompt a", 66, "nowhere: no such folder; name the output folder of a training");
     refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
     refuse("out --tag other --prompt a", 66, "other");
-    refuse("out --prompts missing.jsonl", 66, "cannot read missing.jsonl");
+    refuse("out --prompts missing.jsonl", 66, "missing.jsonl: cannot open this text");
     refuse("out --tokenizer missing --prompt a", 66, "missing");
     shell_leave();
 }

@@ -330,7 +330,7 @@ START_TEST(faults_are_named)
         const char *words;
     } cases[] = {
         { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
-        { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt, in this folder" },
+        { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt (also .gz, .zst)" },
         { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
         { "plain.json --data chats.jsonl", 65, "there is no key \"text\" (\"field\" names the key" },
         { "plain.json --data chats.jsonl --set cspeed.data.template=auto", 78, "no chat_template" },

@@ -204,6 +204,27 @@ START_TEST(own_model_trains_sharded)
 }
 END_TEST
 
+/* examples/train_minimal.c is the same training as the program train, and continues from its own checkpoint. */
+START_TEST(the_shortest_program_trains_alike)
+{
+    char last[64];
+    const char *command = "%s/cspeed --num_gpus 2 --oversubscribe %s/train_minimal config.json";
+    training_prepare();
+    training_config("bf16", "", 2);
+    training_run(2, "--output other");
+    snprintf(last, sizeof last, "step 24  loss %.5f", training_last_number("other/metrics.jsonl", "\"loss\""));
+    ck_assert_int_eq(shell_run("sed -i 's/\"steps\": 24/\"steps\": 12/' config.json"), 0);
+    training_expect(0, shell_run(command, CS_BIN, CS_BIN));
+    ck_assert(training_says("step 12  loss"));
+    ck_assert_int_eq(shell_run("sed -i 's/\"steps\": 12/\"steps\": 24/' config.json"), 0);
+    training_expect(0, shell_run(command, CS_BIN, CS_BIN));
+    ck_assert(training_says_nothing_of("step 12  loss") && training_says(last));
+    training_expect(64, shell_run("%s/train_minimal", CS_BIN));
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file,
            steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
-           a_file_of_the_trainer_is_explained, config_help_prints_the_table, own_model_trains_sharded)
+           a_file_of_the_trainer_is_explained, config_help_prints_the_table, own_model_trains_sharded,
+           the_shortest_program_trains_alike)

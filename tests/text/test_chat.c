@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- against golden/chat.golden (tests/peers/chat_same.py) ---- */
 
@@ -187,7 +188,6 @@ static const char *const config =
     "      \"hidden_size\": 32, \"intermediate_size\": 64, \"max_position_embeddings\": 96,\n"
     "      \"vocab_size\": 256 } } }\n";
 
-/* Trains a model with byte tokens that has learnt two answers. */
 static void prepare(void)
 {
     shell_enter();
@@ -201,7 +201,14 @@ static void prepare(void)
                 "\"content\": \"%s\"}]}\n",
                 i % 2 ? "ping" : "tick", i % 2 ? "pong" : "tock");
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(shell_run("%s/train --config config.json --set cspeed.device=%s", CS_BIN, near_device()), 0);
+}
+
+/* Trains a model with byte tokens until it knows two answers. */
+static void train(const char *arguments)
+{
+    ck_assert_int_eq(shell_run("%s/train --config config.json --set cspeed.device=%s %s", CS_BIN, near_device(),
+                               arguments),
+                     0);
 }
 
 static void expect(int code, const char *words, const char *arguments)
@@ -216,6 +223,7 @@ static void expect(int code, const char *words, const char *arguments)
 START_TEST(a_chat_is_answered)
 {
     prepare();
+    train("");
     expect(0, "pong", "out --chat --prompt ping");
     expect(0, "tock", "out --prompt '  tick ' --chat");
     shell_write("said.txt", "tick\n");
@@ -239,5 +247,31 @@ START_TEST(a_chat_is_answered)
 }
 END_TEST
 
+static const char bracket_template[] =
+    "{% for message in messages %}<{{ message.role[0] }}>{% if message.role == 'assistant' %}{% generation %}"
+    "{{ message.content }}.{% endgeneration %}{% else %}{{ message.content }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}";
+
+START_TEST(a_template_may_be_a_file)
+{
+    prepare();
+    shell_write("bracket.jinja", bracket_template);
+    train("--set cspeed.data.template=bracket.jinja --export exported");
+    expect(0, "tock", "out --chat --prompt tick");
+    char *text = shell_read("exported/chat_template.jinja", NULL);
+    ck_assert_str_eq(text, bracket_template);
+    free(text);
+    shell_write("bracket.jinja", "{{ messages[0].content }}\n{% for %}");
+    expect(78, "bracket.jinja: line 2: ", "out --chat --prompt tick");
+    ck_assert_int_eq(unlink("bracket.jinja"), 0);
+    expect(66, "bracket.jinja: no such file; cspeed.data.template names it", "out --chat --prompt tick");
+    ck_assert_int_eq(shell_run("%s/cspeed export out other", CS_BIN), 0);
+    text = shell_read("out.txt", NULL);
+    ck_assert_ptr_nonnull(strstr(text, "bracket.jinja is not there any more"));
+    free(text);
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("chat", shapes_write_what_templates_write, answers_of_the_tokenizers_template_are_found,
-           templates_that_cannot_be_followed_are_refused, a_chat_is_answered)
+           templates_that_cannot_be_followed_are_refused, a_chat_is_answered, a_template_may_be_a_file)

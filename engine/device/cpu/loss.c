@@ -1,4 +1,4 @@
-/* loss.c - cross-entropy over a large vocabulary, and squared error. Rows are independent. */
+/* loss.c - cross-entropy over a large vocabulary, squared error and absolute error. Rows are independent. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "base/must.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor out, loss, x; /* out: the gradient of the squared error */
+    cs_tensor out, loss, x; /* out: the gradient of the squared or absolute error */
     cs_tensor targets, dloss;
     int64_t classes; /* columns of x that are logits; the columns after them are padding */
 } loss_job;
@@ -181,4 +181,62 @@ void ce_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss,
 {
     loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
     ce_cpu_walk(device, cs_rows(y), 16, squared_error_grad_rows, &all);
+}
+
+/* ---- absolute error ---- */
+
+static void absolute_error_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    int64_t width = cs_columns(all->x);
+    float wide[CS_CHUNK], apart[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        double sum = 0;
+        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+            int64_t count = chunk_at(from, width), at = row * width + from;
+            const float *target = (const float *)all->targets.data + at;
+            subtract(apart, ce_elements_read(all->x, at, count, wide), target, count, 1);
+            for (int64_t i = 0; i < count; i++)
+                sum += (double)fabsf(apart[i]);
+        }
+        ((float *)all->loss.data)[row] = (float)(sum / (double)width);
+    }
+}
+
+void ce_cpu_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    loss_job all = { .loss = loss, .x = y, .targets = target };
+    ce_cpu_walk(device, cs_rows(y), 16, absolute_error_rows, &all);
+}
+
+/* A difference of 0 has the gradient 0, and NaN stays NaN. */
+static float sign_of(float x)
+{
+    return x > 0 ? 1.0f : x < 0 ? -1.0f : x;
+}
+
+static void absolute_error_grad_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    int64_t width = cs_columns(all->x);
+    float wide[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        float scale = ((const float *)all->loss.data)[row] / (float)width;
+        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+            int64_t count = chunk_at(from, width), at = row * width + from;
+            const float *target = (const float *)all->targets.data + at;
+            subtract(out, ce_elements_read(all->x, at, count, wide), target, count, 1);
+            for (int64_t i = 0; i < count; i++)
+                out[i] = sign_of(out[i]) * scale;
+            ce_elements_write(all->out, at, count, out);
+        }
+    }
+}
+
+void ce_cpu_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
+    ce_cpu_walk(device, cs_rows(y), 16, absolute_error_grad_rows, &all);
 }

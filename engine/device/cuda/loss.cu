@@ -314,3 +314,54 @@ extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_t
     ce_launch(ce_cuda_compute(device), rows_shape(all), squared_error_grad_rows, ce_run_view(dy),
               (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
 }
+
+static __global__ void __launch_bounds__(THREADS) absolute_error_rows(float *loss, ce_view y, ce_view target, extent all)
+{
+    CS_SHARED float scratch[WARPS];
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        ce_range row_range = row_of(row, all);
+        float sum = 0;
+        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
+            float difference[CS_RUN];
+            subtract(difference, y, target, at, row_range);
+            for (int i = 0; i < CS_RUN; i++)
+                sum += fabsf(difference[i]);
+        }
+        sum = ce_block_sum(sum, scratch);
+        if (threadIdx.x == 0)
+            loss[row] = sum / (float)all.columns;
+    }
+}
+
+extern "C" void ce_cuda_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    extent all = extent_of(y, cs_columns(y));
+    ce_launch(ce_cuda_compute(device), rows_shape(all), absolute_error_rows, (float *)loss.data, ce_run_view(y),
+              ce_run_view(target), all);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    absolute_error_grad_rows(ce_view dy, const float *dloss, ce_view y, ce_view target, extent all)
+{
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        ce_range row_range = row_of(row, all);
+        float scale = dloss[row] / (float)all.columns;
+        for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
+            float difference[CS_RUN];
+            subtract(difference, y, target, at, row_range);
+            for (int i = 0; i < CS_RUN; i++) {
+                float sign = difference[i] > 0 ? 1.0f : difference[i] < 0 ? -1.0f : difference[i];
+                difference[i] = sign * scale;
+            }
+            ce_run_store(dy, at, row_range, difference);
+        }
+    }
+}
+
+extern "C" void ce_cuda_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
+                                            cs_tensor target)
+{
+    extent all = extent_of(y, cs_columns(y));
+    ce_launch(ce_cuda_compute(device), rows_shape(all), absolute_error_grad_rows, ce_run_view(dy),
+              (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
+}

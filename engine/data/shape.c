@@ -1,0 +1,273 @@
+/* shape.c - what a row of JSON is to the training: a text, a prompt with its completion, a conversation, or tokens. */
+#include "data/shape.h"
+#include "base/must.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- keys and columns ---- */
+
+static const struct {
+    const char *name;
+    bool extra; /* it does not make a shape, but belongs to one */
+} keys[] = {
+    { "messages", false },      { "conversations", false }, { "prompt", false },    { "completion", false },
+    { "instruction", false },   { "output", false },        { "input_ids", false }, { "system", true },
+    { "input", true },          { "labels", true },         { "tools", true },      { "documents", true },
+    { "attention_mask", true },
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+_Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
+
+static int key_of(const char *name)
+{
+    int i = 0;
+    while (i < KEYS && strcmp(keys[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name)
+{
+    if (key_of(key) == KEYS)
+        return ce_fail(CS_BAD_CONFIG,
+                       "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
+                       "completion, instruction, input, output, system, tools, documents, input_ids, labels and "
+                       "attention_mask; \"field\" names the column of a text",
+                       key);
+    for (int i = 0; i < columns->count; i++)
+        if (strcmp(columns->key[i], key) == 0)
+            return ce_fail(CS_BAD_CONFIG, "\"%s\" has two columns", key);
+    columns->key[columns->count] = key;
+    columns->name[columns->count++] = name;
+    return CS_OK;
+}
+
+void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field)
+{
+    int count = 0;
+    names[count++] = field;
+    for (int i = 0; i < KEYS; i++)
+        names[count++] = keys[i].name;
+    for (int i = 0; i < columns->count; i++)
+        names[count++] = columns->name[i];
+    names[count] = NULL;
+}
+
+/* ---- rows ---- */
+
+typedef struct {
+    const json_t *row;
+    const ce_shape_columns *columns;
+    const char *field;
+    bool named; /* the row has one of the names of `columns` */
+} reader;
+
+static json_t *member(const json_t *row, const char *name)
+{
+    json_t *value = json_object_get(row, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+static json_t *find(const reader *self, const char *key)
+{
+    for (int i = 0; i < self->columns->count; i++)
+        if (self->named && strcmp(self->columns->key[i], key) == 0)
+            return member(self->row, self->columns->name[i]);
+    return self->named && !keys[key_of(key)].extra ? NULL : member(self->row, key);
+}
+
+static cs_status refuse(const reader *self)
+{
+    char list[1024] = "none";
+    const char *name;
+    json_t *value;
+    size_t at = 0;
+    json_object_foreach ((json_t *)(uintptr_t)self->row, name, value)
+        if (at < sizeof list)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s\"%.60s\"", at ? ", " : "", name);
+    return ce_fail(
+        CS_BAD_FILE,
+        "there is no key \"%s\" (\"field\" names the key of a document's text), and no \"messages\" or "
+        "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and \"output\" (\"columns\" names "
+        "other keys for these; \"template\" makes text of conversations), nor \"input_ids\"; its keys: %s",
+        self->field, list);
+}
+
+/* ---- conversations ---- */
+
+/* The first message may be in a column of its own. */
+static void begin_chat(json_t *messages, const json_t *system)
+{
+    const char *text = json_string_value(system);
+    if (text && *text)
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
+}
+
+static void copy_extra(const reader *self, json_t *chat, const char *key)
+{
+    json_t *value = find(self, key);
+    if (value)
+        json_object_set(chat, key, value);
+}
+
+static void make_chat(ce_shape *shape, const reader *self, json_t *messages)
+{
+    shape->kind = CS_SHAPE_CHAT;
+    shape->chat = json_pack("{s:o}", "messages", messages);
+    CS_ASSERT(shape->chat);
+    copy_extra(self, shape->chat, "tools");
+    copy_extra(self, shape->chat, "documents");
+}
+
+static void read_messages(ce_shape *shape, const reader *self, json_t *list)
+{
+    json_t *messages = json_array();
+    begin_chat(messages, find(self, "system"));
+    json_array_extend(messages, list);
+    make_chat(shape, self, messages);
+}
+
+static int64_t count_answers(const json_t *messages)
+{
+    size_t index;
+    json_t *message;
+    int64_t count = 0;
+    json_array_foreach (messages, index, message) {
+        const char *role = json_string_value(json_object_get(message, "role"));
+        count += role && strcmp(role, "assistant") == 0;
+    }
+    return count;
+}
+
+static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, json_t *completion, bool chats)
+{
+    bool texts = json_is_string(prompt) && json_is_string(completion);
+    if (!texts && !(json_is_array(prompt) && json_is_array(completion)))
+        return ce_fail(CS_BAD_FILE, "a prompt and its completion are two texts, or two lists of messages");
+    if (!texts && chats && count_answers(completion) == 0)
+        return ce_fail(CS_BAD_FILE,
+                       "a completion without a message of the assistant: there is nothing to learn from it");
+    if (!texts && !chats)
+        return ce_fail(CS_BAD_FILE, "a prompt and a completion of messages: \"template\" makes text of them");
+    if (!chats) {
+        shape->kind = CS_SHAPE_PAIR;
+        shape->text = prompt;
+        shape->completion = completion;
+        return CS_OK;
+    }
+    json_t *messages = json_array();
+    begin_chat(messages, find(self, "system"));
+    if (texts) {
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "assistant", "content", completion));
+    } else {
+        json_array_extend(messages, prompt);
+        json_array_extend(messages, completion);
+        shape->given = count_answers(prompt);
+        shape->answers = shape->given + count_answers(completion);
+    }
+    make_chat(shape, self, messages);
+    return CS_OK;
+}
+
+static cs_status read_instruction(ce_shape *shape, const reader *self, const json_t *instruction, json_t *output)
+{
+    const json_t *input = find(self, "input");
+    if (!json_is_string(instruction) || !json_is_string(output) || (input && !json_is_string(input)))
+        return ce_fail(CS_BAD_FILE, "an instruction, its input and its output are texts");
+    if (json_array_size(json_object_get(self->row, "history")) > 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: an instruction with a \"history\"; \"messages\" hold several turns");
+    json_t *messages = json_array();
+    bool more = input && json_string_length(input) > 0;
+    begin_chat(messages, find(self, "system"));
+    json_array_append_new(messages, json_pack("{s:s, s:s++}", "role", "user", "content", json_string_value(instruction),
+                                              more ? "\n" : "", more ? json_string_value(input) : ""));
+    json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "assistant", "content", output));
+    make_chat(shape, self, messages);
+    return CS_OK;
+}
+
+/* Sets *found to false if the row is no conversation. */
+static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
+{
+    json_t *messages = find(self, "messages"), *list = messages ? messages : find(self, "conversations");
+    json_t *prompt = find(self, "prompt"), *completion = find(self, "completion");
+    json_t *instruction = find(self, "instruction"), *output = find(self, "output");
+    *found = true;
+    if (list) {
+        if (!json_is_array(list))
+            return ce_fail(CS_BAD_FILE, "\"%s\" is no list of messages", messages ? "messages" : "conversations");
+        read_messages(shape, self, list);
+        return CS_OK;
+    }
+    if (prompt && completion)
+        return read_pair(shape, self, prompt, completion, true);
+    if (instruction && output)
+        return read_instruction(shape, self, instruction, output);
+    *found = false;
+    return CS_OK;
+}
+
+/* ---- texts and tokens ---- */
+
+static cs_status read_text(ce_shape *shape, const reader *self, json_t *text)
+{
+    shape->kind = CS_SHAPE_TEXT;
+    shape->text = text;
+    return json_is_string(text) ? CS_OK : ce_fail(CS_BAD_FILE, "no text under \"%s\"", self->field);
+}
+
+static cs_status check_list(const char *name, const json_t *list, size_t count)
+{
+    size_t index;
+    json_t *number;
+    if (!json_is_array(list) || json_array_size(list) != count)
+        return ce_fail(CS_BAD_FILE, "\"%s\" is no list of %zu numbers, one for each of \"input_ids\"", name, count);
+    json_array_foreach (list, index, number)
+        if (!json_is_integer(number))
+            return ce_fail(CS_BAD_FILE, "\"%s\" has an element that is no integer, at %zu", name, index);
+    return CS_OK;
+}
+
+static cs_status read_tokens(ce_shape *shape, const reader *self, json_t *tokens)
+{
+    size_t count = json_array_size(tokens);
+    shape->kind = CS_SHAPE_TOKENS;
+    shape->tokens = tokens;
+    shape->labels = find(self, "labels");
+    shape->mask = find(self, "attention_mask");
+    CS_TRY(check_list("input_ids", tokens, count));
+    CS_TRY(shape->labels ? check_list("labels", shape->labels, count) : CS_OK);
+    return shape->mask ? check_list("attention_mask", shape->mask, count) : CS_OK;
+}
+
+cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
+                        bool chats)
+{
+    reader self = { .row = row, .columns = columns, .field = field };
+    bool found = false;
+    *shape = (ce_shape){ 0 };
+    if (!json_is_object(row))
+        return ce_fail(CS_BAD_FILE, "not a JSON object");
+    for (int i = 0; i < columns->count; i++)
+        self.named |= member(row, columns->name[i]) != NULL;
+    json_t *text = self.named ? NULL : member(row, field);
+    json_t *prompt = find(&self, "prompt"), *completion = find(&self, "completion"), *ids = find(&self, "input_ids");
+    if (chats)
+        CS_TRY(read_chat(shape, &self, &found));
+    if (found)
+        return CS_OK;
+    if (text)
+        return read_text(shape, &self, text);
+    if (prompt && completion)
+        return read_pair(shape, &self, prompt, completion, false);
+    return ids ? read_tokens(shape, &self, ids) : refuse(&self);
+}
+
+void ce_shape_free(ce_shape *shape)
+{
+    json_decref(shape->chat);
+    shape->chat = NULL;
+}

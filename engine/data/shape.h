@@ -1,0 +1,54 @@
+/* shape.h - what a row of JSON is to the training: a text, a prompt with its completion, a conversation, or tokens.
+ *
+ * A row's shape follows from its keys. A key whose value is null counts as missing. The first of these that the row has
+ * is taken:
+ *
+ *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
+ *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
+ *     prompt and completion          two texts, or two lists of messages, of which the second's answers are learnt
+ *     instruction and output         Alpaca's: the instruction, and behind a newline the "input" if there is one, is
+ *                                    what the user says, and "output" the answer
+ *     the field ("text")             a text
+ *     input_ids                      tokens as they are, without those whose "attention_mask" is 0; "labels" of -100
+ *                                    are not learnt
+ *
+ * Without a chat template the text comes first, a prompt and its completion are one text of which the completion is
+ * learnt, and conversations and Alpaca's rows are refused. */
+#ifndef CS_DATA_SHAPE_H
+#define CS_DATA_SHAPE_H
+
+#include "base/json.h"
+
+enum { CS_SHAPE_COLUMNS = 16 };
+
+/* Other names for the keys above. Where a row has one of these names, it is read by them alone: a key of the list above
+ * that has no name here counts as missing, except system, input, labels, attention_mask, tools and documents. */
+typedef struct {
+    const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
+    int count;
+} ce_shape_columns;
+
+/* CS_BAD_CONFIG: there is no such key, or it has a name already. Both texts must stay valid. */
+cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
+
+/* Fills a NULL-terminated list with all keys that ce_shape_read may look at. */
+enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + 2 };
+void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
+
+typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce_shape_kind;
+
+typedef struct {
+    ce_shape_kind kind;
+    const json_t *text, *completion; /* of a text, or of a prompt and its completion: strings */
+    int64_t answers, given; /* of a conversation with a prompt: its answers, and how many of them the prompt has */
+    json_t *chat;           /* what chat/chat.h writes: {"messages", "tools", "documents"} */
+    const json_t *tokens, *labels, *mask; /* lists; labels and mask may be NULL */
+} ce_shape;
+
+/* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape borrows from the
+ * row. CS_BAD_FILE: it has no known shape; the message has the keys that were found. */
+cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
+                        bool chats);
+void ce_shape_free(ce_shape *shape);
+
+#endif

@@ -1,0 +1,169 @@
+/* texts.c - the files that a name of a text stands for. */
+#include "data/texts.h"
+#include "base/json.h"
+#include "checkpoint/files.h"
+#include "data/folder.h"
+#include "formats/plain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 8192, STATE_BYTES = 1 << 24 };
+
+static bool is_folder(const char *name)
+{
+    struct stat facts;
+    return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool ce_texts_is_text(const char *name)
+{
+    return ce_plain_is_text(name) || is_folder(name);
+}
+
+static cs_status look(glob_t *paths, const char *pattern)
+{
+    int outcome = glob(pattern, GLOB_APPEND, NULL, paths);
+    if (outcome == 0 || outcome == GLOB_NOMATCH)
+        return CS_OK;
+    return ce_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+}
+
+/* ---- folders that `datasets` saved ---- */
+
+/* Reads FOLDER/NAME, which `datasets` writes. *root is NULL if there is no such file. */
+static cs_status read_description(json_t **root, const char *folder, const char *name)
+{
+    char *text, *path = ce_files_join(folder, name);
+    size_t length;
+    cs_status status = ce_files_read(&text, &length, path, STATE_BYTES);
+    *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
+    if (status == CS_OK && !*root)
+        status = ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+    free(text);
+    free(path);
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
+/* Appends the files that state.json lists, in its order. */
+static cs_status list_saved(glob_t *paths, const char *folder, const json_t *state)
+{
+    char quoted[NAME_BYTES / 2], pattern[NAME_BYTES];
+    size_t index;
+    json_t *entry, *files = json_object_get(state, "_data_files");
+    if (json_array_size(files) == 0)
+        return ce_fail(CS_BAD_FILE, "%s/state.json: it lists no \"_data_files\"", folder);
+    json_array_foreach (files, index, entry) {
+        const char *name = json_string_value(json_object_get(entry, "filename"));
+        size_t before = paths->gl_pathc;
+        if (!name)
+            return ce_fail(CS_BAD_FILE, "%s/state.json: _data_files[%zu] has no \"filename\"", folder, index);
+        ce_folder_quote(quoted, sizeof quoted, folder);
+        size_t at = (size_t)snprintf(pattern, sizeof pattern, "%s/", quoted);
+        ce_folder_quote(pattern + at, sizeof pattern - at, name);
+        CS_TRY(look(paths, pattern));
+        if (paths->gl_pathc == before)
+            return ce_fail(CS_NOT_FOUND, "%s/%s: no such file; state.json lists it", folder, name);
+    }
+    return CS_OK;
+}
+
+static cs_status name_splits(const char *folder, const json_t *dictionary)
+{
+    char list[1024] = "";
+    size_t index, at = 0;
+    json_t *split;
+    json_array_foreach (json_object_get(dictionary, "splits"), index, split)
+        if (at < sizeof list)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s/%s", index ? ", " : "", folder,
+                                   json_string_value(split) ? json_string_value(split) : "?");
+    return ce_fail(CS_BAD_FILE, "%s: a DatasetDict of several splits; name the one to read: %s", folder, list);
+}
+
+/* ---- other folders ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The Hub's files are named SPLIT-00000-of-00002.parquet. A folder with files of several splits is refused, because
+ * training would read those to test with as well. */
+static cs_status check_splits(const char *folder, const glob_t *paths, size_t first)
+{
+    const char *split = NULL;
+    for (size_t i = first; i < paths->gl_pathc; i++) {
+        const char *name = base_name(paths->gl_pathv[i]), *dash = strchr(name, '-');
+        int number, count, end = 0;
+        if (!dash || sscanf(dash, "-%5d-of-%5d.%n", &number, &count, &end) != 2 || end == 0)
+            continue;
+        size_t width = (size_t)(dash - name) + 1;
+        if (split && strncmp(split, name, width) != 0)
+            return ce_fail(CS_BAD_FILE, "%s: files of several splits, %s and %s; name those to read: %s/%.*s*", folder,
+                           split, name, folder, (int)width, split);
+        split = name;
+    }
+    return CS_OK;
+}
+
+/* `gzip -k` leaves the plain text beside the compressed one, which would be read twice. */
+static cs_status check_twins(const glob_t *paths, size_t first)
+{
+    char plain[NAME_BYTES];
+    for (size_t i = first; i < paths->gl_pathc; i++) {
+        const char *path = paths->gl_pathv[i], *dot = strrchr(path, '.');
+        snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
+        if ((strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0) && access(plain, F_OK) == 0)
+            return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",
+                           path, plain);
+    }
+    return CS_OK;
+}
+
+static cs_status list_texts(glob_t *paths, const char *folder)
+{
+    char quoted[NAME_BYTES / 2], pattern[NAME_BYTES];
+    size_t first = paths->gl_pathc;
+    ce_folder_quote(quoted, sizeof quoted, folder);
+    for (int i = 0; i < ce_plain_ending_count; i++) {
+        snprintf(pattern, sizeof pattern, "%s/*%s", quoted, ce_plain_endings[i]);
+        CS_TRY(look(paths, pattern));
+    }
+    if (paths->gl_pathc == first)
+        return ce_fail(CS_NOT_FOUND,
+                       "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder, and no token "
+                       "shards, train-*.bin, as pack makes them",
+                       folder);
+    CS_TRY(check_twins(paths, first));
+    return check_splits(folder, paths, first);
+}
+
+static cs_status list_folder(glob_t *paths, const char *folder)
+{
+    json_t *state, *dictionary;
+    CS_TRY(read_description(&dictionary, folder, "dataset_dict.json"));
+    if (dictionary) {
+        cs_status status = name_splits(folder, dictionary);
+        json_decref(dictionary);
+        return status;
+    }
+    CS_TRY(read_description(&state, folder, "state.json"));
+    cs_status status = state ? list_saved(paths, folder, state) : list_texts(paths, folder);
+    json_decref(state);
+    return status;
+}
+
+cs_status ce_texts_list(glob_t *paths, const char *name)
+{
+    char quoted[NAME_BYTES];
+    size_t before = paths->gl_pathc;
+    if (is_folder(name))
+        return list_folder(paths, name);
+    ce_folder_quote(quoted, sizeof quoted, name);
+    CS_TRY(look(paths, access(name, F_OK) == 0 ? quoted : name));
+    return paths->gl_pathc > before ? CS_OK : ce_fail(CS_NOT_FOUND, "%s: no such file", name);
+}

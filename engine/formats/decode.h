@@ -1,0 +1,26 @@
+/* decode.h - the formats that are decoded into plain text: gzip, Zstandard, and tables (Parquet, Arrow). */
+#ifndef CS_FORMATS_DECODE_H
+#define CS_FORMATS_DECODE_H
+
+#include "base/progress.h"
+#include "base/status.h"
+
+typedef struct {
+    const char *path;           /* of the file that is decoded */
+    FILE *from;                 /* that file */
+    const char *const *columns; /* of a table; NULL: all */
+    FILE *to;                   /* receives the text */
+    const char *folder;         /* of `to`, for messages */
+    int64_t place;              /* bytes of the file that were read */
+    ce_progress progress;       /* of its bytes */
+} ce_decode;
+
+cs_status ce_decode_gzip(ce_decode *self);
+cs_status ce_decode_zstd(ce_decode *self);
+cs_status ce_decode_rows(ce_decode *self);
+
+/* Reads up to `room` bytes of the file; *size is 0 at its end. */
+cs_status ce_decode_get(ce_decode *self, void *bytes, size_t room, size_t *size);
+cs_status ce_decode_put(ce_decode *self, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,95 @@
+/* plain.c - opens a file of texts in any of the formats in which they are published, as one file of plain text. */
+#include "formats/plain.h"
+#include "base/must.h"
+#include "formats/decode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const ce_plain_endings[] = { ".jsonl",    ".txt",    ".jsonl.gz", ".jsonl.zst", ".json.gz",
+                                         ".json.zst", ".txt.gz", ".txt.zst",  ".parquet",   ".arrow" };
+const int ce_plain_ending_count = sizeof ce_plain_endings / sizeof *ce_plain_endings;
+
+static bool ends(const char *name, const char *ending)
+{
+    size_t length = strlen(name), width = strlen(ending);
+    return length > width && strcmp(name + length - width, ending) == 0;
+}
+
+bool ce_plain_is_table(const char *name)
+{
+    return ends(name, ".parquet") || ends(name, ".arrow");
+}
+
+bool ce_plain_is_text(const char *name)
+{
+    for (int i = 0; i < ce_plain_ending_count; i++)
+        if (ends(name, ce_plain_endings[i]))
+            return true;
+    return ends(name, ".json"); /* in a folder it is more often a description than a text */
+}
+
+bool ce_plain_is_json(const char *name)
+{
+    return ce_plain_is_text(name) && !ends(name, ".txt") && !ends(name, ".txt.gz") && !ends(name, ".txt.zst");
+}
+
+/* Creates a file without a name. */
+static cs_status create(FILE **file, const char *path, const char *folder)
+{
+    char *name;
+    CS_ASSERT(asprintf(&name, "%s/.text-XXXXXX", folder) >= 0);
+    int made = mkostemp(name, O_CLOEXEC);
+    int why = errno;
+    if (made >= 0)
+        unlink(name);
+    free(name);
+    *file = made >= 0 ? fdopen(made, "w+") : NULL;
+    if (*file)
+        return CS_OK;
+    if (made >= 0)
+        close(made);
+    return ce_fail_errno(CS_IO_ERROR, why, "%s: its text cannot be kept in the folder %s", path, folder);
+}
+
+static cs_status decode(FILE **plain, const char *path, FILE *from, int64_t bytes, const ce_plain_how *how)
+{
+    ce_decode self = { .path = path, .from = from, .columns = how->columns, .folder = how->folder };
+    CS_TRY(create(&self.to, path, how->folder));
+    ce_progress_begin(&self.progress, "decoding", NULL, bytes);
+    cs_status status = ends(path, ".gz")    ? ce_decode_gzip(&self)
+                       : ends(path, ".zst") ? ce_decode_zstd(&self)
+                                            : ce_decode_rows(&self);
+    ce_progress_end(&self.progress);
+    if (status == CS_OK && fflush(self.to) != 0)
+        status =
+            ce_fail_errno(CS_IO_ERROR, errno, "%s: its text cannot be written into the folder %s", path, how->folder);
+    if (status != CS_OK) {
+        fclose(self.to);
+        return status;
+    }
+    rewind(self.to);
+    *plain = self.to;
+    return CS_OK;
+}
+
+cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how)
+{
+    struct stat facts;
+    FILE *from = fopen(path, "re");
+    *file = from;
+    if (!from)
+        return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
+                             "%s: cannot open this text", path);
+    if (!ends(path, ".gz") && !ends(path, ".zst") && !ce_plain_is_table(path))
+        return CS_OK;
+    cs_status status = fstat(fileno(from), &facts) == 0
+                           ? decode(file, path, from, facts.st_size, how)
+                           : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+    fclose(from);
+    return status;
+}

@@ -1,0 +1,78 @@
+/* rows.c - decodes Parquet and Arrow files by libcspeed_arrow.so, which is opened when the first one is read. */
+#include "base/library.h"
+#include "base/must.h"
+#include "formats/decode.h"
+#include "formats/rows_module.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NAME "libcspeed_arrow.so"
+
+/* ---- the module ---- */
+
+/* Python that prints the rows of the file that is its argument as lines of JSON. */
+static const char to_json[] = "import json, sys, pyarrow as a, pyarrow.parquet as p; f = sys.argv[1]; "
+                              "r = p.ParquetFile(f).iter_batches() if f.endswith('.parquet') else "
+                              "a.ipc.open_file(f) if open(f, 'rb').read(6) == b'ARROW1' else a.ipc.open_stream(f); "
+                              "n = getattr(r, 'num_record_batches', None); "
+                              "[print(json.dumps(x)) for b in (r if n is None else map(r.get_batch, range(n))) "
+                              "for x in b.to_pylist()]";
+
+static cs_status refuse(const char *path, const char *why)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return ce_fail(CS_UNSUPPORTED,
+                   "%s: not supported: Parquet and Arrow files, because " NAME " cannot be opened: %s. Build where "
+                   "python3 has pyarrow (CSPEED_ARROW_ROOT names another folder of it), or make lines of JSON of the "
+                   "file: python3 -c \"%s\" '%s' > '%.*s.jsonl'",
+                   path, why, to_json, path, (int)(dot - name), name);
+}
+
+static cs_status open_module(const ce_rows_module **module, const char *path)
+{
+    ce_library library;
+    ce_library_open(&library, NAME, "CSPEED_ARROW_MODULE");
+    if (!library.handle)
+        return refuse(path, library.why);
+    *module = dlsym(library.handle, "ce_module_arrow");
+    if (!*module || (*module)->edition != CS_ROWS_EDITION || strcmp((*module)->release, CS_VERSION) != 0)
+        return refuse(path, "it belongs to another build of this program; build both again");
+    return CS_OK;
+}
+
+/* ---- decoding ---- */
+
+typedef struct {
+    ce_decode *decode;
+    int64_t bytes; /* of the file */
+    cs_status status;
+} receiver;
+
+static bool put(void *to, const char *text, size_t size, double done)
+{
+    receiver *self = to;
+    int64_t place = (int64_t)(done * (double)self->bytes);
+    ce_progress_add(&self->decode->progress, place - self->decode->place);
+    self->decode->place = place;
+    self->status = ce_decode_put(self->decode, text, size);
+    return self->status == CS_OK;
+}
+
+cs_status ce_decode_rows(ce_decode *self)
+{
+    const ce_rows_module *module;
+    struct stat facts;
+    receiver receives = { .decode = self };
+    if (fstat(fileno(self->from), &facts) == 0)
+        receives.bytes = facts.st_size;
+    CS_TRY(open_module(&module, self->path));
+    char *sentence = module->write(self->path, self->columns, put, &receives);
+    if (sentence)
+        receives.status = ce_fail(CS_BAD_FILE, "%s: %s", self->path, sentence);
+    free(sentence);
+    return receives.status;
+}

@@ -1,0 +1,70 @@
+/* zstd.c - decompresses Zstandard files by libzstd: one frame, or several in sequence. */
+#include "formats/decode.h"
+
+#ifdef CS_HAS_ZSTD
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+enum { BLOCK = 1 << 18, LARGEST_WINDOW = 31 }; /* 2^31 bytes, which files made with --long=31 need */
+
+static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_inBuffer *in, char *text, size_t *hint)
+{
+    for (bool full = true; in->pos < in->size || full;) {
+        ZSTD_outBuffer out = { text, BLOCK, 0 };
+        size_t before = in->pos;
+        size_t outcome = ZSTD_decompressStream(stream, &out, in);
+        if (ZSTD_isError(outcome))
+            return ce_fail(CS_BAD_FILE, "%s: damaged at byte %" PRId64 ": %s (zstd -t tests it)", self->path,
+                           self->place - (int64_t)(in->size - in->pos), ZSTD_getErrorName(outcome));
+        CS_TRY(ce_decode_put(self, text, out.pos));
+        full = out.pos == out.size;
+        if (out.pos > 0 || in->pos > before) /* a call that does nothing asks for the next frame's header */
+            *hint = outcome;
+    }
+    return CS_OK;
+}
+
+static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *read, char *text)
+{
+    size_t hint = 1; /* 0 at the end of a frame */
+    for (ZSTD_inBuffer in = { read, 0, 0 };;) {
+        CS_TRY(ce_decode_get(self, read, BLOCK, &in.size));
+        in.pos = 0;
+        if (in.size == 0)
+            break;
+        CS_TRY(decompress_block(self, stream, &in, text, &hint));
+    }
+    if (hint == 0)
+        return CS_OK;
+    return ce_fail(CS_BAD_FILE, "%s: cut short: it ends at byte %" PRId64 ", within its compressed text", self->path,
+                   self->place);
+}
+
+cs_status ce_decode_zstd(ce_decode *self)
+{
+    ZSTD_DStream *stream = ZSTD_createDStream();
+    char *blocks = malloc(2 * (size_t)BLOCK);
+    cs_status status = CS_NO_MEMORY;
+    if (!stream || !blocks || ZSTD_isError(ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, LARGEST_WINDOW)))
+        ce_fail(CS_NO_MEMORY, "%s: no memory to decompress it", self->path);
+    else
+        status = decompress_all(self, stream, blocks, blocks + BLOCK);
+    ZSTD_freeDStream(stream);
+    free(blocks);
+    return status;
+}
+
+#else
+
+cs_status ce_decode_zstd(ce_decode *self)
+{
+    return ce_fail(
+        CS_UNSUPPORTED,
+        "%s: not supported: Zstandard, because this cspeed was built without libzstd; decompress it: zstd -d "
+        "'%s'",
+        self->path, self->path);
+}
+
+#endif

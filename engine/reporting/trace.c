@@ -1,0 +1,179 @@
+/* trace.c - cspeed.trace: a file in Chrome's trace format with what all ranks did in some steps (Perfetto shows it).
+ *
+ * The recorder (base/trace.h) is switched on for the steps; after the last of them rank 0 collects the spans and writes
+ * the file. Times are those of the host: on a GPU a span is the time in which its operations were launched, unless
+ * wall_clock_breakdown makes each phase wait. */
+#include "engine.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "base/say.h"
+#include "base/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PER_UNIT = 12, PER_MICRO = 16, MOST_SPANS = 4 << 20 };
+
+struct ce_trace_file {
+    int64_t first, last; /* the steps to record, counted from 1 */
+    double origin;       /* the time that is 0 in the file, on this host's clock */
+    bool begun, done;
+};
+
+static const char *const lanes[] = { "step", "compute", "communication", "copy" };
+
+/* The spans that the steps can have: those of each unit in each micro-batch, and those of each micro-batch. */
+static int64_t spans_needed(const cs_engine *engine)
+{
+    int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;
+    int64_t spans = micros * (PER_MICRO + PER_UNIT * (int64_t)engine->model->count);
+    return spans < MOST_SPANS ? spans : MOST_SPANS;
+}
+
+/* Hosts have clocks of their own: all ranks count from one moment of rank 0's, by the time of day. */
+static double common_origin(cs_engine *engine)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t day = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    double here = ce_clock_seconds();
+    return here + 1e-9 * (double)(cs_agree(engine, day) - day);
+}
+
+cs_status ce_trace_file_open(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    if (!settings->trace.file)
+        return CS_OK;
+    ce_trace_file *trace = engine->trace = calloc(1, sizeof *trace);
+    if (!trace || !ce_trace_open(spans_needed(engine)))
+        return ce_fail(CS_NO_MEMORY, "out of memory for %" PRId64 " spans of cspeed.trace", spans_needed(engine));
+    trace->first = settings->trace.first_step;
+    trace->last = trace->first + settings->trace.steps - 1;
+    trace->origin = common_origin(engine);
+    return CS_OK;
+}
+
+void ce_trace_file_close(cs_engine *engine)
+{
+    if (!engine->trace)
+        return;
+    if (!engine->trace->done)
+        ce_log(CS_LOG_WARNING,
+               "cspeed.trace: nothing was written, because the training ended at step %" PRId64
+               " and the steps to record are %" PRId64 " to %" PRId64,
+               engine->metrics.step, engine->trace->first, engine->trace->last);
+    ce_trace_close();
+    free(engine->trace);
+}
+
+void ce_trace_file_begin_step(cs_engine *engine)
+{
+    ce_trace_file *trace = engine->trace;
+    int64_t step = engine->metrics.step + 1; /* which now begins */
+    if (!trace || trace->begun || step < trace->first || step > trace->last)
+        return;
+    trace->begun = true;
+    ce_trace_switch(true);
+}
+
+/* ---- the file ---- */
+
+/* Names of units come from models and may have any character. */
+static void put_text(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(out, "\\u%04x", (unsigned)*text);
+        else
+            fputc(*text, out);
+}
+
+static void put_span(FILE *out, const cs_engine *engine, const ce_trace_span *span)
+{
+    fprintf(out, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": \"", engine->world.rank,
+            (int)span->lane, lanes[span->lane]);
+    put_text(out, span->what);
+    if (*span->unit) {
+        fputc(' ', out);
+        put_text(out, span->unit);
+    }
+    fprintf(out, "\", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"unit\": \"",
+            1e6 * (span->began - engine->trace->origin), 1e6 * (span->ended - span->began));
+    put_text(out, span->unit);
+    fputs("\"}}", out);
+}
+
+/* The events of this rank, malloc'ed; each but the first of rank 0 begins with a comma. */
+static char *own_events(const cs_engine *engine)
+{
+    char *text = NULL;
+    size_t length;
+    int64_t count, dropped;
+    const ce_trace_span *spans = ce_trace_spans(&count, &dropped);
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        ce_fatal(CS_NO_MEMORY, "out of memory for the text of cspeed.trace");
+    fprintf(out, "%s{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}",
+            engine->world.rank ? ",\n" : "", engine->world.rank, engine->world.rank);
+    for (size_t lane = 0; lane < sizeof lanes / sizeof *lanes; lane++)
+        fprintf(out,
+                ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %zu, \"name\": \"thread_name\", "
+                "\"args\": {\"name\": \"%s\"}}",
+                engine->world.rank, lane, lanes[lane]);
+    for (int64_t i = 0; i < count; i++)
+        put_span(out, engine, &spans[i]);
+    if (dropped)
+        ce_log(CS_LOG_WARNING, "cspeed.trace: %" PRId64 " spans did not fit; record fewer steps", dropped);
+    if (fclose(out) != 0)
+        ce_fatal(CS_NO_MEMORY, "out of memory for the text of cspeed.trace");
+    return text;
+}
+
+static char *path_of(const ce_settings *settings)
+{
+    char *path = NULL;
+    bool whole = *settings->trace.file == '/' || !settings->output;
+    if (asprintf(&path, "%s%s%s", whole ? "" : settings->output, whole ? "" : "/", settings->trace.file) < 0)
+        return NULL;
+    return path;
+}
+
+static void write_file(const cs_engine *engine, const char *events)
+{
+    char *path = path_of(engine->settings);
+    FILE *file = path ? fopen(path, "we") : NULL;
+    bool written = file && fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n%s\n]}\n", events) > 0;
+    if (file && fclose(file) != 0)
+        written = false;
+    if (written)
+        ce_say("wrote %s: steps %" PRId64 " to %" PRId64
+               " of %d rank%s; https://ui.perfetto.dev and chrome://tracing show it",
+               path, engine->trace->first, engine->trace->last, engine->world.size, engine->world.size == 1 ? "" : "s");
+    else
+        ce_log(CS_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path ? path : "",
+               strerror(errno));
+    free(path);
+}
+
+void ce_trace_file_end_step(cs_engine *engine)
+{
+    ce_trace_file *trace = engine->trace;
+    ce_trace_file_begin_step(engine); /* the program reads the batch of the next step before its forward */
+    if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
+        return;
+    ce_walk_settle(engine); /* operations on other threads record their ends */
+    ce_trace_switch(false);
+    trace->done = true;
+    char *own = own_events(engine), *all = cs_gather(engine, own);
+    if (all)
+        write_file(engine, all);
+    free(own);
+    free(all);
+}

@@ -1,0 +1,344 @@
+/* mlp_npy.c - a perceptron on NumPy arrays: regression with the squared or the absolute error, or classification.
+ *
+ *     cspeed --num_gpus 2 mlp_npy --inputs x.npy --targets y.npy --loss mse|mae|cross_entropy --epochs 20
+ *
+ * x.npy is (N, F) in float32. y.npy is (N, C) in float32; for cross_entropy it is (N) in int64 or int32, with classes
+ * from 0. Arrays are little-endian and in C order, as np.save writes them. After each epoch rank 0 prints the mean loss
+ * of its last step, and at the end the accuracy over all samples, which sums counts of all ranks before it divides. */
+#include "cspeed/cspeed.h"
+#include "cspeed/layer.h"
+#include "cspeed/options.h"
+#include "cspeed/sampler.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { MSE, MAE, CROSS_ENTROPY } loss_kind; /* in the order of the option's choices */
+
+/* ---- .npy files ---- */
+
+typedef struct {
+    int64_t rows, columns; /* columns 1 for a vector */
+    char type[8];          /* "<f4", "<i8" */
+    char *data;
+} array;
+
+_Noreturn static void refuse(const char *path, const char *why)
+{
+    if (cs_launched_rank() == 0)
+        fprintf(stderr, "mlp_npy: %s: %s\n", path, why);
+    exit(cs_exit_code(CS_BAD_FILE));
+}
+
+/* Reads {'descr': '<f4', 'fortran_order': False, 'shape': (100, 8), } */
+static void read_header(array *a, const char *header, const char *path)
+{
+    const char *type = strstr(header, "'descr': '"), *shape = strstr(header, "'shape': (");
+    if (!type || !shape || !strstr(header, "'fortran_order': False"))
+        refuse(path, "an array in C order is needed, as np.save(path, np.ascontiguousarray(a)) writes it");
+    a->columns = 1;
+    if (sscanf(type, "'descr': '%7[^']'", a->type) != 1 ||
+        sscanf(shape, "'shape': (%" SCNd64 ", %" SCNd64, &a->rows, &a->columns) < 1 || a->rows < 1 || a->columns < 1)
+        refuse(path, "the header names no type, or no shape of one or two dimensions");
+}
+
+static size_t element_bytes(const array *a, const char *path)
+{
+    if (strcmp(a->type, "<f4") != 0 && strcmp(a->type, "<i4") != 0 && strcmp(a->type, "<i8") != 0)
+        refuse(path, "its type is not float32, int32 or int64 in little-endian order");
+    return a->type[2] == '8' ? 8 : 4;
+}
+
+static array read_array(const char *path)
+{
+    array a = { 0 };
+    unsigned char start[12];
+    FILE *file = fopen(path, "rb");
+    if (!file || fread(start, 1, 12, file) != 12 || memcmp(start, "\x93NUMPY", 6) != 0)
+        refuse(path, "it cannot be read, or is no .npy file");
+    long wide = start[6] > 1, begin = wide ? 12 : 10;
+    size_t length = (size_t)start[8] | (size_t)start[9] << 8 | (wide ? (size_t)start[10] << 16 : 0);
+    char *header = calloc(length + 1, 1);
+    if (!header || fseek(file, begin, SEEK_SET) != 0 || fread(header, 1, length, file) != length)
+        refuse(path, "its header is cut off");
+    read_header(&a, header, path);
+    size_t bytes = (size_t)a.rows * (size_t)a.columns * element_bytes(&a, path);
+    a.data = malloc(bytes);
+    if (!a.data || fread(a.data, 1, bytes, file) != bytes)
+        refuse(path, "it is shorter than its shape says");
+    fclose(file);
+    free(header);
+    return a;
+}
+
+static float number_at(const array *a, int64_t index)
+{
+    float number;
+    memcpy(&number, a->data + index * 4, 4);
+    return number;
+}
+
+static int64_t whole_at(const array *a, int64_t index)
+{
+    int64_t wide;
+    int32_t narrow;
+    memcpy(&narrow, a->data + index * 4, 4);
+    if (a->type[2] == '4')
+        return narrow;
+    memcpy(&wide, a->data + index * 8, 8);
+    return wide;
+}
+
+/* ---- the units ---- */
+
+typedef struct {
+    int64_t inputs, outputs;
+    loss_kind loss;
+} layer_sizes;
+
+typedef struct {
+    cs_linear linear;
+    layer_sizes sizes;
+} layer;
+
+static void declare(cs_unit *unit, const void *given)
+{
+    const layer_sizes *sizes = given;
+    layer *self = cs_unit_self(unit, sizeof *self);
+    self->sizes = *sizes;
+    cs_linear_declare(&self->linear, unit, "linear", sizes->inputs, sizes->outputs,
+                      (cs_init){ CS_NORMAL, 1 / sqrtf((float)sizes->inputs) }, CS_IN_OUT, CS_BIAS);
+}
+
+static void hidden_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    const layer *self = cs_unit_self(unit, sizeof *self);
+    cs_tensor cast = cs_pass_make(pass, cs_pass_dtype(pass), cs_rows(x), cs_columns(x));
+    cs_op_cast(cs_pass_stream(pass), cast, x);
+    cs_tensor h = cs_linear_forward(&self->linear, pass, cast);
+    cs_op_gelu(cs_pass_stream(pass), y, h);
+    cs_pass_keep(pass, h);
+}
+
+static void hidden_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const layer *self = cs_unit_self(unit, sizeof *self);
+    cs_tensor h = cs_pass_take(pass), dh = cs_pass_like(pass, h);
+    cs_op_gelu_grad(cs_pass_stream(pass), dh, dy, h);
+    if (dx.data)
+        cs_op_cast(cs_pass_stream(pass), dx, cs_linear_backward(&self->linear, pass, dh));
+    else
+        cs_linear_backward_weights(&self->linear, pass, dh);
+}
+
+static cs_tensor output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+{
+    const layer *self = cs_unit_self(unit, sizeof *self);
+    return cs_linear_forward(&self->linear, pass, x);
+}
+
+/* The cross-entropy replaces the logits by their gradient, so its backward computes only that of the layer. */
+static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    const layer *self = cs_unit_self(unit, sizeof *self);
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor guess = output_predict(unit, pass, x), targets = cs_pass_targets(pass), hits = cs_pass_hits(pass);
+    if (hits.data && self->sizes.loss == CROSS_ENTROPY)
+        cs_op_hits(stream, hits, guess, targets, self->sizes.outputs);
+    if (self->sizes.loss == CROSS_ENTROPY)
+        cs_op_cross_entropy(stream, y, guess, targets, self->sizes.outputs, cs_pass_dloss(pass));
+    else
+        (self->sizes.loss == MSE ? cs_op_squared_error : cs_op_absolute_error)(stream, y, guess, targets);
+    cs_pass_keep(pass, guess);
+}
+
+static void output_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const layer *self = cs_unit_self(unit, sizeof *self);
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor guess = cs_pass_take(pass), dguess = guess;
+    if (self->sizes.loss != CROSS_ENTROPY) {
+        dguess = cs_pass_like(pass, guess);
+        (self->sizes.loss == MSE ? cs_op_squared_error_grad : cs_op_absolute_error_grad)(stream, dguess, dy, guess,
+                                                                                         cs_pass_targets(pass));
+    }
+    cs_op_cast(stream, dx, cs_linear_backward(&self->linear, pass, dguess));
+}
+
+static const cs_kind hidden_kind = { "hidden layer", declare, hidden_forward, hidden_backward, NULL };
+static const cs_kind output_kind = { "output and loss", declare, output_forward, output_backward, output_predict };
+
+/* ---- the data and the training ---- */
+
+typedef struct {
+    const char *config, *inputs, *targets;
+    int loss;
+    int64_t epochs, width;
+} settings;
+
+typedef struct {
+    array x, y;
+    loss_kind loss;
+    int64_t outputs;
+} data_set;
+
+static data_set open_data(const settings *given)
+{
+    data_set all = { read_array(given->inputs), read_array(given->targets), (loss_kind)given->loss, 0 };
+    bool classes = all.loss == CROSS_ENTROPY;
+    if (strcmp(all.x.type, "<f4") != 0)
+        refuse(given->inputs, "inputs are float32");
+    if ((strcmp(all.y.type, "<f4") == 0) == classes || (classes && all.y.columns != 1))
+        refuse(given->targets,
+               classes ? "classes are a vector of int32 or int64" : "targets of mse and mae are float32");
+    if (all.x.rows != all.y.rows)
+        refuse(given->targets, "it has not as many rows as the inputs");
+    all.outputs = classes ? 1 : all.y.columns;
+    for (int64_t i = 0; classes && i < all.y.rows; i++) {
+        int64_t class = whole_at(&all.y, i);
+        if (class < 0 || class > 1000000)
+            refuse(given->targets, "a class is not between 0 and 1000000");
+        all.outputs = class + 1 > all.outputs ? class + 1 : all.outputs;
+    }
+    return all;
+}
+
+/* Copies samples [from, from + rows) of this rank's epoch. */
+static void fill(const data_set *all, const cs_sampler *sampler, int64_t from, cs_batch *batch)
+{
+    for (int64_t b = 0; b < batch->inputs.shape[0]; b++) {
+        int64_t sample = cs_sampler_at(sampler, (from + b) % cs_sampler_count(sampler));
+        float *inputs = (float *)batch->inputs.data + b * all->x.columns;
+        memcpy(inputs, all->x.data + sample * all->x.columns * 4, (size_t)all->x.columns * 4);
+        if (all->loss == CROSS_ENTROPY)
+            ((int32_t *)batch->targets.data)[b] = (int32_t)whole_at(&all->y, sample);
+        for (int64_t c = 0; all->loss != CROSS_ENTROPY && c < all->outputs; c++)
+            ((float *)batch->targets.data)[b * all->outputs + c] = number_at(&all->y, sample * all->outputs + c);
+    }
+}
+
+static cs_model *perceptron(const data_set *all, int64_t width)
+{
+    cs_model *model;
+    CS_MUST(cs_model_new(&model, width));
+    if (all->loss == CROSS_ENTROPY)
+        cs_model_classifies(model, all->x.columns);
+    else
+        cs_model_floats(model, all->x.columns, all->outputs);
+    cs_model_add(model, &hidden_kind, "hidden.0", &(layer_sizes){ all->x.columns, width, all->loss });
+    cs_model_add(model, &hidden_kind, "hidden.1", &(layer_sizes){ width, width, all->loss });
+    cs_model_add(model, &output_kind, "output", &(layer_sizes){ width, all->outputs, all->loss });
+    return model;
+}
+
+static cs_batch make_batch(const data_set *all, int64_t rows)
+{
+    bool classes = all->loss == CROSS_ENTROPY;
+    int64_t columns = classes ? 1 : all->outputs;
+    float *memory = calloc((size_t)(rows * (all->x.columns + columns)), sizeof *memory);
+    if (!memory)
+        exit(1);
+    return (cs_batch){ .inputs = cs_matrix(memory, CS_F32, rows, all->x.columns),
+                       .targets = cs_matrix(memory + rows * all->x.columns, classes ? CS_I32 : CS_F32, rows, columns) };
+}
+
+static void train(cs_engine *engine, const data_set *all, cs_batch *batch, int64_t epochs)
+{
+    cs_sampler sampler = {
+        .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .shuffle = true
+    };
+    int64_t rows = batch->inputs.shape[0], steps = (cs_sampler_count(&sampler) + rows - 1) / rows;
+    for (sampler.epoch = 0; sampler.epoch < epochs; sampler.epoch++) {
+        for (int64_t step = 0; step < steps; step++) {
+            fill(all, &sampler, step * rows, batch);
+            cs_forward(engine, batch);
+            cs_backward(engine);
+            cs_step(engine);
+        }
+        if (cs_rank(engine) == 0)
+            printf("epoch %" PRId64 "  loss %.5f\n", sampler.epoch, (double)cs_loss(engine));
+    }
+}
+
+static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_t from, cs_tensor logits)
+{
+    int64_t hits = 0;
+    for (int64_t b = 0; b < cs_rows(logits) && from + b < cs_sampler_count(sampler); b++) {
+        int64_t best = 0;
+        for (int64_t c = 1; c < all->outputs; c++)
+            if (cs_element(logits, b * all->outputs + c) > cs_element(logits, b * all->outputs + best))
+                best = c;
+        hits += best == whole_at(&all->y, cs_sampler_at(sampler, from + b));
+    }
+    return hits;
+}
+
+/* Each sample once: the ranks' counts are summed, and one division follows. cs_predict is collective, so all ranks make
+ * as many calls as rank 0, which has the most samples. */
+static void print_accuracy(cs_engine *engine, const data_set *all, cs_batch *batch)
+{
+    cs_sampler sampler = {
+        .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .end = CS_SAMPLER_EXACT
+    };
+    cs_sampler first = sampler;
+    first.rank = 0;
+    int64_t rows = batch->inputs.shape[0], hits = 0, sum = 0;
+    for (int64_t from = 0; from < cs_sampler_count(&first); from += rows) {
+        cs_tensor logits;
+        if (cs_sampler_count(&sampler) > 0)
+            fill(all, &sampler, from, batch);
+        CS_MUST(cs_predict(engine, batch, &logits));
+        hits += count_hits(all, &sampler, from, logits);
+    }
+    char text[32], *texts;
+    snprintf(text, sizeof text, "%" PRId64 "\n", hits);
+    texts = cs_gather(engine, text);
+    for (char *at = texts; at && *at; at = strchr(at, '\n') + 1)
+        sum += strtoll(at, NULL, 10);
+    if (cs_rank(engine) == 0)
+        printf("accuracy %.4f (%" PRId64 " of %" PRId64 ")\n", (double)sum / (double)all->x.rows, sum, all->x.rows);
+    free(texts);
+}
+
+int main(int count, char **argument)
+{
+    static const cs_option table[] = {
+        { CS_OPTION(TEXT, "inputs", settings, inputs, "X.npy", "(N, F) float32") },
+        { CS_OPTION(TEXT, "targets", settings, targets, "Y.npy", "(N, C) float32, or (N) int64 or int32 classes") },
+        { CS_OPTION(CHOICE, "loss", settings, loss, "mse|mae|cross_entropy", "what is minimised (mse)") },
+        { CS_OPTION(WHOLE, "epochs", settings, epochs, "N", "passes over the data (10)"), .min = 1, .max = 1e6 },
+        { CS_OPTION(WHOLE, "width", settings, width, "N", "of the hidden layers (64)"), .min = 1, .max = 65536 },
+        { CS_OPTION(TEXT, "config", settings, config, "FILE", "the configuration (configs/mlp_npy.json)") },
+        { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
+    };
+    static const cs_options_form form = {
+        .usage = "usage: mlp_npy --inputs X.npy --targets Y.npy [options]\n\n",
+        .what = "flag",
+        .hint = "try --help",
+        CS_OPTIONS_TABLE(table),
+    };
+    settings given = { .config = "configs/mlp_npy.json", .epochs = 10, .width = 64 };
+    cs_config *config;
+    cs_engine *engine;
+    (void)count;
+    cs_options_main(&form, &given, argument);
+    if (!given.inputs || !given.targets) {
+        fprintf(stderr, "mlp_npy: --inputs X.npy and --targets Y.npy are needed; try --help\n");
+        return CS_OPTIONS_WRONG;
+    }
+    data_set all = open_data(&given);
+    CS_MUST(cs_config_open(&config, given.config));
+    CS_MUST(cs_initialize(&engine, config, perceptron(&all, given.width)));
+    cs_batch batch = make_batch(&all, cs_config_get_int(config, "train_micro_batch_size_per_gpu"));
+    train(engine, &all, &batch, given.epochs);
+    if (all.loss == CROSS_ENTROPY)
+        print_accuracy(engine, &all, &batch);
+    free(batch.inputs.data);
+    free(all.x.data);
+    free(all.y.data);
+    cs_destroy(engine);
+    return 0;
+}

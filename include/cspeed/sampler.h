@@ -1,0 +1,45 @@
+/* sampler.h - divides the samples of a data set among ranks, as PyTorch's DistributedSampler does. (public)
+ *
+ *     cs_sampler sampler = { .count = 4096, .rank = cs_rank(engine), .size = cs_world_size(engine), .shuffle = true };
+ *     for (sampler.epoch = 0; sampler.epoch < 3; sampler.epoch++)
+ *         for (int64_t i = 0; i < cs_sampler_count(&sampler); i++)
+ *             read(cs_sampler_at(&sampler, i));
+ *
+ * A sampler is a few numbers: it needs no memory, and every entry of the order is computed when it is asked for. The
+ * order is a function of (seed, epoch, count) and the same on all ranks; entry k of it belongs to rank k % size.
+ * Without a new epoch number each pass has the same order, as without set_epoch in PyTorch. A program whose data is
+ * tokens needs no sampler: cs_data_next does all this. */
+#ifndef CSPEED_SAMPLER_H
+#define CSPEED_SAMPLER_H
+
+#include "cspeed/cspeed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What happens if the size of the world does not divide the number of samples. */
+typedef enum {
+    CS_SAMPLER_PAD,  /* the first entries of the order are repeated at its end: PyTorch's default, for training */
+    CS_SAMPLER_DROP, /* the last entries are left out: PyTorch's drop_last */
+    CS_SAMPLER_EXACT /* each sample once: some ranks have one more than others, for an evaluation */
+} cs_sampler_end;
+
+typedef struct {
+    int64_t count;  /* samples of the data set, 1 or more */
+    int rank, size; /* 0 <= rank < size */
+    bool shuffle;   /* false: the order of the data set */
+    cs_sampler_end end;
+    uint64_t seed;
+    int64_t epoch;
+} cs_sampler;
+
+/* How many samples this rank has in an epoch; the same on all ranks, except with CS_SAMPLER_EXACT. */
+int64_t cs_sampler_count(const cs_sampler *sampler);
+/* The number of this rank's sample `index` in the data set, 0 <= index < cs_sampler_count. */
+int64_t cs_sampler_at(const cs_sampler *sampler, int64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

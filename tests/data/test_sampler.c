@@ -1,0 +1,73 @@
+/* test_sampler.c - the distributed sampler: the ranks' samples are disjoint and complete, epochs have orders of their
+ * own, and the end of an uneven data set is padded, dropped or exact. */
+#include "suite.h"
+
+#include "cspeed/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 130 };
+
+/* Counts how often each sample is read by all ranks of a world; returns the number of reads. */
+static int64_t count_reads(cs_sampler sampler, int *reads)
+{
+    int64_t all = 0;
+    memset(reads, 0, MOST * sizeof *reads);
+    for (sampler.rank = 0; sampler.rank < sampler.size; sampler.rank++)
+        for (int64_t i = 0; i < cs_sampler_count(&sampler); i++, all++) {
+            int64_t sample = cs_sampler_at(&sampler, i);
+            ck_assert(sample >= 0 && sample < sampler.count);
+            reads[sample]++;
+        }
+    return all;
+}
+
+START_TEST(ranks_share_the_data)
+{
+    int reads[MOST];
+    for (int64_t count = 1; count < MOST; count += 1 + count / 7)
+        for (int size = 1; size <= 9; size++)
+            for (int shuffle = 0; shuffle < 2; shuffle++) {
+                cs_sampler s = { .count = count, .size = size, .shuffle = shuffle, .seed = 5, .epoch = 3 };
+                int64_t padded = (count + size - 1) / size * size, whole = count / size * size;
+                s.end = CS_SAMPLER_EXACT;
+                ck_assert_int_eq(count_reads(s, reads), count);
+                for (int64_t i = 0; i < count; i++)
+                    ck_assert_int_eq(reads[i], 1);
+                s.end = CS_SAMPLER_PAD;
+                ck_assert_int_eq(count_reads(s, reads), padded);
+                for (int64_t i = 0; i < count; i++)
+                    ck_assert(reads[i] >= 1 && (reads[i] <= 2 || count < size));
+                s.end = CS_SAMPLER_DROP;
+                ck_assert_int_eq(count_reads(s, reads), whole);
+                for (int64_t i = 0; i < count; i++)
+                    ck_assert_int_le(reads[i], 1);
+            }
+}
+END_TEST
+
+static int differing(cs_sampler one, cs_sampler other)
+{
+    int differ = 0;
+    for (int64_t i = 0; i < cs_sampler_count(&one); i++)
+        differ += cs_sampler_at(&one, i) != cs_sampler_at(&other, i);
+    return differ;
+}
+
+START_TEST(each_epoch_has_an_order)
+{
+    cs_sampler first = { .count = 100, .size = 2, .rank = 1, .shuffle = true, .seed = 1 }, second = first,
+               third = first;
+    second.epoch = 1;
+    third.seed = 2;
+    ck_assert_int_eq(differing(first, first), 0);
+    ck_assert_int_gt(differing(first, second), 40);
+    ck_assert_int_gt(differing(first, third), 40);
+    first.shuffle = second.shuffle = false;
+    ck_assert_int_eq(differing(first, second), 0);
+    ck_assert_int_eq(cs_sampler_at(&first, 3), 7); /* as DistributedSampler's indices[rank:total:num_replicas] */
+}
+END_TEST
+
+SUITE_MAIN("sampler", ranks_share_the_data, each_epoch_has_an_order)

@@ -1,0 +1,42 @@
+/* fuzz_corpus.c - reads any bytes as a file of JSON: lines, or one list. Its documents lie in the file, in order, or the
+ * file is refused with a message. */
+#include "base/must.h"
+#include "data/corpus.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const ce_corpus *corpus)
+{
+    char place[CS_CORPUS_PLACE];
+    const char *behind = corpus->texts[0].bytes, *end = behind + corpus->texts[0].size;
+    for (int64_t i = 0; i < corpus->document_count; i++) {
+        const ce_document *document = &corpus->documents[i];
+        CS_ASSERT(document->is_json && document->length > 0 && document->train_length <= document->length);
+        CS_ASSERT(document->bytes >= behind && document->bytes + document->length <= end);
+        CS_ASSERT(*ce_corpus_place(corpus, document, place));
+        behind = document->bytes + document->length;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[64], *paths[] = { path };
+    ce_corpus corpus;
+    int file = memfd_create("fuzz", MFD_CLOEXEC);
+    CS_ASSERT(file >= 0 && write(file, data, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (ce_corpus_open(&corpus, &(ce_corpus_files){ .paths = paths, .count = 1, .json = true }) == CS_OK) {
+        cs_status status = ce_corpus_split(&corpus, 0.3, 1);
+        CS_ASSERT(status == CS_OK || *cs_error());
+        check(&corpus);
+        ce_corpus_close(&corpus);
+    } else {
+        CS_ASSERT(*cs_error());
+    }
+    close(file);
+    return 0;
+}

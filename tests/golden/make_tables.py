@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/tables: the same four rows as Parquet, as an Arrow file and as an Arrow stream.
+
+    python3 tests/golden/make_tables.py      (needs pyarrow; made with pyarrow 26.0)
+"""
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables")
+MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
+
+
+def chat(*contents):
+    return [{"role": ["user", "assistant"][i % 2], "content": text} for i, text in enumerate(contents)]
+
+
+TABLE = pa.table({
+    "body": pa.array(["first row", 'quotes " and \\ and \n', None, "Größe 大 \U0001f600"], pa.large_string()),
+    "messages": pa.array([chat("a", "b"), chat("c", "d", "e", "f"), chat("g", "h"), None], pa.list_(MESSAGE)),
+    "input_ids": pa.array([[1, 2, 3], [], [255], [4, 5]], pa.list_(pa.int32())),
+    "kind": pa.array(["x", "y", "x", "y"]).dictionary_encode(),
+    "score": pa.array([0.5, 1.0, -2.25, 1e300]),
+})
+
+os.makedirs(FOLDER, exist_ok=True)
+pq.write_table(TABLE, os.path.join(FOLDER, "rows.parquet"), row_group_size=2, compression="zstd", store_schema=False,
+               write_statistics=False)
+with pa.ipc.new_file(os.path.join(FOLDER, "rows.arrow"), TABLE.schema) as writer:
+    writer.write_table(TABLE, max_chunksize=3)
+with pa.ipc.new_stream(os.path.join(FOLDER, "stream.arrow"), TABLE.schema) as writer:
+    writer.write_table(TABLE, max_chunksize=3)

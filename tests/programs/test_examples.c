@@ -1,0 +1,132 @@
+/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and mlp_npy learns from arrays
+ * with each loss, with the same result at any number of ranks, and refuses files that are no such arrays. */
+#include "shell.h"
+#include "suite.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ddp_toy ---- */
+
+START_TEST(the_toy_prints_eight_lines)
+{
+    static const char *const commands[] = {
+        CS_BIN "/cspeed --quiet --no_prefix --oversubscribe --num_gpus 4 " CS_BIN "/ddp_toy --config %s",
+        CS_BIN "/cspeed launch --quiet --no_prefix --oversubscribe --nproc_per_node=4 " CS_BIN "/ddp_toy --config %s",
+        CS_BIN "/ddp_toy --spawn 4 --config %s",
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char command[1024];
+        snprintf(command, sizeof command, commands[i], CS_SOURCE "/configs/ddp_toy.json");
+        ck_assert_int_eq(shell_run("%s 2> err.txt", command), 0);
+        char *out = shell_read("out.txt", NULL);
+        int lines = 0;
+        for (const char *at = out; (at = strchr(at, '\n')); at++)
+            lines++;
+        ck_assert_msg(lines == 8, "%s:\n%s", command, out);
+        for (int line = 0; line < 8; line++) {
+            char wanted[80];
+            snprintf(wanted, sizeof wanted, "GPU:%d | Epoch:%d | Batchsize: 32 | Steps: 32\n", line / 2, line % 2);
+            ck_assert_msg(strstr(out, wanted) != NULL, "%s: no %s in:\n%s", command, wanted, out);
+        }
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* ---- mlp_npy ---- */
+
+enum { ROWS = 300, INPUTS = 3 };
+
+static void write_npy(const char *path, const char *type, const char *shape, const void *data, size_t bytes)
+{
+    char header[118];
+    FILE *file = fopen(path, "wb");
+    int used = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type, shape);
+    memset(header + used, ' ', sizeof header - (size_t)used);
+    header[117] = '\n';
+    ck_assert(file && fwrite("\x93NUMPY\x01\x00\x76\x00", 10, 1, file) == 1);
+    ck_assert(fwrite(header, sizeof header, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1 && fclose(file) == 0);
+}
+
+/* Points in a cube; the target of a regression is a linear function of them, and the class is their octant in two
+ * coordinates. */
+static void write_arrays(void)
+{
+    static float x[ROWS][INPUTS], y[ROWS];
+    static int64_t class[ROWS];
+    unsigned short state[3] = { 1, 2, 3 };
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < INPUTS; j++)
+            x[i][j] = (float)(2 * erand48(state) - 1);
+        y[i] = x[i][0] - 2 * x[i][1] + 0.5f;
+        class[i] = (x[i][0] > 0) + 2 * (x[i][2] > 0);
+    }
+    write_npy("x.npy", "<f4", "300, 3", x, sizeof x);
+    write_npy("y.npy", "<f4", "300, 1", y, sizeof y);
+    write_npy("c.npy", "<i8", "300,", class, sizeof class);
+    write_npy("short.npy", "<f4", "300, 1", y, sizeof y / 2);
+    write_npy("double.npy", "<f8", "150", y, sizeof y);
+}
+
+/* Runs the program and returns the last number behind `word` in its output. */
+static double run(int ranks, const char *arguments, const char *word)
+{
+    char launch[256] = "";
+    if (ranks > 1)
+        snprintf(launch, sizeof launch, CS_BIN "/cspeed --quiet --oversubscribe --no_prefix --num_gpus %d ", ranks);
+    int code =
+        shell_run("%s" CS_BIN "/mlp_npy --config " CS_SOURCE "/configs/mlp_npy.json --inputs x.npy %s 2> err.txt",
+                  launch, arguments);
+    char *out = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL), *last = NULL;
+    ck_assert_msg(code == 0, "%s: exit code %d: %s%s", arguments, code, out, err);
+    for (char *at = out; (at = strstr(at, word)); at++)
+        last = at;
+    ck_assert_msg(last != NULL, "%s: %s", arguments, out);
+    double number = strtod(last + strlen(word), NULL);
+    free(out);
+    free(err);
+    return number;
+}
+
+START_TEST(each_loss_falls)
+{
+    shell_enter();
+    write_arrays();
+    ck_assert(run(1, "--targets y.npy --loss mse --epochs 20", "loss ") < 0.02);
+    ck_assert(run(2, "--targets y.npy --loss mae --epochs 20", "loss ") < 0.15);
+    ck_assert(run(1, "--targets c.npy --loss cross_entropy --epochs 20", "accuracy ") > 0.9);
+    ck_assert(run(2, "--targets c.npy --loss cross_entropy --epochs 20", "accuracy ") > 0.9);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(other_files_are_refused)
+{
+    static const struct {
+        const char *arguments, *sentence;
+    } rows[] = {
+        { "--targets short.npy", "short.npy: it is shorter than its shape says" },
+        { "--targets double.npy", "double.npy: its type is not float32, int32 or int64" },
+        { "--targets c.npy", "c.npy: targets of mse and mae are float32" },
+        { "--targets y.npy --loss cross_entropy", "y.npy: classes are a vector of int32 or int64" },
+        { "--targets nothing.npy", "nothing.npy: it cannot be read" },
+    };
+    shell_enter();
+    write_arrays();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run(CS_BIN "/mlp_npy --inputs x.npy %s 2>&1", rows[i].arguments), 65);
+        char *out = shell_read("out.txt", NULL);
+        ck_assert_msg(strstr(out, rows[i].sentence) != NULL, "%s: %s", rows[i].arguments, out);
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, other_files_are_refused)

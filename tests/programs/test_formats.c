@@ -1,0 +1,219 @@
+/* test_formats.c - texts in the formats in which they are published give the tokens of plain lines of JSON, in pack, in
+ * training, in a weighted mixture, and as prompts. */
+#include "data/tokens.h"
+#include "shell.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PACK "'" CS_BIN "/pack'"
+#define TABLES CS_TESTS "/golden/tables/"
+
+static const char *const config =
+    "{ \"train_batch_size\": 2,\n"
+    "  \"cspeed\": { \"steps\": 2, \"output\": \"out\", \"data\": { \"seq_len\": 16 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16,\n"
+    "               \"n_positions\": 16, \"vocab_size\": 256 } } }\n";
+
+/* The same conversations in the shapes of several projects, and what "plain" writes of them. */
+static const char openai[] =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"Add.\\n1 2\"}, {\"role\": \"assistant\", \"content\": \"3\"}]}\n"
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"Say hello.\"}, {\"role\": \"assistant\", \"content\": \"Hi\"}]}\n";
+static const char sharegpt[] =
+    "{\"conversations\": [{\"from\": \"human\", \"value\": \"Add.\\n1 2\"}, {\"from\": \"gpt\", \"value\": \"3\"}]}\n"
+    "{\"conversations\": [{\"from\": \"human\", \"value\": \"Say hello.\"}, {\"from\": \"gpt\", \"value\": \"Hi\"}]}\n";
+static const char alpaca[] = "[\n  {\n    \"instruction\": \"Add.\", \"input\": \"1 2\",\n    \"output\": \"3\"\n  },\n"
+                             "  {\"instruction\": \"Say hello.\", \"input\": \"\", \"output\": \"Hi\"}\n]\n";
+static const char pairs[] = "{\"q\": \"Add.\\n1 2\", \"a\": \"3\"}\n{\"q\": \"Say hello.\", \"a\": \"Hi\"}\n";
+
+static bool has_tables(void)
+{
+    return access(CS_BIN "/libcspeed_arrow.so", F_OK) == 0;
+}
+
+/* Fails unless the command ends with this code and prints the words. */
+static void expect(int code, int got, const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(code == got && strstr(out, words), "exit code %d, not %d, or not said: %s\n%s", got, code, words,
+                  out);
+    free(out);
+}
+
+/* Returns the tokens of a shard, a character each: a '.' follows those that are not learnt, a '|' begins a document. */
+static char *show_tokens(const char *path)
+{
+    ce_tokens tokens;
+    char *text, *at;
+    ck_assert_msg(ce_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+    text = at = calloc(1, (size_t)(3 * tokens.count + tokens.documents) + 1);
+    ck_assert_ptr_nonnull(text);
+    for (int64_t i = 0, document = 0; i < tokens.count; i++) {
+        for (; document < tokens.documents && tokens.starts[document] == (uint64_t)i; document++)
+            *at++ = '|';
+        *at++ = (char)ce_tokens_at(&tokens, i);
+        if (!ce_tokens_is_learnt(&tokens, i))
+            *at++ = '.';
+    }
+    ce_tokens_close(&tokens);
+    return text;
+}
+
+static void expect_tokens(const char *arguments, const char *expected)
+{
+    ck_assert_msg(shell_run(PACK " --valid 0 --output packed %s", arguments) == 0, "%s", shell_read("out.txt", NULL));
+    char *shown = show_tokens("packed/train-00000.bin");
+    ck_assert_str_eq(shown, expected);
+    free(shown);
+}
+
+START_TEST(every_shape_gives_the_same_tokens)
+{
+    static const struct {
+        const char *name, *text;
+    } files[] = {
+        { "openai.jsonl", openai }, { "sharegpt.jsonl", sharegpt }, { "alpaca.json", alpaca }, { "pairs.jsonl", pairs }
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        shell_write(files[i].name, files[i].text);
+        ck_assert_int_eq(shell_run(PACK " --template plain --column prompt=q --column completion=a --valid 0 --output "
+                                        "out%zu %s",
+                                   i, files[i].name),
+                         0);
+        ck_assert_msg(shell_run("cmp out0/train-00000.bin out%zu/train-00000.bin", i) == 0, "%s", files[i].name);
+    }
+    char *shown = show_tokens("out0/train-00000.bin");
+    ck_assert_msg(strstr(shown, "|U.s.e.r.:. .S.a.y. .h.e.l.l.o...\n.\n.A.s.s.i.s.t.a.n.t.:. Hi\n\n"), "%s", shown);
+    free(shown);
+    shell_leave();
+}
+END_TEST
+
+/* Of a prompt and a completion of messages, the answers of the completion are learnt alone. */
+START_TEST(answers_of_a_prompt_are_not_learnt)
+{
+    shell_enter();
+    shell_write("a.jsonl",
+                "\xef\xbb\xbf{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}], \"completion\": "
+                "[{\"role\": \"assistant\", \"content\": \"d\"}]}");
+    expect_tokens("--template plain a.jsonl",
+                  "|U.s.e.r.:. .a.\n.\n.A.s.s.i.s.t.a.n.t.:. .b.\n.\n.U.s.e.r.:. .c.\n.\n.A.s.s.i.s.t.a.n.t.:. d\n\n");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(pairs_texts_and_tokens_need_no_template)
+{
+    shell_enter();
+    shell_write("a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n{\"text\": \"ef\"}\n"
+                           "{\"input_ids\": [103, 104, 105, 0], \"labels\": [-100, 104, -100, 0], "
+                           "\"attention_mask\": [1, 1, 1, 0]}\n");
+    expect_tokens("a.jsonl", "|a.b.cd|ef|g.hi.");
+    shell_write("b.jsonl", "{\"text\": \"ef\"}\n{\"input_ids\": [1, 256]}\n");
+    expect(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
+           "b.jsonl, line 2: \"input_ids\" has the token 256, and the tokenizer has 256");
+    shell_write("c.json", "[{\"text\": \"ef\"},\n\n {\"texts\": 1}]");
+    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json, line 3: there is no key \"text\"");
+    shell_write("c.json", "[{\"text\": \"ef\"},\n {\"text\": \"]\\\"}, {\"}");
+    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: cut short: it is a list");
+    shell_write("c.json", "[{\"text\": \"ef\"}] {}");
+    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: there is more behind the list");
+    shell_write("c.json", " [ {\"text\": \"]\\\"}, {\\\\\"} , {\"text\": \"x\"}]\n");
+    expect_tokens("c.json", "|]\"}, {\\|x");
+    expect(64, shell_run(PACK " --column prompt c.json"), "--column: KEY=NAME is needed");
+    expect(64, shell_run(PACK " --column text=body c.json"), "\"field\" names the column of a text");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(compressed_texts_are_read)
+{
+    shell_enter();
+    shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n%\nmore\n");
+    shell_write("b.jsonl", openai);
+    ck_assert_int_eq(shell_run(PACK " --valid 0 --separator %% --template plain --output plain a.txt b.jsonl"), 65);
+    ck_assert_int_eq(shell_run(PACK " --valid 0 --separator %% --output plain a.txt"), 0);
+    ck_assert_int_eq(shell_run("gzip -k a.txt b.jsonl && " PACK " --valid 0 --separator %% --output packed a.txt.gz"),
+                     0);
+    ck_assert_int_eq(shell_run("diff -r plain packed"), 0);
+    ck_assert_int_eq(shell_run("head -c 60 b.jsonl.gz > cut.jsonl.gz"), 0);
+    expect(65, shell_run(PACK " --template plain --output none cut.jsonl.gz"),
+           "cut.jsonl.gz: cut short: it ends at byte 60, within its compressed text");
+    ck_assert_int_ne(access("none", F_OK), 0);
+    shell_leave();
+}
+END_TEST
+
+/* A mixture of a compressed text, Alpaca's list, pairs of a folder, and a table or shards. */
+START_TEST(a_mixture_may_have_every_shape)
+{
+    shell_enter();
+    shell_write("config.json", config);
+    shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
+    shell_write("alpaca.json", alpaca);
+    ck_assert_int_eq(mkdir("folder", 0777), 0);
+    shell_write("folder/pairs.jsonl", pairs);
+    ck_assert_int_eq(shell_run("gzip a.txt folder/pairs.jsonl && " PACK " --valid 0 --output shards a.txt.gz"), 0);
+    expect(0,
+           shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe train --config config.json "
+                     "--set 'cspeed.data.train=[\"a.txt.gz\", \"alpaca.json\", \"folder\", \"%s\"]' --set "
+                     "'cspeed.data.weights=[1, 2, 3, 1]' --set cspeed.data.template=plain "
+                     "--set 'cspeed.data.columns={\"prompt\": \"q\", \"completion\": \"a\"}' "
+                     "--set cspeed.data.field=body",
+                     CS_BIN, has_tables() ? TABLES "rows.parquet" : "shards"),
+           "making tokens of folder");
+    ck_assert_int_eq(shell_run("grep -rlx 'prompt in the column q' out.tokens/*/made_from.txt | grep -q ."), 0);
+    expect(0, shell_run("'%s/cspeed' eval out --data folder", CS_BIN), "loss");
+    ck_assert_int_eq(shell_run("echo '{\"prompt\": \"some\", \"id\": 7}' | gzip > prompts.jsonl.gz"), 0);
+    expect(0, shell_run("'%s/generate' out --prompts prompts.jsonl.gz --max_tokens 2", CS_BIN), "\"id\":7,\"text\":");
+    ck_assert_int_eq(shell_run("gzip -dk folder/pairs.jsonl.gz"), 0);
+    expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl");
+    expect(78,
+           shell_run("'%s/cspeed' train --config config.json --data folder --set 'cspeed.data.columns={\"text\": 1}'",
+                     CS_BIN),
+           "the column of \"text\" is a name in double quotes");
+    shell_leave();
+}
+END_TEST
+
+/* What the library `datasets` saves: state.json lists the files, and other files of the folder are not data. */
+START_TEST(saved_folders_are_read)
+{
+    shell_enter();
+    ck_assert_int_eq(mkdir("saved", 0777), 0);
+    ck_assert_int_eq(mkdir("saved/train", 0777), 0);
+    shell_write("saved/dataset_dict.json", "{\"splits\": [\"train\", \"test\"]}");
+    shell_write("saved/train/state.json", "{\"_data_files\": [{\"filename\": \"data-00000-of-00001.arrow\"}]}");
+    shell_write("saved/train/dataset_info.json", "{}");
+    shell_write("saved/train/cache-1.arrow", "an index that map() left");
+    expect(65, shell_run(PACK " saved"),
+           "saved: a DatasetDict of several splits; name the one to read: saved/train, "
+           "saved/test");
+    expect(66, shell_run(PACK " saved/train"),
+           "saved/train/data-00000-of-00001.arrow: no such file; state.json lists it");
+    ck_assert_int_eq(shell_run("cp '" TABLES "stream.arrow' saved/train/data-00000-of-00001.arrow"), 0);
+    if (has_tables()) {
+        ck_assert_int_eq(shell_run(PACK " --valid 0 --field body --output packed saved/train"), 0);
+        expect_tokens("saved/train", "|\001\002\003||\377|\004\005");
+    } else {
+        expect(78, shell_run(PACK " saved/train"), "because libcspeed_arrow.so cannot be opened");
+    }
+    shell_write("saved/train/state.json", "{}");
+    expect(65, shell_run(PACK " saved/train"), "saved/train/state.json: it lists no \"_data_files\"");
+
+    ck_assert_int_eq(mkdir("hub", 0777), 0);
+    ck_assert_int_eq(shell_run("touch hub/train-00000-of-00001.parquet hub/test-00000-of-00001.parquet"), 0);
+    expect(65, shell_run(PACK " hub"), "hub: files of several splits, ");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("formats", every_shape_gives_the_same_tokens, answers_of_a_prompt_are_not_learnt,
+           pairs_texts_and_tokens_need_no_template, compressed_texts_are_read, a_mixture_may_have_every_shape,
+           saved_folders_are_read)
