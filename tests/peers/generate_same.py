@@ -17,14 +17,16 @@ TOKENS = 24
 
 
 def models(vocabulary):
-    """Small random models of all kinds of hf_logits.py, with this vocabulary and 128 positions."""
+    """Small random models of all kinds of hf_logits.py, with this vocabulary and 128 positions. Those with longrope have
+    128 original ones too: generate turns no text by long_factor."""
     for kind, (family, sizes) in KINDS.items():
         positions = {"n_positions": 128} if family == "gpt2" else {"max_position_embeddings": 128}
+        if "original_max_position_embeddings" in sizes:
+            positions["original_max_position_embeddings"] = 128
         config = transformers.AutoConfig.for_model(family, **{**sizes, **positions, "vocab_size": vocabulary,
                                                               "initializer_range": 0.1, "bos_token_id": None,
                                                               "eos_token_id": None})
-        if kind != "phi4long":  # whose texts are longer than the original context: generate turns all by short_factor
-            yield kind, transformers.AutoModelForCausalLM.from_config(config)
+        yield kind, transformers.AutoModelForCausalLM.from_config(config)
 
 
 def main():
