@@ -100,6 +100,14 @@ static const refusal refusals[] = {
       "layer_types[1] \"full_attention\", because all layers of this model_type see sliding_window rows" },
     { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions have one dimension" },
     { "{" QWEN2 ", \"partial_rotary_factor\": 0.5}", "not supported: partial_rotary_factor" },
+    { "{\"model_type\": \"mixtral\"}", "model_type \"mixtral\" is not built in" },
+    { "{\"model_type\": \"falcon\", \"alibi\": true}", "not supported: alibi" },
+    { "{\"model_type\": \"falcon\", \"new_decoder_architecture\": true, \"parallel_attn\": false}",
+      "parallel_attn false" },
+    { "{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50}", "not supported: attn_logit_softcapping" },
+    { "{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", "has only \"longrope\"" },
+    { "{\"model_type\": \"gpt_neox\", \"hidden_size\": 24, \"num_attention_heads\": 5}",
+      "hidden_size 24 is not a multiple of num_attention_heads 5" },
 };
 
 START_TEST(bad_configurations_are_refused)
