@@ -109,7 +109,7 @@ struct cs_engine {
     int64_t micro; /* micro-batches since the last boundary */
     int64_t loss_rows_counted;
     ce_step_judge judge;
-    int64_t parts_saved; /* ranks that have written their part of the save in progress, from the last verdict; or 0 */
+    int64_t parts_saved; /* at the last verdict: ranks that had written their part of the save in progress */
     double started;      /* time at which the step began */
     double flops_before;
     double phase_started, phase_flops;      /* the same of the current phase */

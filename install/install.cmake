@@ -80,8 +80,9 @@ install(FILES ${written}/cspeed DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-comple
 install(FILES ${written}/_cspeed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${written}/cspeed.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
-# Documents, configurations and examples.
+# Documents, configurations, examples, and what a user of DeepSpeed runs with their own Python.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/cspeed)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/from_deepspeed.py DESTINATION ${CMAKE_INSTALL_DATADIR}/cspeed/tools)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs TYPE DOC FILES_MATCHING PATTERN "*.md")
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
 

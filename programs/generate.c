@@ -52,8 +52,9 @@ static const cs_option table[] = {
       .max = 1 },
     { CS_OPTION(WHOLE, "seed", options, sampling.seed, "N", "of chance (1234)") },
     { CS_OPTION(LIST, "stop", options, stop, "TEXT", "ends before this text; may be repeated") },
-    { CS_OPTION(RAW, "tokenizer", options, tokenizer, "PATH",
-                "a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256 tokens") },
+    { CS_OPTION(
+        RAW, "tokenizer", options, tokenizer, "PATH",
+        "a folder, a tokenizer.json or a tokenizer.model; otherwise the model's own, or bytes where it has 256 tokens") },
     COMMON_OPTIONS,
 };
 
@@ -91,7 +92,7 @@ typedef struct {
 
 static bool has_tokenizer(const char *folder)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json" };
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "tokenizer.model" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = NULL;
         bool found = asprintf(&path, "%s/%s", folder, names[i]) > 0 && access(path, F_OK) == 0;
@@ -109,7 +110,7 @@ static void open_tokenizer(model *m, const char *folder)
         path = folder;
     if (!path && cs_vocabulary(m->engine) != 256)
         leave(WRONG_USAGE,
-              "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
+              "%s has no tokenizer.json or tokenizer.model, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
               "names one",
               m->given->source, cs_vocabulary(m->engine));
     CS_MUST(ce_tokenizer_open(&m->tokenizer, path));

@@ -28,7 +28,7 @@ static const cs_option table[] = {
     { CS_OPTION(RAW, "output", ce_packing_settings, output, "DIR",
                 "where train-00000.bin ... and valid.bin go (data)") },
     { CS_OPTION(RAW, "tokenizer", ce_packing_settings, tokenizer, "PATH",
-                "folder with tokenizer.json, or vocab.json and merges.txt; byte-level BPE") },
+                "folder with tokenizer.json, vocab.json and merges.txt, or tokenizer.model; BPE") },
     { .names = "vocab",
       .kind = CS_OPTION_REFUSED,
       .value = "byte",

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const ce_beat_names[] = { "",           "barrier",   "all_reduce", "reduce_scatter",
-                                      "all_gather", "broadcast", "send",       "receive" };
+#define NAME(constant, name, deepspeed) name,
+const char *const ce_beat_names[CS_BEAT_COUNT] = { "", CS_BEATS(NAME) };
 
 enum { FRAMES = 64, CRASH_FRAMES = 16, CRASH_STACK = 64 << 10 }; /* the launcher shows the last 20 lines of stderr */
 

@@ -23,17 +23,24 @@ typedef struct {
 
 enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack, and size of the memfd, in bytes */
 
-extern const char *const ce_beat_names[]; /* "", "barrier", "all_reduce", ... */
-enum {
-    CS_BEAT_NONE,
-    CS_BEAT_BARRIER,
-    CS_BEAT_ALL_REDUCE,
-    CS_BEAT_REDUCE_SCATTER,
-    CS_BEAT_ALL_GATHER,
-    CS_BEAT_BROADCAST,
-    CS_BEAT_SEND,
-    CS_BEAT_RECEIVE
-};
+/* What a rank may be doing: the constant CS_BEAT_..., our name, and DeepSpeed's. Collectives come first, and from SEND on
+ * messages. */
+#define CS_BEATS(BEAT)                                                                                                 \
+    BEAT(BARRIER, "barrier", "barrier")                                                                                \
+    BEAT(ALL_REDUCE, "all_reduce", "all_reduce")                                                                       \
+    BEAT(REDUCE_SCATTER, "reduce_scatter", "reduce_scatter_tensor")                                                    \
+    BEAT(ALL_GATHER, "all_gather", "all_gather_into_tensor")                                                           \
+    BEAT(BROADCAST, "broadcast", "broadcast")                                                                          \
+    BEAT(REDUCE, "reduce", "reduce")                                                                                   \
+    BEAT(SCATTER, "scatter", "scatter")                                                                                \
+    BEAT(GATHER, "gather", "gather")                                                                                   \
+    BEAT(ALL_TO_ALL, "all_to_all", "all_to_all_single")                                                                \
+    BEAT(SEND, "send", "send")                                                                                         \
+    BEAT(RECEIVE, "receive", "recv")
+
+#define CS_BEAT_CONSTANT(constant, name, deepspeed) CS_BEAT_##constant,
+enum { CS_BEAT_NONE, CS_BEATS(CS_BEAT_CONSTANT) CS_BEAT_COUNT };
+extern const char *const ce_beat_names[CS_BEAT_COUNT]; /* "", "barrier", "all_reduce", ... */
 
 ce_beat *ce_beat_own(void); /* never NULL */
 void ce_beat_step(int64_t step);

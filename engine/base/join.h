@@ -47,7 +47,7 @@ typedef struct {
     size_t peer_bytes;                        /* its length without that byte */
     bool silent;     /* after REFUSED: the peer closed the connection or sent nothing, and gave no reason */
     bool elsewhere;  /* after REFUSED: the peer is of another job or attempt, or uses another protocol */
-    double deadline; /* on the clock ce_clock_seconds; ce_join_begin sets it to CS_JOIN_SECONDS from now */
+    double deadline; /* time of ce_clock_seconds; ce_join_begin sets it to CS_JOIN_SECONDS from now */
 
     /* private to join.c */
     bool caller, keyed;

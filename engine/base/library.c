@@ -64,13 +64,16 @@ static bool place(int n, const char *name, const char *given, char *path, size_t
 void ce_library_open(ce_library *library, const char *name, const char *variable)
 {
     const char *given = getenv(variable);
+    bool found = false;
     library->handle = NULL;
     snprintf(library->why, sizeof library->why, "it is not there");
     for (int n = 0; !library->handle && place(n, name, given, library->path, sizeof library->path); n++) {
         if (strchr(library->path, '/') && access(library->path, F_OK) != 0)
             continue;
         library->handle = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL);
-        if (!library->handle)
-            snprintf(library->why, sizeof library->why, "%s", dlerror());
+        const char *why = library->handle ? NULL : dlerror();
+        if (why && !found) /* a file that is there has a better reason than a name that the loader does not find */
+            snprintf(library->why, sizeof library->why, "%s", why);
+        found = found || strchr(library->path, '/');
     }
 }

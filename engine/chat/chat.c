@@ -151,7 +151,7 @@ static const char *role_of(const json_t *message)
     return strcmp(from, "human") == 0 ? "user" : strcmp(from, "gpt") == 0 ? "assistant" : from;
 }
 
-static bool is_answer(const json_t *message)
+bool ce_chat_is_answer(const json_t *message)
 {
     const char *role = role_of(message);
     return role && strcmp(role, "assistant") == 0;
@@ -309,7 +309,7 @@ static cs_status find_answers(const ce_chat *chat, const json_t *document, const
     size_t index;
     json_t *message;
     json_array_foreach (messages, index, message)
-        if (is_answer(message))
+        if (ce_chat_is_answer(message))
             CS_TRY(find_answer(chat, document, messages, index, lines));
     return CS_OK;
 }
@@ -346,7 +346,7 @@ static cs_status write_prompt(const ce_chat *chat, const json_t *document, const
 {
     size_t count = json_array_size(messages);
     CS_TRY(check(chat, document, messages));
-    if (is_answer(json_array_get(messages, count - 1)))
+    if (ce_chat_is_answer(json_array_get(messages, count - 1)))
         return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
     return render(chat, document, messages, count, true, to);
 }

@@ -21,6 +21,8 @@ void ce_chat_close(ce_chat *chat); /* accepts NULL */
 
 bool ce_chat_is_file(const char *name); /* whether this name of a template is that of a file */
 
+bool ce_chat_is_answer(const json_t *message); /* whether the assistant says it: "role" is assistant, or "from" gpt */
+
 typedef struct {
     int64_t from, to;
 } ce_chat_span;

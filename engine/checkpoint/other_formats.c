@@ -63,6 +63,9 @@ static const struct {
 #define FROM_ZERO                                                                                                      \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
     "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY
+#define CONTINUE                                                                                                       \
+    ". To go on with the run, with optimizer state and counters: `python3 tools/from_deepspeed.py {top} --tag {tag} "  \
+    "--config ds_config.json --output RUN`"
 #define CONVERT                                                                                                        \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "             \
     "map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); " SAVE_DICTIONARY
@@ -74,12 +77,12 @@ static const struct {
  * file's name. Values are quoted for a shell. */
 static const char *const descriptions[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
-             "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
+             "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE CONTINUE,
     [DEEPSPEED] = "a checkpoint of DeepSpeed without ZeRO, where zero_to_fp32.py finds nothing: a pickle that can run "
                   "code when read and is not read here. "
                   "If you trust it: `mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=False)['module']; " SAVE_DICTIONARY
-                  "{file}` writes safetensors" BESIDE,
+                  "{file}` writes safetensors" BESIDE CONTINUE,
     [UNIVERSAL] = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
                   "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
                   "FOLDER` writes safetensors" BESIDE,

@@ -1,11 +1,16 @@
 /* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
+#include "comm/nonblocking.h"
+#include "comm/collective/collective.h"
+#include "comm/collective/exchange.h"
 #include "comm/common.h"
-#include "comm/device_side.h"
+#include "comm/device/side.h"
 #include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/range.h"
+#include "base/rng.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -40,7 +45,7 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings)
     if (!wish)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
-        wish = limit.rlim_cur / 2; /* shared memory is a file to the kernel, and its size counts against this limit */
+        wish = limit.rlim_cur / 2; /* the limit on the size of files; shared memory is a file */
     return (size_t)ce_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
@@ -73,16 +78,33 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     host.device = NULL;
     if (settings->device)
         host.heap_bytes = 1; /* no memory is allocated from it */
+    CS_TRY(ce_exchange_open(comm));
     CS_TRY(comm->transport->open(comm, &host));
     CS_TRY(compare_devices(comm, device));
-    return settings->device ? ce_device_side_open(comm, settings) : CS_OK;
+    if (settings->device)
+        CS_TRY(ce_device_side_open(comm, settings));
+    return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
 }
 
-cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
+/* Keeps the settings, without pointers to the caller's memory. */
+static void keep_settings(cs_comm *comm, const cs_comm_settings *settings)
+{
+    comm->settings = *settings;
+    snprintf(comm->kind, sizeof comm->kind, "%s", settings->kind ? settings->kind : "auto");
+    comm->settings.kind = comm->kind;
+}
+
+const ce_transport *ce_comm_transport(const cs_world *world, const char *kind)
+{
+    const ce_transport *chosen = NULL;
+    return choose(&chosen, world, kind) == CS_OK ? chosen : NULL;
+}
+
+static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
+                               const ce_meeting *meeting)
 {
     const ce_transport *transport = NULL;
     cs_comm_settings resolved = *settings;
-    *comm = NULL;
     if (resolved.device && !ce_device_has_own_memory(resolved.device))
         resolved.device = NULL;
     if (!resolved.device && resolved.kind && strcmp(resolved.kind, "nccl") == 0)
@@ -94,23 +116,45 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
     made->transport = transport;
     made->world = *world;
+    made->names = names;
+    made->meeting = meeting;
+    keep_settings(made, &resolved);
     atomic_flag_clear(&made->busy);
-    cs_status status = open_sides(made, &resolved, settings->device);
-    if (status != CS_OK) {
-        cs_comm_close(made);
-        return status;
-    }
     *comm = made;
-    return CS_OK;
+    return open_sides(made, &resolved, settings->device);
+}
+
+cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
+                       const ce_meeting *meeting)
+{
+    *comm = NULL;
+    cs_status status = open_resolved(comm, world, settings, names, meeting);
+    if (*comm)
+        (*comm)->meeting = NULL;
+    if (*comm && status != CS_OK) {
+        cs_comm_close(*comm);
+        *comm = NULL;
+    } else if (!*comm) {
+        free(names);
+    }
+    return status;
+}
+
+cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
+{
+    return ce_comm_open(comm, world, settings, NULL, NULL);
 }
 
 void cs_comm_close(cs_comm *comm)
 {
     if (!comm)
         return;
+    ce_nonblocking_close(comm);
     ce_device_side_close(comm);
     comm->transport->close(comm);
+    ce_exchange_close(comm);
     ce_comms_logger_free(comm->logger);
+    free(comm->names);
     free(comm);
 }
 
@@ -127,6 +171,12 @@ int cs_comm_size(const cs_comm *comm)
 const char *cs_comm_kind(const cs_comm *comm)
 {
     return ce_device_side_kind(comm);
+}
+
+void cs_comm_set_call_seconds(cs_comm *comm, double seconds)
+{
+    comm->settings.call_seconds = seconds;
+    ce_nonblocking_set_call_seconds(comm, seconds);
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
@@ -146,8 +196,18 @@ void ce_comm_log_summary(cs_comm *comm)
         ce_comms_logger_print(comm->logger, comm);
 }
 
+static void check_membership(const cs_comm *comm, const char *what)
+{
+    if (comm->world.rank < 0)
+        ce_fatal(CS_MISUSE,
+                 "%s of a group of which this rank is not a member: only those that passed its color to "
+                 "cs_comm_split may call it",
+                 what);
+}
+
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
+    check_membership(comm, "cs_comm_alloc");
     if (comm->device_side)
         return ce_device_side_alloc(comm->device_side, bytes);
     size_t left = comm->heap_bytes - comm->heap_used;
@@ -178,26 +238,31 @@ static void settle(cs_comm *comm)
         ce_stream_sync(ce_device_stream(comm->device_side->device, CS_COMM));
 }
 
-static double begin(cs_comm *comm, int beat)
+/* call.number is set here. */
+static void begin(cs_comm *comm, ce_call call)
 {
+    check_membership(comm, ce_call_name(call.what));
     CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* fails if two threads use one
                                                                                        * comm */
-    comm->doing = beat;
+    call.number = comm->call.number + !ce_call_is_message(&call);
+    comm->call = call;
     settle(comm);
-    ce_beat_enter(beat);
-    return ce_clock_seconds();
+    ce_beat_enter(call.what);
+    comm->begun = ce_clock_seconds();
+    if (comm->transport->announce)
+        comm->transport->announce(comm);
 }
 
 /* message: bytes of one rank's vector; sent: bytes that had to be sent to others. */
-static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
+static void end(cs_comm *comm, uint64_t message, uint64_t sent)
 {
     settle(comm);
-    double seconds = ce_clock_seconds() - begun;
+    double seconds = ce_clock_seconds() - comm->begun;
     ce_beat_leave();
     comm->traffic.seconds += seconds;
     comm->traffic.bytes += sent;
     comm->traffic.calls++;
-    ce_comms_logger_record(comm->logger, comm->doing, message, seconds);
+    ce_comms_logger_record(comm->logger, comm->call.what, message, seconds);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 
@@ -207,7 +272,7 @@ static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
     cs_comm *side = comm->device_side;
     if (!side || length == 0 || !ce_device_holds(side->device, data))
         return comm;
-    side->doing = comm->doing;
+    side->call = comm->call;
     return side;
 }
 
@@ -222,78 +287,176 @@ static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
     return (uint64_t)(comm->world.size - 1) * bytes_of(count, dtype);
 }
 
+static void begin_with_root(cs_comm *comm, int beat, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
+{
+    CS_ASSERT(count >= 0);
+    CS_ASSERT(comm->world.rank < 0 || (root >= 0 && root < comm->world.size));
+    begin(comm, (ce_call){ (uint8_t)beat, (uint8_t)dtype, (uint8_t)op, root, count, 0 });
+}
+
+static void refuse_device_memory(const cs_comm *comm, const void *data, int64_t count)
+{
+    if (comm->device_side && count > 0 && ce_device_holds(comm->device_side->device, data))
+        ce_fatal(CS_MISUSE, "this collective moves host memory only, and its buffer is in the memory of a GPU: copy it "
+                            "to the host, or use all_reduce, reduce_scatter, all_gather, broadcast, send and receive");
+}
+
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_ALL_REDUCE);
+    begin(comm, (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->all_reduce(side, data, count, dtype, op);
-    end(comm, begun, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
+    end(comm, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->reduce_scatter(side, out, in, count, dtype, op);
-    end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
+    end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
     if (comm->device_side || !comm->transport->reduce_scatter_add)
         return false;
-    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count, 0 });
     comm->transport->reduce_scatter_add(comm, sum, in, count);
-    end(comm, begun, bytes_of(count, CS_F32), to_others(comm, count, CS_F32));
+    end(comm, bytes_of(count, CS_F32), to_others(comm, count, CS_F32));
     return true;
 }
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_ALL_GATHER);
+    begin(comm, (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->all_gather(side, out, in, count, dtype);
-    end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
+    end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
     CS_ASSERT(count >= 0);
-    CS_ASSERT(root >= 0 && root < comm->world.size);
-    double begun = begin(comm, CS_BEAT_BROADCAST);
+    begin_with_root(comm, CS_BEAT_BROADCAST, count, dtype, CS_SUM, root);
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->broadcast(side, data, count, dtype, root);
-    end(comm, begun, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
+    end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
 
 void cs_comm_barrier(cs_comm *comm)
 {
-    double begun = begin(comm, CS_BEAT_BARRIER);
+    begin(comm, (ce_call){ .what = CS_BEAT_BARRIER });
     comm->transport->barrier(comm);
-    end(comm, begun, 0, 0);
+    end(comm, 0, 0);
+}
+
+/* ---- collectives of host memory only ---------------------------------------------------------- */
+
+void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
+{
+    refuse_device_memory(comm, data, count);
+    begin_with_root(comm, CS_BEAT_REDUCE, count, dtype, op, root);
+    comm->transport->reduce(comm, data, count, dtype, op, root);
+    end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
+}
+
+void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
+{
+    refuse_device_memory(comm, out, count);
+    begin_with_root(comm, CS_BEAT_SCATTER, count, dtype, CS_SUM, root);
+    comm->transport->scatter(comm, out, in, count, dtype, root);
+    end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
+}
+
+void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
+{
+    refuse_device_memory(comm, in, count);
+    begin_with_root(comm, CS_BEAT_GATHER, count, dtype, CS_SUM, root);
+    comm->transport->gather(comm, out, in, count, dtype, root);
+    end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
+}
+
+void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    refuse_device_memory(comm, out, count);
+    begin(comm, (ce_call){ CS_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
+    comm->transport->all_to_all(comm, out, in, count, dtype);
+    end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
+}
+
+/* The call of a collective with uneven parts: `count` is their sum, and `root` a hash of them. */
+static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts, cs_dtype dtype, cs_reduce_op op)
+{
+    ce_call call = { (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, 0, 0 };
+    uint64_t hash = 1;
+    for (int i = 0; i < comm->world.size; i++) {
+        CS_ASSERT(counts[i] >= 0);
+        hash = cs_rng_mix(hash, (uint64_t)counts[i]);
+        call.count += counts[i];
+    }
+    call.root = (int32_t)(hash & INT32_MAX);
+    return call;
+}
+
+void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
+                              cs_reduce_op op)
+{
+    ce_parts parts = { .counts = counts };
+    ce_call call = uneven_call(comm, CS_BEAT_REDUCE_SCATTER, counts, dtype, op);
+    refuse_device_memory(comm, in, call.count);
+    begin(comm, call);
+    int64_t own_count = counts[comm->world.rank];
+    ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
+    end(comm, bytes_of(own_count, dtype), bytes_of(call.count - own_count, dtype));
+}
+
+void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype)
+{
+    ce_parts parts = { .counts = counts };
+    ce_call call = uneven_call(comm, CS_BEAT_ALL_GATHER, counts, dtype, CS_SUM);
+    refuse_device_memory(comm, out, call.count);
+    begin(comm, call);
+    int64_t own_count = counts[comm->world.rank];
+    ce_among_all_gather(comm, &comm->all, out, in, &parts, dtype);
+    end(comm, bytes_of(own_count, dtype), to_others(comm, own_count, dtype));
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+static void begin_message(cs_comm *comm, int beat, int peer)
+{
+    CS_ASSERT(comm->world.rank < 0 || (peer >= 0 && peer < comm->world.size && peer != comm->world.rank));
+    begin(comm, (ce_call){ .what = (uint8_t)beat, .dtype = CS_U8, .root = peer });
 }
 
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    CS_ASSERT(to >= 0 && to < comm->world.size);
-    CS_ASSERT(to != comm->world.rank);
-    double begun = begin(comm, CS_BEAT_SEND);
+    begin_message(comm, CS_BEAT_SEND, to);
     cs_comm *side = side_of(comm, data, bytes);
-    side->transport->send(side, data, bytes, to);
-    end(comm, begun, bytes, bytes);
+    if (side->transport->send) {
+        side->transport->send(side, data, bytes, to);
+    } else {
+        ce_exchange_send(side, to, data, bytes);
+        ce_exchange_run(side);
+    }
+    end(comm, bytes, bytes);
 }
 
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    CS_ASSERT(from >= 0 && from < comm->world.size);
-    CS_ASSERT(from != comm->world.rank);
-    double begun = begin(comm, CS_BEAT_RECEIVE);
+    begin_message(comm, CS_BEAT_RECEIVE, from);
     cs_comm *side = side_of(comm, data, bytes);
-    side->transport->receive(side, data, bytes, from);
-    end(comm, begun, bytes, 0);
+    if (side->transport->receive) {
+        side->transport->receive(side, data, bytes, from);
+    } else {
+        ce_exchange_receive(side, from, data, bytes);
+        ce_exchange_run(side);
+    }
+    end(comm, bytes, 0);
 }

@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS = CS_BEAT_RECEIVE + 1, KEPT = 512, SIZES = 256 };
+enum { OPERATIONS = CS_BEAT_COUNT, KEPT = 512, SIZES = 256 };
 
-/* DeepSpeed's names, in the order of base/beat.h. */
-static const char *const names[OPERATIONS] = {
-    "", "barrier", "all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "broadcast", "send", "recv",
-};
+#define NAME(constant, name, deepspeed) deepspeed,
+static const char *const names[OPERATIONS] = { "", CS_BEATS(NAME) };
 
 typedef struct {
     int operation;
@@ -70,6 +68,7 @@ static bandwidth bandwidth_of(const ce_comms_logger *logger, const entry *e, dou
         return (bandwidth){ 2 * bits, 2 * bits * share };
     case CS_BEAT_REDUCE_SCATTER:
     case CS_BEAT_ALL_GATHER:
+    case CS_BEAT_ALL_TO_ALL:
         return (bandwidth){ n * bits, n * bits * share };
     default:
         return (bandwidth){ bits, bits };

@@ -1,8 +1,9 @@
 /* comms_logger.h - statistics of collectives by operation and message size: DeepSpeed's comms_logger.
  *
  * Times are measured in the thread that runs the collective, so that the measurement delays nothing. On a GPU the host
- * waits for each recorded collective, as DeepSpeed does. Times include waiting for peers. The last 512 latencies of
- * each size are stored, for means that omit the slowest and the fastest tenth. */
+ * waits for each recorded collective, as DeepSpeed does. Calls that return before they are done are not recorded. Times
+ * include waiting for peers. The last 512 latencies of each size are stored, for means that omit the slowest and the
+ * fastest tenth. */
 #ifndef CS_COMM_COMMS_LOGGER_H
 #define CS_COMM_COMMS_LOGGER_H
 

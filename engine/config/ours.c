@@ -88,7 +88,7 @@ static const ce_key cspeed_data[] = {
               "documents: attention does not cross the borders of the documents in a window; windows: it does"),
     SUPPORTED(
         "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
-        "folder or tokenizer.json with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
+        "folder, tokenizer.json or tokenizer.model with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
     SUPPORTED(
         "columns", JSON, written.columns, "null", 0, 0, NULL,

@@ -108,16 +108,33 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     end(work, plan);
 }
 
+/* Refuses tokens that the tokenizer does not have, and labels that would be other targets than training's. */
+static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
+{
+    size_t index;
+    json_t *token;
+    int64_t size = ce_tokenizer_size(plan->tokenizer);
+    json_array_foreach (shape->tokens, index, token) {
+        json_int_t id = json_integer_value(token);
+        const json_t *label = json_array_get(shape->labels, index);
+        if (id < 0 || id >= size)
+            return ce_fail(CS_BAD_FILE, "\"input_ids\" has the token %lld, and the tokenizer has %" PRId64,
+                           (long long)id, size);
+        if (label && json_integer_value(label) != IGNORED && json_integer_value(label) != id)
+            return ce_fail(CS_BAD_FILE,
+                           "\"labels\" has %lld at %zu, where \"input_ids\" has %lld: a label is -100 or the token at "
+                           "its own place, because training moves the targets by one",
+                           (long long)json_integer_value(label), index, (long long)id);
+    }
+    return CS_OK;
+}
+
 /* Appends a row's tokens. What is refused has appended none. */
 static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
     json_t *token;
-    int64_t size = ce_tokenizer_size(plan->tokenizer);
-    json_array_foreach (shape->tokens, index, token)
-        if (json_integer_value(token) < 0 || json_integer_value(token) >= size)
-            return ce_fail(CS_BAD_FILE, "\"input_ids\" has the token %lld, and the tokenizer has %" PRId64,
-                           (long long)json_integer_value(token), size);
+    CS_TRY(check_tokens(plan, shape));
     begin(work);
     json_array_foreach (shape->tokens, index, token) {
         const json_t *label = json_array_get(shape->labels, index), *mask = json_array_get(shape->mask, index);
@@ -183,8 +200,9 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size);
-    cs_status status = root ? make_json(work, plan, workspace, root)
-                            : ce_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
+    cs_status status =
+        root ? make_json(work, plan, workspace, root)
+             : ce_fail(CS_BAD_FILE, "each line, or element of a list, has to be one JSON object: %s", cs_error());
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;

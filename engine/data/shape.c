@@ -1,6 +1,7 @@
 /* shape.c - what a row of JSON is to the training: a text, a prompt with its completion, a conversation, or tokens. */
 #include "data/shape.h"
 #include "base/must.h"
+#include "chat/chat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,10 @@ static const struct {
     { "attention_mask", true },
 };
 enum { KEYS = sizeof keys / sizeof *keys };
+
+/* A row with this key is refused; so it is one of the columns that are read of a table. */
+#define HISTORY "history"
+
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
 
 static int key_of(const char *name)
@@ -51,6 +56,7 @@ void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *c
         names[count++] = keys[i].name;
     for (int i = 0; i < columns->count; i++)
         names[count++] = columns->name[i];
+    names[count++] = HISTORY;
     names[count] = NULL;
 }
 
@@ -60,7 +66,7 @@ typedef struct {
     const json_t *row;
     const ce_shape_columns *columns;
     const char *field;
-    bool named; /* the row has one of the names of `columns` */
+    bool named; /* the row has one of the names of `columns` that stand for a key that makes a shape */
 } reader;
 
 static json_t *member(const json_t *row, const char *name)
@@ -71,18 +77,24 @@ static json_t *member(const json_t *row, const char *name)
 
 static json_t *find(const reader *self, const char *key)
 {
-    for (int i = 0; i < self->columns->count; i++)
-        if (self->named && strcmp(self->columns->key[i], key) == 0)
-            return member(self->row, self->columns->name[i]);
-    return self->named && !keys[key_of(key)].extra ? NULL : member(self->row, key);
+    bool extra = keys[key_of(key)].extra;
+    for (int i = 0; i < self->columns->count; i++) {
+        json_t *value = member(self->row, self->columns->name[i]);
+        if (strcmp(self->columns->key[i], key) == 0 && (self->named || (extra && value)))
+            return value;
+    }
+    return self->named && !extra ? NULL : member(self->row, key);
 }
 
-static cs_status refuse(const reader *self)
+static cs_status refuse(const reader *self, bool chats)
 {
     char list[1024] = "none";
     const char *name;
     json_t *value;
     size_t at = 0;
+    if (!chats &&
+        (find(self, "messages") || find(self, "conversations") || (find(self, "instruction") && find(self, "output"))))
+        return ce_fail(CS_BAD_FILE, "a conversation, and no template to write it: \"template\" names one, as \"auto\"");
     json_object_foreach ((json_t *)(uintptr_t)self->row, name, value)
         if (at < sizeof list)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s\"%.60s\"", at ? ", " : "", name);
@@ -96,36 +108,51 @@ static cs_status refuse(const reader *self)
 
 /* ---- conversations ---- */
 
-/* The first message may be in a column of its own. */
-static void begin_chat(json_t *messages, const json_t *system)
+/* Begins the conversation, with the system message if a column of its own has it. Returns its list of messages, which
+ * belongs to the shape. */
+static json_t *begin_chat(ce_shape *shape, const reader *self)
 {
-    const char *text = json_string_value(system);
-    if (text && *text)
-        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
-}
-
-static void copy_extra(const reader *self, json_t *chat, const char *key)
-{
-    json_t *value = find(self, key);
-    if (value)
-        json_object_set(chat, key, value);
-}
-
-static void make_chat(ce_shape *shape, const reader *self, json_t *messages)
-{
+    json_t *messages = json_array(), *system = find(self, "system");
     shape->kind = CS_SHAPE_CHAT;
     shape->chat = json_pack("{s:o}", "messages", messages);
     CS_ASSERT(shape->chat);
-    copy_extra(self, shape->chat, "tools");
-    copy_extra(self, shape->chat, "documents");
+    if (json_string_length(system) > 0)
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
+    return messages;
 }
 
-static void read_messages(ce_shape *shape, const reader *self, json_t *list)
+/* Copies "tools": a list, or a text that is the JSON of one, as tables have it. */
+static cs_status copy_tools(ce_shape *shape, const reader *self)
 {
-    json_t *messages = json_array();
-    begin_chat(messages, find(self, "system"));
-    json_array_extend(messages, list);
-    make_chat(shape, self, messages);
+    json_t *value = find(self, "tools");
+    if (!value || (json_is_string(value) && json_string_length(value) == 0))
+        return CS_OK;
+    json_t *list = json_is_string(value) ? ce_json_document(json_string_value(value), json_string_length(value))
+                                         : json_incref(value);
+    bool known = json_is_array(list);
+    if (known)
+        json_object_set(shape->chat, "tools", list);
+    json_decref(list);
+    return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"tools\" is neither a list nor a text that is the JSON of one");
+}
+
+/* Checks the conversation that was read, and copies what belongs to it. */
+static cs_status end_chat(ce_shape *shape, const reader *self)
+{
+    size_t index;
+    json_t *message, *system = find(self, "system");
+    json_array_foreach (json_object_get(shape->chat, "messages"), index, message) {
+        const json_t *weight = json_object_get(message, "weight");
+        if (json_is_number(weight) && json_number_value(weight) != 1)
+            return ce_fail(CS_UNSUPPORTED,
+                           "not supported: a message with a \"weight\" other than 1: all answers are learnt alike");
+    }
+    if (system && !json_is_string(system))
+        return ce_fail(CS_BAD_FILE, "\"system\" is no text");
+    CS_TRY(copy_tools(shape, self));
+    if (find(self, "documents"))
+        json_object_set(shape->chat, "documents", find(self, "documents"));
+    return CS_OK;
 }
 
 static int64_t count_answers(const json_t *messages)
@@ -133,10 +160,8 @@ static int64_t count_answers(const json_t *messages)
     size_t index;
     json_t *message;
     int64_t count = 0;
-    json_array_foreach (messages, index, message) {
-        const char *role = json_string_value(json_object_get(message, "role"));
-        count += role && strcmp(role, "assistant") == 0;
-    }
+    json_array_foreach (messages, index, message)
+        count += ce_chat_is_answer(message);
     return count;
 }
 
@@ -156,8 +181,7 @@ static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, 
         shape->completion = completion;
         return CS_OK;
     }
-    json_t *messages = json_array();
-    begin_chat(messages, find(self, "system"));
+    json_t *messages = begin_chat(shape, self);
     if (texts) {
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "assistant", "content", completion));
@@ -167,8 +191,7 @@ static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, 
         shape->given = count_answers(prompt);
         shape->answers = shape->given + count_answers(completion);
     }
-    make_chat(shape, self, messages);
-    return CS_OK;
+    return end_chat(shape, self);
 }
 
 static cs_status read_instruction(ce_shape *shape, const reader *self, const json_t *instruction, json_t *output)
@@ -176,17 +199,15 @@ static cs_status read_instruction(ce_shape *shape, const reader *self, const jso
     const json_t *input = find(self, "input");
     if (!json_is_string(instruction) || !json_is_string(output) || (input && !json_is_string(input)))
         return ce_fail(CS_BAD_FILE, "an instruction, its input and its output are texts");
-    if (json_array_size(json_object_get(self->row, "history")) > 0)
+    if (json_array_size(json_object_get(self->row, HISTORY)) > 0)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: an instruction with a \"history\"; \"messages\" hold several turns");
-    json_t *messages = json_array();
+                       "not supported: an instruction with a \"" HISTORY "\"; \"messages\" hold several turns");
+    json_t *messages = begin_chat(shape, self);
     bool more = input && json_string_length(input) > 0;
-    begin_chat(messages, find(self, "system"));
     json_array_append_new(messages, json_pack("{s:s, s:s++}", "role", "user", "content", json_string_value(instruction),
                                               more ? "\n" : "", more ? json_string_value(input) : ""));
     json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "assistant", "content", output));
-    make_chat(shape, self, messages);
-    return CS_OK;
+    return end_chat(shape, self);
 }
 
 /* Sets *found to false if the row is no conversation. */
@@ -199,8 +220,8 @@ static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
     if (list) {
         if (!json_is_array(list))
             return ce_fail(CS_BAD_FILE, "\"%s\" is no list of messages", messages ? "messages" : "conversations");
-        read_messages(shape, self, list);
-        return CS_OK;
+        json_array_extend(begin_chat(shape, self), list);
+        return end_chat(shape, self);
     }
     if (prompt && completion)
         return read_pair(shape, self, prompt, completion, true);
@@ -252,7 +273,7 @@ cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_colum
     if (!json_is_object(row))
         return ce_fail(CS_BAD_FILE, "not a JSON object");
     for (int i = 0; i < columns->count; i++)
-        self.named |= member(row, columns->name[i]) != NULL;
+        self.named |= !keys[key_of(columns->key[i])].extra && member(row, columns->name[i]);
     json_t *text = self.named ? NULL : member(row, field);
     json_t *prompt = find(&self, "prompt"), *completion = find(&self, "completion"), *ids = find(&self, "input_ids");
     if (chats)
@@ -263,7 +284,7 @@ cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_colum
         return read_text(shape, &self, text);
     if (prompt && completion)
         return read_pair(shape, &self, prompt, completion, false);
-    return ids ? read_tokens(shape, &self, ids) : refuse(&self);
+    return ids ? read_tokens(shape, &self, ids) : refuse(&self, chats);
 }
 
 void ce_shape_free(ce_shape *shape)

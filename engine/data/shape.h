@@ -21,8 +21,9 @@
 
 enum { CS_SHAPE_COLUMNS = 16 };
 
-/* Other names for the keys above. Where a row has one of these names, it is read by them alone: a key of the list above
- * that has no name here counts as missing, except system, input, labels, attention_mask, tools and documents. */
+/* Other names for the keys above. system, input, labels, attention_mask, tools and documents do not make a shape but
+ * belong to one: each is read by its name here if the row has it, otherwise by its own. Where a row has the name of any
+ * other key, it is read by these names alone: such a key that has no name here counts as missing. */
 typedef struct {
     const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
     int count;
@@ -32,7 +33,7 @@ typedef struct {
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a NULL-terminated list with all keys that ce_shape_read may look at. */
-enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + 2 };
+enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + 3 };
 void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
 
 typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce_shape_kind;

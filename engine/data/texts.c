@@ -91,21 +91,35 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The Hub's files are named SPLIT-00000-of-00002.parquet. A folder with files of several splits is refused, because
- * training would read those to test with as well. */
+/* Length of the split's name in a file's name, 0 if it has none. The Hub's files are named
+ * SPLIT-00000-of-00002.parquet, the older ones SPLIT-00000-of-00002-HASH.parquet; others have the split alone. */
+static size_t split_width(const char *name)
+{
+    static const char *const splits[] = { "train", "validation", "valid", "val", "dev", "test" };
+    int number, count, end = 0;
+    for (const char *dash = strchr(name, '-'); dash; dash = strchr(dash + 1, '-'))
+        if (sscanf(dash, "-%5d-of-%5d%n", &number, &count, &end) == 2 && dash[end] && strchr(".-", dash[end]))
+            return (size_t)(dash - name);
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (strcspn(name, ".") == strlen(splits[i]) && strncmp(name, splits[i], strlen(splits[i])) == 0)
+            return strlen(splits[i]);
+    return 0;
+}
+
+/* A folder with files of several splits is refused, because training would read those to test with as well. */
 static cs_status check_splits(const char *folder, const glob_t *paths, size_t first)
 {
     const char *split = NULL;
+    size_t known = 0;
     for (size_t i = first; i < paths->gl_pathc; i++) {
-        const char *name = base_name(paths->gl_pathv[i]), *dash = strchr(name, '-');
-        int number, count, end = 0;
-        if (!dash || sscanf(dash, "-%5d-of-%5d.%n", &number, &count, &end) != 2 || end == 0)
-            continue;
-        size_t width = (size_t)(dash - name) + 1;
-        if (split && strncmp(split, name, width) != 0)
-            return ce_fail(CS_BAD_FILE, "%s: files of several splits, %s and %s; name those to read: %s/%.*s*", folder,
-                           split, name, folder, (int)width, split);
-        split = name;
+        const char *name = base_name(paths->gl_pathv[i]);
+        size_t width = split_width(name);
+        if (width > 0 && split && (width != known || strncmp(split, name, width) != 0))
+            return ce_fail(CS_BAD_FILE, "%s: files of several splits, %s and %s; name those to read: %s/%.*s%c*",
+                           folder, split, name, folder, (int)known, split, split[known]);
+        if (width > 0)
+            split = name;
+        known = width > 0 ? width : known;
     }
     return CS_OK;
 }
@@ -134,10 +148,10 @@ static cs_status list_texts(glob_t *paths, const char *folder)
         CS_TRY(look(paths, pattern));
     }
     if (paths->gl_pathc == first)
-        return ce_fail(CS_NOT_FOUND,
-                       "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder, and no token "
-                       "shards, train-*.bin, as pack makes them",
-                       folder);
+        return ce_fail(
+            CS_NOT_FOUND,
+            "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself)",
+            folder);
     CS_TRY(check_twins(paths, first));
     return check_splits(folder, paths, first);
 }

@@ -7,7 +7,7 @@
 
 #include <glob.h>
 
-/* True for the name of a text (formats/plain.h) and for every folder. */
+/* Returns true if the name is that of a folder, or ends as the names of texts do (formats/plain.h). */
 bool ce_texts_is_text(const char *name);
 
 /* Appends the paths of the files. The caller frees *paths by globfree, also after a failure. A name of an existing file

@@ -71,7 +71,7 @@ unsigned ce_products_methods(const ce_product_choice *choice); /* the methods it
 typedef struct {
     const ce_product_list *list;
     unsigned methods;                      /* which may be measured: bit 1 << method */
-    double seconds;                        /* limit of its CPU time; classes with most work come first */
+    double seconds;                        /* CPU time it may take; classes with most work are measured first */
     double speed[CS_PRODUCTS][CS_METHODS]; /* FLOP/s of one thread; 0: not measured */
     ce_method fixed[CS_PRODUCTS];          /* the method that FIXED means; SGEMM if that one may not be measured */
     double roof;                           /* the greatest speed that was measured, of a square product too */

@@ -19,6 +19,10 @@ static cs_status damaged(const ce_decode *self, const z_stream *stream)
 static cs_status inflate_block(ce_decode *self, z_stream *stream, unsigned char *text, bool *ended)
 {
     do {
+        for (; *ended && stream->avail_in > 0 && *stream->next_in == 0; stream->next_in++)
+            stream->avail_in--; /* zeros behind a member pad the file to a block of a tape */
+        if (*ended && stream->avail_in == 0)
+            return CS_OK;
         stream->next_out = text;
         stream->avail_out = BLOCK;
         int outcome = inflate(stream, Z_NO_FLUSH);

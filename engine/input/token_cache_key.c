@@ -28,7 +28,10 @@ static bool is_folder(const char *name)
 static cs_status list_paths(ce_token_cache_key *self)
 {
     cs_status status = ce_texts_list(&self->paths, self->name);
-    return status == CS_NOT_FOUND ? ce_fail(status, "%s; cspeed.data names it", cs_error()) : status;
+    if (status != CS_NOT_FOUND)
+        return status;
+    return ce_fail(status, "%s%s; cspeed.data names it", cs_error(),
+                   is_folder(self->name) ? ", and no token shards, train-*.bin, as pack makes them" : "");
 }
 
 /* ---- the record ---- */
@@ -46,8 +49,8 @@ static cs_status record_file(FILE *out, const char *what, const char *path)
 /* Records the tokenizer's file, or the files of its folder that exist. A missing file is reported when it is read. */
 static cs_status record_tokenizer(FILE *out, const char *path)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
-                                         "chat_template.jinja" };
+    static const char *const names[] = { "tokenizer.json",        "vocab.json",         "merges.txt", "tokenizer.model",
+                                         "tokenizer_config.json", "chat_template.jinja" };
     cs_status status = CS_OK;
     if (!path)
         return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;
@@ -125,7 +128,7 @@ static const char *find_tokenizer(const cs_engine *engine)
     if (engine->settings->tokenizer)
         return engine->settings->tokenizer;
     bool bytes = folder && engine->facts.vocabulary == 256 && !ce_files_holds(folder, "tokenizer.json") &&
-                 !ce_files_holds(folder, "vocab.json");
+                 !ce_files_holds(folder, "vocab.json") && !ce_files_holds(folder, "tokenizer.model");
     return bytes ? NULL : folder;
 }
 

@@ -14,7 +14,7 @@
 
 typedef struct {
     bool enabled;
-    const char *output_path, *job_name; /* "" or NULL: the working directory and "DeepSpeedJobName" */
+    const char *output_path, *job_name; /* "" or NULL: the working directory, and the name "DeepSpeedJobName" */
 } ce_monitor_settings;
 
 typedef struct ce_monitor ce_monitor;

@@ -53,7 +53,7 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
     pthread_mutex_unlock(&transfer->mutex);
 }
 
-/* Switches to the other buffer and waits until the device has read it. */
+/* Switches to the other buffer, and waits until the device has read what that buffer contained. */
 static void switch_buffer(ce_transfer *transfer)
 {
     transfer->done[transfer->current] = ce_stream_record(copying(transfer));

@@ -1,7 +1,7 @@
 /* bpe.c - byte-pair encoding (BPE) of one word: merges neighbouring tokens until no merge applies.
  *
  * The merge of the lowest rank is applied first, and of equal ranks the leftmost. A heap holds the pairs, so that a
- * word of n bytes costs O(n log n); a pair that has changed since it was pushed is skipped. Results are cached by word,
+ * word of n bytes costs O(n log n). Results are cached by word,
  * because most words of a text occur again. */
 #include "text/bpe.h"
 #include "base/must.h"
@@ -27,6 +27,7 @@ struct ce_bpe {
     symbol *symbols;
     uint64_t *heap; /* rank << 32 | index of the pair's first token */
     ce_bpe_token *found;
+    ce_text written; /* a character with prefix and suffix */
     size_t room;
     int64_t heap_count;
     slot *slots;
@@ -51,6 +52,7 @@ void ce_bpe_close(ce_bpe *bpe)
 {
     if (!bpe)
         return;
+    ce_unicode_free(&bpe->written);
     free(bpe->symbols);
     free(bpe->heap);
     free(bpe->found);
@@ -98,7 +100,12 @@ static uint64_t pop(ce_bpe *bpe)
 
 /* ---- merging ---- */
 
-static int32_t spell(ce_bpe *bpe, const char *word, size_t size)
+static void put_symbol(ce_bpe *bpe, int32_t *count, int32_t id, size_t size)
+{
+    bpe->symbols[(*count)++] = (symbol){ .id = id, .size = (int32_t)size };
+}
+
+static int32_t spell_bytes(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
     int32_t count = 0;
@@ -110,8 +117,71 @@ static int32_t spell(ce_bpe *bpe, const char *word, size_t size)
         if (count > 0 && unknown && (id < 0 || (lexicon->fuse_unknown && bpe->symbols[count - 1].id == id)))
             bpe->symbols[count - 1].size++;
         else if (id >= 0)
-            bpe->symbols[count++] = (symbol){ .id = id, .size = 1 };
+            put_symbol(bpe, &count, id, 1);
     }
+    return count;
+}
+
+/* The token of a character, written with the prefix and suffix that the vocabulary asks for. */
+static int32_t find_character(ce_bpe *bpe, const char *character, size_t width, bool first, bool last)
+{
+    const ce_lexicon *lexicon = bpe->lexicon;
+    if ((first || !lexicon->prefix) && (!last || !lexicon->suffix))
+        return ce_lexicon_find(lexicon, character, width);
+    bpe->written.size = 0;
+    if (!first && lexicon->prefix)
+        ce_unicode_append(&bpe->written, lexicon->prefix, strlen(lexicon->prefix));
+    ce_unicode_append(&bpe->written, character, width);
+    if (last && lexicon->suffix)
+        ce_unicode_append(&bpe->written, lexicon->suffix, strlen(lexicon->suffix));
+    return ce_lexicon_find(lexicon, bpe->written.bytes, bpe->written.size);
+}
+
+/* Writes a character as the tokens of its bytes; false: one of them is missing. */
+static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, size_t width)
+{
+    const int32_t *bytes = bpe->lexicon->bytes;
+    for (size_t i = 0; i < width; i++)
+        if (!bpe->lexicon->byte_fallback || bytes[(unsigned char)character[i]] < 0)
+            return false;
+    for (size_t i = 0; i < width; i++)
+        put_symbol(bpe, count, bytes[(unsigned char)character[i]], 1);
+    return true;
+}
+
+/* As in the library that defines this, an unknown token is written only when a character with a token follows, so that
+ * tokens of bytes overtake it. */
+static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
+{
+    const ce_lexicon *lexicon = bpe->lexicon;
+    int32_t count = 0;
+    size_t unknown = 0; /* bytes of unknown characters that are not written yet */
+    for (size_t place = 0, width; place < size; place += width) {
+        width = 1;
+        while (place + width < size && ((unsigned char)word[place + width] & 0xc0) == 0x80)
+            width++;
+        int32_t id = find_character(bpe, word + place, width, place == 0, place + width == size);
+        if (id < 0 && put_fallback(bpe, &count, word + place, width))
+            continue;
+        if (unknown > 0 && (id >= 0 || !lexicon->fuse_unknown)) {
+            put_symbol(bpe, &count, lexicon->unknown, unknown);
+            unknown = 0;
+        }
+        if (id >= 0)
+            put_symbol(bpe, &count, id, width);
+        else if (lexicon->unknown >= 0)
+            unknown += width;
+        else if (count > 0)
+            bpe->symbols[count - 1].size += (int32_t)width; /* dropped */
+    }
+    if (unknown > 0)
+        put_symbol(bpe, &count, lexicon->unknown, unknown);
+    return count;
+}
+
+static int32_t spell(ce_bpe *bpe, const char *word, size_t size)
+{
+    int32_t count = bpe->lexicon->is_bytes ? spell_bytes(bpe, word, size) : spell_characters(bpe, word, size);
     for (int32_t i = 0; i < count; i++) {
         bpe->symbols[i].previous = i - 1;
         bpe->symbols[i].next = i + 1 < count ? i + 1 : -1;
@@ -145,9 +215,24 @@ static void merge_next(ce_bpe *bpe, int32_t place)
         look(bpe, left->previous);
 }
 
+/* A pair that has changed since it was pushed is merged in its place only if it makes the same token, as in the library
+ * that defines this. */
+static bool is_due(const ce_bpe *bpe, int32_t place, int32_t rank)
+{
+    const symbol *left = &bpe->symbols[place];
+    if (left->size == 0 || left->rank == NOTHING)
+        return false;
+    return left->rank == rank || left->merged == bpe->lexicon->results[rank];
+}
+
 static int32_t merge_all(ce_bpe *bpe, const char *word, size_t size)
 {
+    int32_t whole = bpe->lexicon->whole_words ? ce_lexicon_find(bpe->lexicon, word, size) : -1;
     make_room(bpe, size);
+    if (whole >= 0) {
+        bpe->found[0] = (ce_bpe_token){ whole, (int32_t)size };
+        return 1;
+    }
     int32_t count = spell(bpe, word, size), kept = 0;
     bpe->heap_count = 0;
     for (int32_t i = 0; i < count; i++)
@@ -155,7 +240,7 @@ static int32_t merge_all(ce_bpe *bpe, const char *word, size_t size)
     while (bpe->heap_count > 0) {
         uint64_t min = pop(bpe);
         int32_t place = (int32_t)(uint32_t)min;
-        if (bpe->symbols[place].size > 0 && bpe->symbols[place].rank == (int32_t)(min >> 32))
+        if (is_due(bpe, place, (int32_t)(min >> 32)))
             merge_next(bpe, place);
     }
     for (int32_t i = 0; i >= 0 && i < count; i = bpe->symbols[i].next)
@@ -195,14 +280,7 @@ static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size
 
 const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count)
 {
-    int32_t whole = bpe->lexicon->whole_words ? ce_lexicon_find(bpe->lexicon, word, size) : -1;
     CS_ASSERT(size < INT32_MAX);
-    if (whole >= 0) {
-        make_room(bpe, 1);
-        bpe->found[0] = (ce_bpe_token){ whole, (int32_t)size };
-        *count = 1;
-        return bpe->found;
-    }
     if (size > LONGEST_REMEMBERED) {
         *count = merge_all(bpe, word, size);
         return bpe->found;

@@ -13,7 +13,7 @@ typedef struct {
 ce_bpe *ce_bpe_open(const ce_lexicon *lexicon);
 void ce_bpe_close(ce_bpe *bpe); /* accepts NULL */
 
-/* Encodes a word. Returns *count tokens, which are valid until the next call. */
+/* Encodes a word; of characters, it is valid UTF-8. Returns *count tokens, which are valid until the next call. */
 const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count);
 
 #endif

@@ -11,9 +11,9 @@ struct ce_encoder {
     const ce_tokenizer *tokenizer;
     ce_cutters *cutters;
     ce_bpe *bpe;
-    ce_text repaired, composed;
+    ce_normal_work normal;
+    ce_text repaired;
     ce_encoded encoded;
-    int64_t place; /* bytes of the text that the tokens so far cover */
 };
 
 ce_encoder *ce_encoder_open(const ce_tokenizer *tokenizer)
@@ -34,8 +34,8 @@ void ce_encoder_close(ce_encoder *encoder)
         return;
     ce_words_release(encoder->cutters);
     ce_bpe_close(encoder->bpe);
+    ce_normal_work_free(&encoder->normal);
     ce_unicode_free(&encoder->repaired);
-    ce_unicode_free(&encoder->composed);
     free(encoder->encoded.ids);
     free(encoder->encoded.starts);
     free(encoder);
@@ -51,63 +51,70 @@ static void make_room(ce_encoded *encoded, int64_t more)
     CS_ASSERT(encoded->ids && encoded->starts);
 }
 
-static void put(ce_encoder *encoder, int32_t id, int64_t size)
+static void put(ce_encoder *encoder, int32_t id, size_t start)
 {
     ce_encoded *encoded = &encoder->encoded;
     make_room(encoded, 1);
     encoded->ids[encoded->count] = id;
-    encoded->starts[encoded->count++] = encoder->place;
-    encoder->place += size;
+    encoded->starts[encoded->count++] = (int64_t)start;
 }
 
 static void put_bytes(ce_encoder *encoder, const char *text, size_t size)
 {
     make_room(&encoder->encoded, (int64_t)size);
     for (size_t i = 0; i < size; i++)
-        put(encoder, (unsigned char)text[i], 1);
+        put(encoder, (unsigned char)text[i], i);
 }
 
-static void put_word(void *context, const char *word, size_t size)
+static void put_merged(ce_encoder *encoder, ce_span word)
+{
+    int32_t count;
+    size_t place = 0;
+    const ce_bpe_token *tokens = ce_bpe_word(encoder->bpe, word.bytes, word.size, &count);
+    make_room(&encoder->encoded, count);
+    for (int32_t i = 0; i < count; i++) {
+        put(encoder, tokens[i].id, ce_span_origin(word, place));
+        place += (size_t)tokens[i].size;
+    }
+}
+
+static void put_word(void *context, ce_span word)
 {
     ce_encoder *encoder = context;
-    int32_t count;
-    const ce_bpe_token *tokens = ce_bpe_word(encoder->bpe, word, size, &count);
-    make_room(&encoder->encoded, count);
-    for (int32_t i = 0; i < count; i++)
-        put(encoder, tokens[i].id, tokens[i].size);
+    const ce_tokenizer *tokenizer = encoder->tokenizer;
+    while (word.size > 0) {
+        size_t size = tokenizer->seams.marks ? ce_seams_next(word.bytes, word.size) : word.size;
+        put_merged(encoder, ce_span_part(word, 0, size));
+        word = ce_span_part(word, size, word.size - size);
+    }
 }
 
-static void put_words(ce_encoder *encoder, const char *text, size_t size)
+static void put_words(ce_encoder *encoder, ce_span text)
 {
-    ce_words_each(encoder->cutters, text, size, put_word, encoder);
+    ce_words_each(encoder->cutters, text, encoder->normal.continued, put_word, encoder);
 }
 
 /* Calls `between` for the text between special tokens, and appends the special tokens themselves. */
-static void put_specials(ce_encoder *encoder, const ce_specials *specials, const char *text, size_t size,
-                         void (*between)(ce_encoder *encoder, const char *text, size_t size))
+static void put_specials(ce_encoder *encoder, const ce_specials *specials, ce_span text,
+                         void (*between)(ce_encoder *encoder, ce_span text))
 {
     const ce_special *token;
     ce_special_match match = { 0 };
     size_t done = 0;
-    while ((token = ce_special_next(specials, text, size, &match))) {
+    while ((token = ce_special_next(specials, text.bytes, text.size, &match))) {
         if (match.from > done)
-            between(encoder, text + done, match.from - done);
-        put(encoder, token->id, (int64_t)(match.to - match.from));
+            between(encoder, ce_span_part(text, done, match.from - done));
+        put(encoder, token->id, ce_span_origin(text, match.from));
         done = match.to;
     }
-    if (done < size)
-        between(encoder, text + done, size - done);
+    if (done < text.size)
+        between(encoder, ce_span_part(text, done, text.size - done));
 }
 
-static void put_normal(ce_encoder *encoder, const char *text, size_t size)
+static void put_normal(ce_encoder *encoder, ce_span text)
 {
-    if (encoder->tokenizer->compose) {
-        encoder->composed.size = 0;
-        ce_unicode_compose(&encoder->composed, text, size);
-        text = encoder->composed.bytes;
-        size = encoder->composed.size;
-    }
-    put_specials(encoder, &encoder->tokenizer->normal, text, size, put_words);
+    text = ce_normalizer_apply(&encoder->tokenizer->normalizer, &encoder->normal, text);
+    put_specials(encoder, &encoder->tokenizer->normal, text, put_words);
 }
 
 static void put_text(ce_encoder *encoder, const char *text, size_t size)
@@ -122,34 +129,39 @@ static void put_text(ce_encoder *encoder, const char *text, size_t size)
         text = encoder->repaired.bytes;
         size = encoder->repaired.size;
     }
-    put_specials(encoder, &encoder->tokenizer->raw, text, size, put_normal);
+    put_specials(encoder, &encoder->tokenizer->raw, (ce_span){ .bytes = text, .size = size }, put_normal);
 }
 
-static void put_around(ce_encoder *encoder, const int32_t *ids, int count)
+static void put_around(ce_encoder *encoder, const int32_t *ids, int count, size_t place)
 {
     for (int i = 0; i < count; i++)
-        put(encoder, ids[i], 0);
+        put(encoder, ids[i], place);
+}
+
+static const ce_encoded *encode(ce_encoder *encoder, const char *text, size_t length, int where, bool continued)
+{
+    const ce_tokenizer *tokenizer = encoder->tokenizer;
+    encoder->encoded.count = 0;
+    encoder->normal.continued = continued;
+    if (where & CS_ENCODER_BEGINS)
+        put_around(encoder, tokenizer->before, tokenizer->before_count, 0);
+    put_text(encoder, text, length);
+    if (where & CS_ENCODER_ENDS)
+        put_around(encoder, tokenizer->after, tokenizer->after_count, length);
+    return &encoder->encoded;
 }
 
 const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where)
 {
-    const ce_tokenizer *tokenizer = encoder->tokenizer;
-    encoder->encoded.count = 0;
-    encoder->place = 0;
-    if (where & CS_ENCODER_BEGINS)
-        put_around(encoder, tokenizer->before, tokenizer->before_count);
-    put_text(encoder, text, length);
-    if (where & CS_ENCODER_ENDS)
-        put_around(encoder, tokenizer->after, tokenizer->after_count);
-    return &encoder->encoded;
+    return encode(encoder, text, length, where, !(where & CS_ENCODER_BEGINS));
 }
 
 const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t length)
 {
-    return ce_encoder_part(encoder, text, length, 0);
+    return encode(encoder, text, length, 0, false);
 }
 
 const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length)
 {
-    return ce_encoder_part(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS);
+    return encode(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS, false);
 }

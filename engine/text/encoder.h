@@ -10,7 +10,7 @@
 
 typedef struct {
     int32_t *ids;    /* (count) */
-    int64_t *starts; /* (count) byte offset at which each token begins in the text after repair and normalization */
+    int64_t *starts; /* (count) byte offset at which each token begins in the text after repair */
     int64_t count, room;
     int64_t repaired; /* number of invalid characters replaced so far, over all calls */
 } ce_encoded;

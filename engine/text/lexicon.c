@@ -1,52 +1,14 @@
-/* lexicon.c - vocabulary and merge table of a tokenizer: the bytes of each token, and which two tokens merge into
- * which. */
+/* lexicon.c - vocabulary and merge table of a tokenizer: the text of each token, and which two tokens merge into which.
+ */
 #include "text/lexicon.h"
 #include "base/must.h"
+#include "text/alphabet.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_ID = 1 << 24, LONGEST_TOKEN = 1 << 16 };
-
-/* ---- the byte-to-character map ----
- * Byte-level BPE writes the 256 bytes as 256 characters in a vocabulary. Printable bytes of Latin-1 are represented by
- * themselves; the other 68, in ascending order, by U+0100 to U+0143. Therefore no byte is written as a space, and a
- * vocabulary is readable text. */
-
-static bool is_printable(int byte)
-{
-    return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
-}
-
-static int byte_of(int point)
-{
-    if (point < 0x100)
-        return is_printable(point) ? point : -1;
-    for (int byte = 0, next = 0x100; byte < 0x100; byte++)
-        if (!is_printable(byte) && next++ == point)
-            return byte;
-    return -1;
-}
-
-/* Decodes `size` bytes of UTF-8 at `token` to the bytes that its characters stand for. `bytes` must have room for
- * `size` bytes. Returns the number of bytes, or -1 if a character is not in the map. */
-static int64_t read_token(const char *token, size_t size, char *bytes)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < size; i++) {
-        int point = (unsigned char)token[i];
-        if (point >= 0x80) { /* every character of the map beyond ASCII has two bytes in UTF-8 */
-            if ((point & 0xe0) != 0xc0 || i + 1 == size)
-                return -1;
-            point = (point & 0x1f) << 6 | ((unsigned char)token[++i] & 0x3f);
-        }
-        int byte = byte_of(point);
-        if (byte < 0)
-            return -1;
-        bytes[count++] = (char)byte;
-    }
-    return count;
-}
 
 /* ---- hashing ---- */
 
@@ -81,10 +43,20 @@ static void grow(ce_lexicon *lexicon, int64_t size)
 {
     if (size <= lexicon->size)
         return;
+    size_t more = (size_t)(size - lexicon->size);
+    lexicon->names = realloc(lexicon->names, (size_t)size * sizeof *lexicon->names);
     lexicon->pieces = realloc(lexicon->pieces, (size_t)size * sizeof *lexicon->pieces);
-    CS_ASSERT(lexicon->pieces);
-    memset(lexicon->pieces + lexicon->size, 0, (size_t)(size - lexicon->size) * sizeof *lexicon->pieces);
+    CS_ASSERT(lexicon->names && lexicon->pieces);
+    memset(lexicon->names + lexicon->size, 0, more * sizeof *lexicon->names);
+    memset(lexicon->pieces + lexicon->size, 0, more * sizeof *lexicon->pieces);
     lexicon->size = size;
+}
+
+static ce_lexicon_piece put_text(ce_lexicon *lexicon, const char *text, size_t size)
+{
+    ce_lexicon_piece piece = { (uint32_t)lexicon->text.size, (uint32_t)size };
+    ce_unicode_append(&lexicon->text, text, size);
+    return piece;
 }
 
 cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size_t size)
@@ -95,9 +67,16 @@ cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size
     if (size == 0 || size > LONGEST_TOKEN)
         return ce_fail(CS_BAD_FILE, "token %lld has %zu bytes, not 1 to %d", (long long)id, size, LONGEST_TOKEN);
     grow(lexicon, id + 1);
-    lexicon->pieces[id] = (ce_lexicon_piece){ (uint32_t)lexicon->text.size, (uint32_t)size };
-    ce_unicode_append(&lexicon->text, text, size);
+    lexicon->names[id] = put_text(lexicon, text, size);
+    if (lexicon->pieces[id].size == 0)
+        lexicon->pieces[id] = lexicon->names[id];
     return CS_OK;
+}
+
+const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size)
+{
+    *size = id >= 0 && id < lexicon->size ? lexicon->names[id].size : 0;
+    return *size > 0 ? lexicon->text.bytes + lexicon->names[id].from : "";
 }
 
 /* Slot of these bytes in the index, or the free slot in which they would be. */
@@ -117,23 +96,19 @@ int32_t ce_lexicon_find(const ce_lexicon *lexicon, const char *bytes, size_t siz
     return lexicon->index ? lexicon->index[place_of(lexicon, bytes, size)] : -1;
 }
 
-/* Adds a token. Only a token written in the characters of byte-level BPE can result from merges; any other token is
- * only decoded, as its text. */
-static cs_status add_token(ce_lexicon *lexicon, const char *token, const json_t *value)
+cs_status ce_lexicon_add(ce_lexicon *lexicon, int64_t id, const char *text, size_t size)
 {
-    size_t size = strlen(token);
-    int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (size > LONGEST_TOKEN)
-        return ce_fail(CS_BAD_FILE, "a token of %zu bytes is too long", size);
     char bytes[LONGEST_TOKEN];
-    int64_t count = read_token(token, size, bytes);
-    if (count <= 0)
-        return ce_lexicon_set(lexicon, id, token, size);
+    int64_t count = lexicon->is_bytes && size <= LONGEST_TOKEN ? ce_alphabet_read(text, size, bytes) : 0;
+    if (count < 0) /* no word can become a token that is not written in the alphabet of bytes */
+        return ce_lexicon_set(lexicon, id, text, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
-        return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, token);
-    size_t place = place_of(lexicon, bytes, (size_t)count);
-    CS_TRY(ce_lexicon_set(lexicon, id, bytes, (size_t)count));
-    lexicon->index[place] = (int32_t)id;
+        return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, text);
+    CS_TRY(ce_lexicon_set(lexicon, id, text, size));
+    if (count > 0)
+        lexicon->pieces[id] = put_text(lexicon, bytes, (size_t)count);
+    const ce_lexicon_piece *piece = &lexicon->pieces[id];
+    lexicon->index[place_of(lexicon, lexicon->text.bytes + piece->from, piece->size)] = (int32_t)id;
     return CS_OK;
 }
 
@@ -141,15 +116,23 @@ static cs_status add_tokens(ce_lexicon *lexicon, const json_t *ids)
 {
     const char *token;
     json_t *id;
-    lexicon->index_room = room_for(json_object_size(ids));
-    lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
-    CS_ASSERT(lexicon->index);
-    memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
-    json_object_foreach ((json_t *)(uintptr_t)ids, token, id) /* json_object_foreach only reads */
-        CS_TRY(add_token(lexicon, token, id));
-    for (int byte = 0; byte < 256; byte++)
-        lexicon->bytes[byte] = ce_lexicon_find(lexicon, (const char[]){ (char)byte }, 1);
+    json_object_foreach ((json_t *)(uintptr_t)ids, token, id) { /* json_object_foreach only reads */
+        size_t size = strlen(token);
+        if (size == 0 && json_is_integer(id)) /* such a token occurs in no text */
+            continue;
+        CS_TRY(ce_lexicon_add(lexicon, json_is_integer(id) ? json_integer_value(id) : -1, token, size));
+    }
     return CS_OK;
+}
+
+void ce_lexicon_find_bytes(ce_lexicon *lexicon)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        lexicon->bytes[byte] = lexicon->is_bytes ? ce_lexicon_find(lexicon, (const char[]){ (char)byte }, 1)
+                                                 : ce_lexicon_find(lexicon, name, strlen(name));
+    }
 }
 
 /* ---- merges ---- */
@@ -190,29 +173,62 @@ static bool read_halves(const json_t *merge, const char *half[2], size_t size[2]
     return text ? space && !strchr(space + 1, ' ') : json_array_size(merge) == 2;
 }
 
-static cs_status add_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
+void ce_lexicon_add_merge(ce_lexicon *lexicon, int32_t left, int32_t right, int32_t rank, int32_t id)
+{
+    uint64_t pair = pair_of(left, right);
+    lexicon->merges[merge_place(lexicon, pair)] = (ce_merge){ pair, rank, id };
+    lexicon->results[rank] = id;
+}
+
+/* The piece of a half of a merge; *id is -1 if it is no token. Returns the number of bytes. */
+static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size, char *bytes, int32_t *id)
+{
+    int64_t count = size > 0 && size <= LONGEST_TOKEN ? (int64_t)size : -1;
+    if (count > 0 && lexicon->is_bytes)
+        count = ce_alphabet_read(half, size, bytes);
+    else if (count > 0)
+        memcpy(bytes, half, size);
+    *id = count > 0 ? ce_lexicon_find(lexicon, bytes, (size_t)count) : -1;
+    return count > 0 ? (size_t)count : 0;
+}
+
+/* The right half of a merge loses the prefix with which the vocabulary writes all but the first part of a word. */
+static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];
-    size_t size[2], total = 0;
-    int32_t id[2] = { -1, -1 };
+    size_t size[2], prefix = lexicon->prefix ? strlen(lexicon->prefix) : 0;
+    int32_t left, right, whole = -1;
     char bytes[2 * LONGEST_TOKEN];
     if (!read_halves(merge, half, size))
         return ce_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
-    for (int i = 0; i < 2; i++) {
-        int64_t count = size[i] > 0 && size[i] <= LONGEST_TOKEN ? read_token(half[i], size[i], bytes + total) : -1;
-        if (count > 0)
-            id[i] = ce_lexicon_find(lexicon, bytes + total, (size_t)count);
-        total += count > 0 ? (size_t)count : 0;
+    size_t first = read_half(lexicon, half[0], size[0], bytes, &left);
+    size_t second = read_half(lexicon, half[1], size[1], bytes + first, &right);
+    if (left >= 0 && right >= 0 && second >= prefix) {
+        memmove(bytes + first, bytes + first + prefix, second - prefix);
+        whole = ce_lexicon_find(lexicon, bytes, first + second - prefix);
     }
-    int32_t whole = id[0] >= 0 && id[1] >= 0 ? ce_lexicon_find(lexicon, bytes, total) : -1;
     if (whole < 0)
         return ce_fail(CS_BAD_FILE,
                        "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary", rank,
                        (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
-    uint64_t pair = pair_of(id[0], id[1]);
-    size_t place = merge_place(lexicon, pair);
-    lexicon->merges[place] = (ce_merge){ pair, (int32_t)rank, whole };
+    ce_lexicon_add_merge(lexicon, left, right, (int32_t)rank, whole);
     return CS_OK;
+}
+
+void ce_lexicon_reserve_tokens(ce_lexicon *lexicon, size_t tokens)
+{
+    lexicon->index_room = room_for(tokens);
+    lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
+    CS_ASSERT(lexicon->index);
+    memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
+}
+
+void ce_lexicon_reserve_merges(ce_lexicon *lexicon, size_t merges, size_t ranks)
+{
+    lexicon->merge_room = room_for(merges);
+    lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
+    lexicon->results = calloc(ranks + 1, sizeof *lexicon->results);
+    CS_ASSERT(lexicon->merges && lexicon->results);
 }
 
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges)
@@ -223,20 +239,24 @@ cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *
         return ce_fail(CS_BAD_FILE, "vocab is not an object of tokens and their ids");
     if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX)
         return ce_fail(CS_BAD_FILE, "merges is not a list");
+    ce_lexicon_reserve_tokens(lexicon, json_object_size(ids));
+    ce_lexicon_reserve_merges(lexicon, json_array_size(merges), json_array_size(merges));
     CS_TRY(add_tokens(lexicon, ids));
-    lexicon->merge_room = room_for(json_array_size(merges));
-    lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
-    CS_ASSERT(lexicon->merges);
+    ce_lexicon_find_bytes(lexicon);
     json_array_foreach (merges, rank, merge)
-        CS_TRY(add_merge(lexicon, merge, rank));
+        CS_TRY(read_merge(lexicon, merge, rank));
     return CS_OK;
 }
 
 void ce_lexicon_free(ce_lexicon *lexicon)
 {
     ce_unicode_free(&lexicon->text);
+    free(lexicon->names);
     free(lexicon->pieces);
     free(lexicon->index);
     free(lexicon->merges);
+    free(lexicon->results);
+    free(lexicon->prefix);
+    free(lexicon->suffix);
     *lexicon = (ce_lexicon){ 0 };
 }

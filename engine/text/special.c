@@ -11,7 +11,8 @@ void ce_special_add(ce_specials *specials, ce_special token)
     specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
     CS_ASSERT(specials->tokens);
     specials->tokens[specials->count++] = token;
-    specials->begins[(unsigned char)token.text[0]] = true;
+    if (token.size > 0)
+        specials->begins[(unsigned char)token.text[0]] = true;
 }
 
 static int compare(const void *one, const void *other)
@@ -29,8 +30,10 @@ void ce_special_sort(ce_specials *specials)
 
 void ce_special_free(ce_specials *specials)
 {
-    for (int64_t i = 0; i < specials->count; i++)
+    for (int64_t i = 0; i < specials->count; i++) {
         free(specials->tokens[i].text);
+        free(specials->tokens[i].content);
+    }
     free(specials->tokens);
     *specials = (ce_specials){ 0 };
 }
@@ -66,11 +69,17 @@ static const ce_special *longest(const ce_specials *specials, const char *text, 
     return best;
 }
 
+const ce_special *ce_special_at(const ce_specials *specials, const char *text, size_t size)
+{
+    return size > 0 && specials->begins[(unsigned char)*text] ? longest(specials, text, size) : NULL;
+}
+
 const ce_special *ce_special_next(const ce_specials *specials, const char *text, size_t size, ce_special_match *match)
 {
     for (size_t place = match->search; specials->count > 0 && place < size; place++) {
-        bool begins = specials->begins[(unsigned char)text[place]];
-        const ce_special *token = begins ? longest(specials, text + place, size - place) : NULL;
+        while (place < size && !specials->begins[(unsigned char)text[place]])
+            place++;
+        const ce_special *token = ce_special_at(specials, text + place, size - place);
         if (!token)
             continue;
         size_t end = place + token->size;

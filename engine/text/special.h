@@ -5,8 +5,9 @@
 #include "base/status.h"
 
 typedef struct {
-    char *text;
+    char *text; /* what is searched: the content, normalized if `normalized` */
     size_t size;
+    char *content; /* the token as the file writes it; NULL: the text */
     int32_t id;
     bool special;                 /* a control token, which is left out when only text is wanted */
     bool normalized;              /* searched in the normalized text instead of the original text */
@@ -21,10 +22,13 @@ typedef struct {
     bool begins[256]; /* indexed by byte: some token begins with it */
 } ce_specials;
 
-/* Adds a token; takes ownership of its text. */
+/* Adds a token; takes ownership of its texts. A token whose text is empty is never found. */
 void ce_special_add(ce_specials *specials, ce_special token);
 void ce_special_sort(ce_specials *specials);
 void ce_special_free(ce_specials *specials);
+
+/* The longest token with which the text begins; NULL: none. */
+const ce_special *ce_special_at(const ce_specials *specials, const char *text, size_t size);
 
 typedef struct {
     size_t from, to; /* range that the last match covers, including white space */

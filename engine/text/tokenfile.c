@@ -1,178 +1,138 @@
-/* tokenfile.c - parses tokenizer.json: each part is read, or refused by name if it is not supported. */
+/* tokenfile.c - parses tokenizer.json: each part is read, or refused by name and place if it is not supported. */
 #include "base/log.h"
+#include "base/must.h"
+#include "text/jsonpart.h"
 #include "text/parts.h"
+#include "text/words_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *type_of(const json_t *part)
-{
-    const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : "of no type";
-}
-
-static bool is_true(const json_t *part, const char *key)
-{
-    return json_is_true(json_object_get(part, key));
-}
-
-static cs_status refuse(const char *what, const char *type, const char *known)
-{
-    return ce_fail(CS_UNSUPPORTED, "not supported: the %s %s, because only byte-level BPE is; %s", what, type, known);
-}
-
-/* ---- normalizer ---- */
-
-static cs_status read_normalizer(ce_tokenizer *tokenizer, const json_t *part)
-{
-    size_t index;
-    json_t *member;
-    if (!part || json_is_null(part))
-        return CS_OK;
-    if (strcmp(type_of(part), "Sequence") == 0) {
-        json_array_foreach (json_object_get(part, "normalizers"), index, member)
-            CS_TRY(read_normalizer(tokenizer, member));
-        return CS_OK;
-    }
-    if (strcmp(type_of(part), "NFC") != 0)
-        return refuse("normalizer", type_of(part), "NFC is the only normalizer here");
-    tokenizer->compose = true;
-    return CS_OK;
-}
-
-/* ---- pre_tokenizer ---- */
-
-static cs_status read_split(ce_tokenizer *tokenizer, const json_t *part)
-{
-    const json_t *pattern = json_object_get(part, "pattern");
-    const char *behavior = json_string_value(json_object_get(part, "behavior"));
-    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    const char *literal = json_string_value(json_object_get(pattern, "String"));
-    bool inverted = is_true(part, "invert");
-    if (!regex && !literal)
-        return ce_fail(CS_BAD_FILE, "a Split of the pre_tokenizer has no pattern");
-    if (behavior && strcmp(behavior, "Isolated") == 0 && !(literal && !*literal))
-        return ce_words_add(tokenizer->words, regex ? regex : literal, regex ? CS_WORDS_REGEX : CS_WORDS_LITERAL);
-    if (behavior && regex && inverted && strcmp(behavior, "Removed") == 0)
-        return ce_words_add(tokenizer->words, regex, CS_WORDS_REGEX_DROPPING);
-    return refuse("Split behavior", behavior ? behavior : "null", "Isolated, or Removed with invert, is there");
-}
-
-static cs_status read_bytes(ce_tokenizer *tokenizer, const json_t *part)
-{
-    if (is_true(part, "add_prefix_space"))
-        return ce_fail(CS_UNSUPPORTED, "not supported: add_prefix_space, because a text would not begin as it does");
-    if (json_is_false(json_object_get(part, "use_regex")))
-        return CS_OK;
-    return ce_words_add(tokenizer->words, ce_words_gpt2, CS_WORDS_REGEX);
-}
-
-/* Reads one pre-tokenizer step. ByteLevel must be the last one, because after it the text is bytes. */
-static cs_status read_step(ce_tokenizer *tokenizer, const json_t *part, bool last)
-{
-    const char *type = type_of(part);
-    if ((strcmp(type, "ByteLevel") == 0) != last)
-        return refuse("pre_tokenizer that does not end in one ByteLevel, but in", type,
-                      "SentencePiece, Unigram and WordPiece models are not");
-    if (last)
-        return read_bytes(tokenizer, part);
-    if (strcmp(type, "Split") == 0)
-        return read_split(tokenizer, part);
-    if (strcmp(type, "Digits") == 0)
-        return ce_words_add(tokenizer->words, is_true(part, "individual_digits") ? "\\p{N}" : "\\p{N}+",
-                            CS_WORDS_REGEX);
-    return refuse("pre_tokenizer", type, "Split, Digits and ByteLevel are there");
-}
-
-static cs_status read_pre_tokenizer(ce_tokenizer *tokenizer, const json_t *part)
-{
-    size_t index;
-    json_t *member, *list = json_object_get(part, "pretokenizers");
-    tokenizer->words = ce_words_open();
-    if (strcmp(type_of(part), "Sequence") != 0)
-        return read_step(tokenizer, part, true);
-    if (json_array_size(list) == 0)
-        return refuse("pre_tokenizer", "of no steps", "it has to end in ByteLevel");
-    json_array_foreach (list, index, member)
-        CS_TRY(read_step(tokenizer, member, index + 1 == json_array_size(list)));
-    return CS_OK;
-}
-
 /* ---- post_processor ---- */
 
-static cs_status add_around(ce_tokenizer *tokenizer, const json_t *ids, bool behind)
+static cs_status put_around(ce_tokenizer *tokenizer, const json_t *id, bool behind, const char *path)
 {
-    size_t index;
-    json_t *id;
-    int32_t *list = behind ? tokenizer->after : tokenizer->before;
     int *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
-    if (json_array_size(ids) == 0)
-        return ce_fail(CS_BAD_FILE, "a special token of the post_processor has no ids");
-    json_array_foreach (ids, index, id) {
-        if (*count == CS_PARTS_AROUND)
-            return ce_fail(CS_UNSUPPORTED, "not supported: more than %d special tokens around a text", CS_PARTS_AROUND);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= tokenizer->lexicon.size)
-            return ce_fail(CS_BAD_FILE, "a special token of the post_processor is not in the vocabulary");
-        list[(*count)++] = (int32_t)json_integer_value(id);
-    }
+    if (*count == CS_PARTS_AROUND)
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s adds more than %d tokens", path, CS_PARTS_AROUND);
+    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= tokenizer->lexicon.size)
+        return ce_fail(CS_BAD_FILE, "%s adds a token that is not in the vocabulary", path);
+    (behind ? tokenizer->after : tokenizer->before)[(*count)++] = (int32_t)json_integer_value(id);
     return CS_OK;
 }
 
-static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part)
+/* After one processor has added tokens, another one does not see one text any more. */
+static cs_status refuse_second(const ce_tokenizer *tokenizer, const char *path)
 {
-    size_t index;
-    json_t *member;
+    if (tokenizer->before_count + tokenizer->after_count == 0)
+        return CS_OK;
+    return ce_fail(CS_UNSUPPORTED, "not supported: %s, because another post-processor has added tokens before", path);
+}
+
+static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, const char *path)
+{
+    size_t index, number;
+    json_t *member, *id;
     const json_t *specials = json_object_get(part, "special_tokens");
-    bool behind = false;
+    int texts = 0;
+    CS_TRY(refuse_second(tokenizer, path));
     json_array_foreach (json_object_get(part, "single"), index, member) {
+        const json_t *sequence = json_object_get(member, "Sequence");
+        const char *which = json_string_value(json_object_get(sequence, "id"));
         const char *name = json_string_value(json_object_get(json_object_get(member, "SpecialToken"), "id"));
-        if (name)
-            CS_TRY(add_around(tokenizer, json_object_get(json_object_get(specials, name), "ids"), behind));
-        behind |= json_object_get(member, "Sequence") != NULL;
+        const json_t *ids = name ? json_object_get(json_object_get(specials, name), "ids") : NULL;
+        texts += sequence != NULL;
+        if (texts > 1 || (which && strcmp(which, "A") != 0))
+            return ce_fail(CS_UNSUPPORTED, "not supported: %s.single[%zu] is another text than the one text A", path,
+                           index);
+        if (name && json_array_size(ids) == 0)
+            return ce_fail(CS_BAD_FILE, "%s.special_tokens has no ids of %.60s", path, name);
+        json_array_foreach (ids, number, id)
+            CS_TRY(put_around(tokenizer, id, texts > 0, path));
     }
-    return CS_OK;
+    return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
 
-static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part)
+/* BERT's and RoBERTa's: one token before the text and one behind it, each as ["text", id]. */
+static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
+{
+    CS_TRY(refuse_second(tokenizer, path));
+    CS_TRY(put_around(tokenizer, json_array_get(json_object_get(part, "cls"), 1), false, path));
+    return put_around(tokenizer, json_array_get(json_object_get(part, "sep"), 1), true, path);
+}
+
+static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
     size_t index;
     json_t *member;
-    const char *type = type_of(part);
+    char inner[CS_JSONPART_PATH];
+    const char *type = ce_jsonpart_type(part);
     if (!part || json_is_null(part) || strcmp(type, "ByteLevel") == 0)
         return CS_OK; /* trim_offsets of ByteLevel changes only offsets, not tokens */
     if (strcmp(type, "TemplateProcessing") == 0)
-        return read_template(tokenizer, part);
+        return read_template(tokenizer, part, path);
+    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
+        return read_pair(tokenizer, part, path);
     if (strcmp(type, "Sequence") != 0)
-        return refuse("post_processor", type, "TemplateProcessing and ByteLevel are there");
+        return ce_jsonpart_refuse(path, type, "it is no post-processor of tokenizers 0.23");
     json_array_foreach (json_object_get(part, "processors"), index, member)
-        CS_TRY(read_post_processor(tokenizer, member));
+        CS_TRY(read_post_processor(tokenizer, member, ce_jsonpart_member(inner, path, "processors", index)));
     return CS_OK;
 }
 
 /* ---- model, added tokens ---- */
 
-static cs_status read_model(ce_tokenizer *tokenizer, const json_t *model)
+static cs_status read_affix(char **affix, const json_t *model, const char *key, bool is_bytes)
 {
-    static const char *const absent[] = { "continuing_subword_prefix", "end_of_word_suffix" };
-    ce_lexicon *lexicon = &tokenizer->lexicon;
+    const char *text = json_string_value(json_object_get(model, key));
+    if (!text || !*text)
+        return CS_OK;
+    if (is_bytes)
+        return ce_fail(CS_UNSUPPORTED, "not supported: model.%s with a ByteLevel pre_tokenizer", key);
+    *affix = strdup(text);
+    CS_ASSERT(*affix);
+    return CS_OK;
+}
+
+static cs_status check_model(const json_t *model)
+{
     const char *type = json_string_value(json_object_get(model, "type"));
-    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
     if (type && strcmp(type, "BPE") != 0)
-        return refuse("model", type, "SentencePiece, Unigram and WordPiece models are not");
-    if (is_true(model, "byte_fallback"))
-        return refuse("model", "with byte_fallback", "this is a SentencePiece vocabulary");
+        return ce_jsonpart_refuse("model", type,
+                                  "only BPE is supported, the model of the families that are trained here");
     if (json_number_value(json_object_get(model, "dropout")) != 0)
-        return ce_fail(CS_UNSUPPORTED, "not supported: dropout of merges, because a text has to give the same tokens");
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        const char *text = json_string_value(json_object_get(model, absent[i]));
-        if (text && *text)
-            return refuse("model with", absent[i], "bytes need none");
-    }
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: model.dropout of merges, because a text has to give the same tokens");
+    return CS_OK;
+}
+
+static cs_status read_model(ce_tokenizer *tokenizer, const json_t *model, bool is_bytes)
+{
+    ce_lexicon *lexicon = &tokenizer->lexicon;
+    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+    CS_TRY(check_model(model));
+    lexicon->is_bytes = is_bytes;
+    CS_TRY(read_affix(&lexicon->prefix, model, "continuing_subword_prefix", is_bytes));
+    CS_TRY(read_affix(&lexicon->suffix, model, "end_of_word_suffix", is_bytes));
+    lexicon->fuse_unknown = ce_jsonpart_flag(model, "fuse_unk", false);
+    lexicon->whole_words = ce_jsonpart_flag(model, "ignore_merges", false);
+    lexicon->byte_fallback = ce_jsonpart_flag(model, "byte_fallback", false);
     CS_TRY(ce_lexicon_fill(lexicon, json_object_get(model, "vocab"), json_object_get(model, "merges")));
     lexicon->unknown = unknown ? ce_lexicon_find(lexicon, unknown, strlen(unknown)) : -1;
-    lexicon->fuse_unknown = is_true(model, "fuse_unk");
-    lexicon->whole_words = is_true(model, "ignore_merges");
+    for (int byte = 0; is_bytes && lexicon->byte_fallback && byte < 256; byte++)
+        if (lexicon->bytes[byte] < 0)
+            return ce_fail(CS_UNSUPPORTED,
+                           "not supported: model.byte_fallback with a ByteLevel pre_tokenizer and without a token for "
+                           "byte %d",
+                           byte);
     return CS_OK;
+}
+
+static char *copy(const char *text, size_t size)
+{
+    char *made = strndup(text, size);
+    CS_ASSERT(made);
+    return made;
 }
 
 cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id)
@@ -180,25 +140,27 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text || !*text)
         return ce_fail(CS_BAD_FILE, "added token %lld has no content", (long long)id);
-    CS_TRY(ce_lexicon_set(&tokenizer->lexicon, id, text, strlen(text)));
     ce_special added = {
         .size = strlen(text),
         .id = (int32_t)id,
-        .special = is_true(token, "special"),
-        .normalized = is_true(token, "normalized"),
-        .single_word = is_true(token, "single_word"),
-        .strip_left = is_true(token, "lstrip"),
-        .strip_right = is_true(token, "rstrip"),
+        .content = copy(text, strlen(text)),
+        .special = ce_jsonpart_flag(token, "special", false),
+        .normalized = ce_jsonpart_flag(token, "normalized", false),
+        .single_word = ce_jsonpart_flag(token, "single_word", false),
+        .strip_left = ce_jsonpart_flag(token, "lstrip", false),
+        .strip_right = ce_jsonpart_flag(token, "rstrip", false),
     };
-    ce_text composed = { 0 };
-    if (added.normalized && tokenizer->compose)
-        ce_unicode_compose(&composed, text, added.size);
-    else
-        ce_unicode_append(&composed, text, added.size);
-    added.text = composed.bytes;
-    added.size = composed.size;
+    ce_normal_work work = { .continued = false };
+    ce_span span = { .bytes = text, .size = added.size };
+    if (added.normalized)
+        span = ce_normalizer_apply(&tokenizer->normalizer, &work, span);
+    added.text = copy(span.bytes, span.size);
+    added.size = span.size;
+    cs_status status = ce_lexicon_set(&tokenizer->lexicon, id, added.size > 0 ? added.text : text,
+                                      added.size > 0 ? added.size : strlen(text));
+    ce_normal_work_free(&work);
     ce_special_add(added.normalized ? &tokenizer->normal : &tokenizer->raw, added);
-    return CS_OK;
+    return status;
 }
 
 /* Warns about sections that apply only to batches of texts (padding, truncation), which are ignored. */
@@ -219,13 +181,16 @@ cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root)
 {
     size_t index;
     json_t *token;
+    const json_t *words = json_object_get(root, "pre_tokenizer");
     warn_of_batches(root);
-    CS_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer")));
-    CS_TRY(read_model(tokenizer, json_object_get(root, "model")));
+    CS_TRY(ce_normalizer_read(&tokenizer->normalizer, json_object_get(root, "normalizer"), "normalizer"));
+    tokenizer->words = ce_words_open();
+    CS_TRY(ce_words_read(tokenizer->words, words));
+    CS_TRY(read_model(tokenizer, json_object_get(root, "model"), ce_words_reads_bytes(words)));
     json_array_foreach (json_object_get(root, "added_tokens"), index, token) {
         const json_t *id = json_object_get(token, "id");
         CS_TRY(ce_tokenfile_added(tokenizer, token, json_is_integer(id) ? json_integer_value(id) : -1));
     }
-    CS_TRY(read_pre_tokenizer(tokenizer, json_object_get(root, "pre_tokenizer")));
-    return read_post_processor(tokenizer, json_object_get(root, "post_processor"));
+    CS_TRY(ce_decoder_read(&tokenizer->decoder, json_object_get(root, "decoder"), "decoder"));
+    return read_post_processor(tokenizer, json_object_get(root, "post_processor"), "post_processor");
 }

@@ -1,4 +1,4 @@
-/* tokenizer.c - opens a tokenizer from its files, and answers questions about its tokens. */
+/* tokenizer.c - opens a tokenizer from its files. */
 #include "text/tokenizer.h"
 #include "base/must.h"
 #include "text/parts.h"
@@ -118,11 +118,13 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
         bool compose;
     } known[] = { { "GPT2Tokenizer", ce_words_gpt2, false }, { "Qwen2Tokenizer", ce_words_qwen2, true } };
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    ce_normal_step *step;
     tokenizer->words = ce_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
-            tokenizer->compose = known[i].compose;
-            return ce_words_add(tokenizer->words, known[i].pattern, CS_WORDS_REGEX);
+            if (known[i].compose) /* NFC, which is the first form */
+                CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_FORM, &step));
+            return ce_words_add_regex(tokenizer->words, known[i].pattern);
         }
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: vocab.json and merges.txt of a %s, because they do not say how it cuts words; a "
@@ -135,7 +137,10 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     const char *key;
     json_t *token;
     ce_text content = { 0 };
+    ce_decode_step *decode;
     cs_status status = slurp(&content, folder, "merges.txt");
+    tokenizer->lexicon.is_bytes = true;
+    tokenizer->lexicon.unknown = -1;
     if (status == CS_NOT_FOUND)
         ce_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
     json_t *merges = status == CS_OK ? read_merges(&content) : NULL;
@@ -144,6 +149,7 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     json_decref(merges);
     ce_unicode_free(&content);
     CS_TRY(status);
+    CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_BYTES, &decode));
     CS_TRY(choose_words(tokenizer, config));
     int32_t end = ce_tokenizer_find(tokenizer, "<|endoftext|>");
     if (end >= 0 && !json_object_get(config, "added_tokens_decoder")) {
@@ -165,6 +171,7 @@ static void use_bytes(ce_tokenizer *tokenizer)
     tokenizer->end = -1;
     for (int byte = 0; byte < 256; byte++)
         CS_ASSERT(ce_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
+    ce_tokenizer_finish(tokenizer);
 }
 
 static int32_t find_end(const ce_tokenizer *tokenizer)
@@ -176,25 +183,55 @@ static int32_t find_end(const ce_tokenizer *tokenizer)
     return end;
 }
 
-static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
-                            json_t **config)
+static bool is_model(const char *name)
 {
-    cs_status status = CS_OK;
-    CS_TRY(read_config(tokenizer, folder, config));
+    size_t size = strlen(name);
+    return size > 6 && strcmp(name + size - 6, ".model") == 0;
+}
+
+/* Reads SentencePiece's file. CS_NOT_FOUND, without a message: there is none. */
+static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const json_t *config)
+{
+    ce_text content = { 0 };
+    cs_status status = slurp(&content, folder, name);
+    if (status == CS_OK) {
+        status = ce_sentencepiece_read(tokenizer, content.bytes ? content.bytes : "", content.size, config);
+        if (status != CS_OK)
+            ce_fail(status, "%s/%s: %s", folder, name, cs_error());
+    }
+    ce_unicode_free(&content);
+    return status;
+}
+
+static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
+                                 const json_t *config)
+{
     CS_TRY(read_json(root, folder, name, ce_json_strict));
+    cs_status status = CS_NOT_FOUND;
     if (*root) {
         status = ce_tokenfile_read(tokenizer, *root);
     } else {
         name = "vocab.json";
         CS_TRY(read_json(root, folder, name, ce_json_strict));
         if (!*root)
-            return ce_fail(CS_NOT_FOUND,
-                           "%s: holds no tokenizer.json, and no vocab.json and merges.txt; SentencePiece's "
-                           "tokenizer.model is not supported",
-                           folder);
-        status = read_pair(tokenizer, folder, *root, *config);
+            return CS_NOT_FOUND;
+        status = read_pair(tokenizer, folder, *root, config);
     }
     return status == CS_OK ? status : ce_fail(status, "%s/%s: %s", folder, name, cs_error());
+}
+
+static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
+                            json_t **config)
+{
+    CS_TRY(read_config(tokenizer, folder, config));
+    cs_status status = CS_NOT_FOUND;
+    if (!is_model(name))
+        status = read_json_files(tokenizer, folder, name, root, *config);
+    if (status == CS_NOT_FOUND && !*root)
+        status = read_model(tokenizer, folder, is_model(name) ? name : "tokenizer.model", *config);
+    if (status == CS_NOT_FOUND && !*root)
+        ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
+    return status;
 }
 
 static cs_status build(ce_tokenizer *tokenizer, const char *path)
@@ -212,8 +249,8 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
     json_decref(root);
     json_decref(config);
     free(folder);
-    ce_special_sort(&tokenizer->raw);
-    ce_special_sort(&tokenizer->normal);
+    if (status == CS_OK)
+        ce_tokenizer_finish(tokenizer);
     tokenizer->end = find_end(tokenizer);
     return status;
 }
@@ -240,6 +277,12 @@ void ce_tokenizer_close(ce_tokenizer *tokenizer)
     if (!tokenizer)
         return;
     ce_lexicon_free(&tokenizer->lexicon);
+    ce_normalizer_free(&tokenizer->normalizer);
+    ce_decoder_free(&tokenizer->decoder);
+    ce_unicode_free(&tokenizer->shown_text);
+    free(tokenizer->shown);
+    free(tokenizer->has_no_text);
+    free(tokenizer->unknown_text);
     ce_words_close(tokenizer->words);
     ce_special_free(&tokenizer->raw);
     ce_special_free(&tokenizer->normal);
@@ -247,100 +290,4 @@ void ce_tokenizer_close(ce_tokenizer *tokenizer)
     free(tokenizer->begin_text);
     free(tokenizer->end_text);
     free(tokenizer);
-}
-
-/* ---- its tokens ---- */
-
-int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer)
-{
-    return tokenizer->lexicon.size;
-}
-
-static const ce_special *find_text(const ce_specials *specials, const char *text, size_t size)
-{
-    for (int64_t i = 0; i < specials->count; i++)
-        if (specials->tokens[i].size == size && memcmp(specials->tokens[i].text, text, size) == 0)
-            return &specials->tokens[i];
-    return NULL;
-}
-
-int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token)
-{
-    size_t size = strlen(token);
-    const ce_special *found = find_text(&tokenizer->raw, token, size);
-    if (!found)
-        found = find_text(&tokenizer->normal, token, size);
-    return found ? found->id : ce_lexicon_find(&tokenizer->lexicon, token, size);
-}
-
-int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer)
-{
-    return tokenizer->end;
-}
-
-const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size)
-{
-    const ce_lexicon *lexicon = &tokenizer->lexicon;
-    *size = 0;
-    if (id < 0 || id >= lexicon->size)
-        return "";
-    *size = lexicon->pieces[id].size;
-    return lexicon->text.bytes + lexicon->pieces[id].from;
-}
-
-static bool has_special(const ce_specials *specials, int32_t id)
-{
-    for (int64_t i = 0; i < specials->count; i++)
-        if (specials->tokens[i].id == id && specials->tokens[i].special)
-            return true;
-    return false;
-}
-
-bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id)
-{
-    return has_special(&tokenizer->raw, id) || has_special(&tokenizer->normal, id);
-}
-
-const char *ce_tokenizer_template(const ce_tokenizer *tokenizer)
-{
-    return tokenizer->chat_template;
-}
-
-const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer)
-{
-    return tokenizer->begin_text;
-}
-
-const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer)
-{
-    return tokenizer->end_text;
-}
-
-/* ---- cutting ---- */
-
-static bool spans_lines(const ce_specials *specials)
-{
-    for (int64_t i = 0; i < specials->count; i++)
-        if (specials->tokens[i].strip_left || memchr(specials->tokens[i].text, '\n', specials->tokens[i].size))
-            return true;
-    return false;
-}
-
-static bool is_letter(char c)
-{
-    return (c | 32) >= 'a' && (c | 32) <= 'z';
-}
-
-size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t size)
-{
-    if (tokenizer->is_bytes)
-        return size;
-    if (!ce_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) || spans_lines(&tokenizer->normal))
-        return 0;
-    /* `place` would be the first byte of the second part */
-    for (size_t place = size - 1; size > 0 && place >= 2; place--)
-        if (text[place - 1] == '\n' && is_letter(text[place]) &&
-            (is_letter(text[place - 2]) || (text[place - 2] >= '0' && text[place - 2] <= '9')))
-            return place;
-    return 0;
 }

@@ -1,4 +1,4 @@
-/* unicode.c - UTF-8 repair, normalization form C (NFC) and two character classes. The only file that calls utf8proc. */
+/* unicode.c - UTF-8 repair, normalization forms and character classes. The only file that calls utf8proc. */
 #include "text/unicode.h"
 #include "base/must.h"
 
@@ -88,7 +88,7 @@ int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size)
     return repaired;
 }
 
-/* ---- composition ---- */
+/* ---- normalization forms ---- */
 
 /* True for characters that NFC leaves unchanged whatever their neighbours are (NFC_Quick_Check=Yes and combining class
  * 0). The ranges are not complete; other characters take the slow path. */
@@ -106,7 +106,7 @@ static bool is_composed(utf8proc_int32_t point)
     return false;
 }
 
-static bool all_composed(const char *text, size_t size)
+bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size)
 {
     for (size_t place = 0; place < size;) {
         utf8proc_int32_t point = (unsigned char)text[place];
@@ -116,35 +116,25 @@ static bool all_composed(const char *text, size_t size)
         }
         place +=
             (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
-        if (!is_composed(point))
+        if (form != CS_FORM_NFC || !is_composed(point))
             return false;
     }
     return true;
 }
 
-static void compose_line(ce_text *to, const char *text, size_t size)
+void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, size_t size)
 {
-    if (all_composed(text, size)) {
-        ce_unicode_append(to, text, size);
-        return;
-    }
-    utf8proc_uint8_t *line = NULL;
-    utf8proc_option_t form = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
+    static const utf8proc_option_t options[] = {
+        [CS_FORM_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+        [CS_FORM_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+        [CS_FORM_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+        [CS_FORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+    };
+    utf8proc_uint8_t *made = NULL;
+    utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &made, options[form]);
     CS_ASSERT(width >= 0); /* the text is valid, so the only possible failure is a lack of memory */
-    ce_unicode_append(to, (const char *)line, (size_t)width);
-    free(line);
-}
-
-/* Works line by line, because no character composes with a line break. */
-void ce_unicode_compose(ce_text *to, const char *text, size_t size)
-{
-    for (size_t from = 0; from < size;) {
-        const char *newline = memchr(text + from, '\n', size - from);
-        size_t length = newline ? (size_t)(newline + 1 - text) - from : size - from;
-        compose_line(to, text + from, length);
-        from += length;
-    }
+    ce_unicode_append(to, (const char *)made, (size_t)width);
+    free(made);
 }
 
 /* ---- classes ---- */
@@ -172,7 +162,7 @@ static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
-           point == 0x200c || point == 0x200d;
+           point == 0x200c || point == 0x200d || (point >= 0x24b6 && point <= 0x24e9); /* letters in circles */
 }
 
 static bool is_space(utf8proc_int32_t point)
@@ -250,6 +240,44 @@ size_t ce_unicode_length(const char *text, size_t size)
     return length;
 }
 
+bool ce_unicode_is_white(int32_t point)
+{
+    return is_space(point);
+}
+
+bool ce_unicode_is_mark(int32_t point, bool only_nonspacing)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return category == UTF8PROC_CATEGORY_MN ||
+           (!only_nonspacing && (category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME));
+}
+
+bool ce_unicode_is_control(int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return category >= UTF8PROC_CATEGORY_CC && category <= UTF8PROC_CATEGORY_CO;
+}
+
+void ce_unicode_append_lower(ce_text *to, int32_t point)
+{
+    if (point == 0x130)
+        ce_unicode_append(to, "i\xcc\x87", 3);
+    else
+        ce_unicode_append_point(to, utf8proc_tolower(point));
+}
+
+size_t ce_unicode_grapheme(const char *text, size_t size, size_t place)
+{
+    utf8proc_int32_t state = 0;
+    size_t width;
+    for (int32_t before = point_at(text, size, place, &width), point; (place += width) < size; before = point) {
+        point = point_at(text, size, place, &width);
+        if (utf8proc_grapheme_break_stateful(before, point, &state))
+            break;
+    }
+    return place;
+}
+
 bool ce_unicode_is_space(int32_t point)
 {
     return is_stripped(point);
@@ -276,11 +304,9 @@ void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unico
         inside = ce_unicode_is_cased(point);
         if (point == 0xdf && upper)
             ce_unicode_append(to, which == CS_CASE_TITLE ? "Ss" : "SS", 2);
-        else if (point == 0x130 && !upper)
-            ce_unicode_append(to, "i\xcc\x87", 3);
+        else if (!upper)
+            ce_unicode_append_lower(to, point);
         else
-            ce_unicode_append_point(to, !upper                   ? utf8proc_tolower(point)
-                                        : which == CS_CASE_UPPER ? utf8proc_toupper(point)
-                                                                 : utf8proc_totitle(point));
+            ce_unicode_append_point(to, which == CS_CASE_UPPER ? utf8proc_toupper(point) : utf8proc_totitle(point));
     }
 }

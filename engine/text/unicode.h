@@ -1,4 +1,4 @@
-/* unicode.h - UTF-8 repair, normalization form C (NFC) and two character classes, by means of utf8proc. */
+/* unicode.h - UTF-8 repair, normalization forms and character classes, by means of utf8proc. */
 #ifndef CS_TEXT_UNICODE_H
 #define CS_TEXT_UNICODE_H
 
@@ -21,8 +21,11 @@ size_t ce_unicode_valid(const char *text, size_t size);
  * replacements. */
 int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size);
 
-/* Appends valid UTF-8 `text` in normalization form C. */
-void ce_unicode_compose(ce_text *to, const char *text, size_t size);
+typedef enum { CS_FORM_NFC, CS_FORM_NFD, CS_FORM_NFKC, CS_FORM_NFKD } ce_unicode_form;
+/* Appends valid UTF-8 `text` in a normalization form. */
+void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, size_t size);
+/* True only if the text is known to be in that form, without a full test; ASCII is. */
+bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size);
 
 /* True if the character that ends before `place` (ce_unicode_word_before) or begins at it (ce_unicode_word_at) belongs
  * to a word. */
@@ -44,6 +47,14 @@ size_t ce_unicode_length(const char *text, size_t size); /* in code points */
 bool ce_unicode_is_space(int32_t point);
 bool ce_unicode_is_printable(int32_t point);
 bool ce_unicode_is_cased(int32_t point);
+/* Unicode's property White_Space; categories M (or only Mn); categories Cc, Cf, Cs and Co. */
+bool ce_unicode_is_white(int32_t point);
+bool ce_unicode_is_mark(int32_t point, bool only_nonspacing);
+bool ce_unicode_is_control(int32_t point);
+/* Appends the lower case of one character. */
+void ce_unicode_append_lower(ce_text *to, int32_t point);
+/* End of the grapheme cluster that begins at `place`. */
+size_t ce_unicode_grapheme(const char *text, size_t size, size_t place);
 
 /* CS_CASE_TITLE: every first letter of a run of letters with case is upper case. */
 typedef enum { CS_CASE_UPPER, CS_CASE_LOWER, CS_CASE_TITLE } ce_unicode_case;

@@ -1,33 +1,38 @@
-/* words.c - pre-tokenization: cuts text into words with a tokenizer's regular expressions. The only file that calls
- * PCRE2. */
+/* words.c - pre-tokenization: cuts a text into the words that are encoded one by one. */
 #include "text/words.h"
 #include "base/must.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 16, STACK_BYTES = 1 << 20 };
+enum { MOST_ROUNDS = 16, MARK_BYTES = 8 };
+
+typedef enum { SPLIT, FIXED, REPLACED } round_kind;
 
 typedef struct {
-    pcre2_code *code;
-    bool drop_between;
+    round_kind kind;
+    ce_pattern *pattern;
+    ce_words_behavior behavior;
+    bool invert;
+    size_t length;
+    char mark[MARK_BYTES];
+    ce_words_prefix prefix;
 } cut_round;
 
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    bool strange; /* some pattern is not in the table of known patterns */
+    bool strange; /* some round is none of those of which ce_words_lines_part knows */
+    bool known;   /* some round is a pattern that ends a word at such places */
 };
 
 struct ce_cutters {
     const ce_words *words;
-    pcre2_match_data *match[MOST_ROUNDS];
-    pcre2_match_context *context;
-    pcre2_jit_stack *stack;
+    ce_matcher *matcher;
+    ce_made made[MOST_ROUNDS]; /* the text of the round's present piece, if the round changes it */
     ce_words_visit visit;
     void *visit_argument;
+    bool continued;
 };
 
 const char ce_words_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -38,89 +43,24 @@ const char ce_words_qwen2[] = QWEN2_LIKE("\\p{N}");
 
 static bool is_known(const char *pattern)
 {
-    static const char *const known[] = { ce_words_gpt2, ce_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}"),
-                                         "\\p{N}",      "\\p{N}+",      "\\p{N}{1,3}" };
+    static const char *const known[] = { ce_words_gpt2, ce_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}") };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], pattern) == 0)
             return true;
     return false;
 }
 
-/* ---- translating patterns from Oniguruma to PCRE2 ---- */
-
-static cs_status refuse(const char *what, const char *pattern)
+/* Digits alone do not reach across lines. */
+static bool is_of_digits(const char *pattern)
 {
-    return ce_fail(CS_UNSUPPORTED,
-                   "not supported: %s in the pre_tokenizer's pattern %s, because engines read it differently", what,
-                   pattern);
+    static const char *const known[] = { "\\p{N}", "\\p{N}+", "\\p{N}{1,3}" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], pattern) == 0)
+            return true;
+    return false;
 }
 
-/* Translates the escape sequence at `from` and appends it to `to`; returns its last character, or NULL if it is not
- * supported. */
-static const char *translate_escape(char **to, const char *from)
-{
-    static const char same[] = "dDpPrntfv";
-    char letter = from[1];
-    if (letter == 's' || letter == 'S') {
-        /* PCRE2's \s includes U+180E, the pattern's engine does not */
-        *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
-        return from + 1;
-    }
-    bool letter_or_digit = (letter >= '0' && letter <= '9') || ((letter | 32) >= 'a' && (letter | 32) <= 'z');
-    if (!letter || (letter_or_digit && !strchr(same, letter)))
-        return NULL;
-    const char *last = (letter | 32) == 'p' && from[2] == '{' ? strchr(from, '}') : from + 1;
-    if (last)
-        *to = mempcpy(*to, from, (size_t)(last + 1 - from));
-    return last;
-}
-
-static cs_status translate(char *to, const char *pattern)
-{
-    bool in_class = false;
-    for (const char *c = pattern; *c; c++) {
-        if (*c == '\\') {
-            const char *last = translate_escape(&to, c);
-            if (!last)
-                return refuse((const char[]){ '\\', c[1], 0 }, pattern);
-            c = last;
-            continue;
-        }
-        if (in_class && (*c == '[' || (c[0] == '&' && c[1] == '&')))
-            return refuse("a class within a class", pattern);
-        if (!in_class && (*c == '^' || *c == '$'))
-            return refuse("^ or $", pattern);
-        if (!in_class && c[0] == '}' && c[1] == '+')
-            return refuse("}+", pattern);
-        *to++ = *c;
-        if (!in_class && *c == '[') {
-            in_class = true;
-            if (c[1] == '^')
-                *to++ = *++c;
-            if (c[1] == ']')
-                return refuse("[]", pattern);
-        } else if (in_class && *c == ']') {
-            in_class = false;
-        }
-    }
-    *to = 0;
-    return CS_OK;
-}
-
-static cs_status compile(cut_round *added, const char *pattern, uint32_t options)
-{
-    int error;
-    size_t place;
-    PCRE2_UCHAR reason[256];
-    added->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &error, &place, NULL);
-    if (!added->code) {
-        pcre2_get_error_message(error, reason, sizeof reason);
-        return ce_fail(CS_BAD_FILE, "the pre_tokenizer's pattern %s is wrong at character %zu: %s", pattern, place,
-                       (const char *)reason);
-    }
-    pcre2_jit_compile(added->code, PCRE2_JIT_COMPLETE); /* without JIT, matching is slower and gives the same result */
-    return CS_OK;
-}
+/* ---- rounds ---- */
 
 ce_words *ce_words_open(void)
 {
@@ -132,36 +72,71 @@ ce_words *ce_words_open(void)
 void ce_words_close(ce_words *words)
 {
     for (int i = 0; words && i < words->count; i++)
-        pcre2_code_free(words->rounds[i].code);
+        ce_pattern_close(words->rounds[i].pattern);
     free(words);
 }
 
-cs_status ce_words_add(ce_words *words, const char *pattern, ce_words_kind kind)
+static cs_status add(ce_words *words, cut_round round)
 {
-    cut_round *added = &words->rounds[words->count];
-    if (words->count == MOST_ROUNDS)
+    if (words->count == MOST_ROUNDS) {
+        ce_pattern_close(round.pattern);
         return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a pre_tokenizer", MOST_ROUNDS);
-    char *translated = malloc(16 * strlen(pattern) + 1);
-    CS_ASSERT(translated);
-    cs_status status = CS_OK;
-    if (kind == CS_WORDS_LITERAL)
-        strcpy(translated, pattern);
-    else
-        status = translate(translated, pattern);
-    if (status == CS_OK)
-        status =
-            compile(added, translated, kind == CS_WORDS_LITERAL ? PCRE2_UTF | PCRE2_LITERAL : PCRE2_UTF | PCRE2_UCP);
-    free(translated);
-    CS_TRY(status);
-    added->drop_between = kind == CS_WORDS_REGEX_DROPPING;
-    words->strange |= kind == CS_WORDS_LITERAL || !is_known(pattern);
-    words->count++;
+    }
+    words->rounds[words->count++] = round;
     return CS_OK;
 }
 
-bool ce_words_lines_part(const ce_words *words)
+cs_status ce_words_add_split(ce_words *words, ce_pattern *pattern, ce_words_behavior behavior, bool invert)
 {
-    return !words->strange;
+    const char *literal = ce_pattern_literal(pattern);
+    words->strange |= !literal || strchr(literal, '\n');
+    return add(words, (cut_round){ .kind = SPLIT, .pattern = pattern, .behavior = behavior, .invert = invert });
+}
+
+cs_status ce_words_add_fixed(ce_words *words, size_t length)
+{
+    words->strange = true;
+    return add(words, (cut_round){ .kind = FIXED, .length = length });
+}
+
+cs_status ce_words_add_replaced(ce_words *words, const char *mark, ce_words_prefix prefix)
+{
+    cut_round round = { .kind = REPLACED, .prefix = prefix };
+    CS_ASSERT(strlen(mark) < sizeof round.mark);
+    strcpy(round.mark, mark);
+    return add(words, round);
+}
+
+static cs_status add_known(ce_words *words, const char *text, ce_pattern_kind kind, ce_words_behavior behavior,
+                           bool invert)
+{
+    ce_pattern *pattern;
+    bool strange = words->strange;
+    cs_status status = ce_pattern_open(&pattern, text, kind);
+    if (status == CS_OK)
+        status = ce_words_add_split(words, pattern, behavior, invert);
+    else
+        ce_pattern_close(pattern);
+    if (!invert && behavior == CS_WORDS_ISOLATED && (is_known(text) || is_of_digits(text))) {
+        words->known |= is_known(text);
+        words->strange = strange;
+    }
+    return status;
+}
+
+cs_status ce_words_add_regex(ce_words *words, const char *pattern)
+{
+    return add_known(words, pattern, CS_PATTERN_REGEX, CS_WORDS_ISOLATED, false);
+}
+
+cs_status ce_words_add_own(ce_words *words, const char *pattern, ce_words_behavior behavior, bool invert)
+{
+    return add_known(words, pattern, CS_PATTERN_OWN, behavior, invert);
+}
+
+ce_words_lines ce_words_lines_part(const ce_words *words)
+{
+    return words->strange ? CS_WORDS_NO_CUTS : words->known ? CS_WORDS_CUTS : CS_WORDS_CUTS_IF_TOKENS_DO;
 }
 
 /* ---- cutting ---- */
@@ -171,14 +146,7 @@ ce_cutters *ce_words_cutters(const ce_words *words)
     ce_cutters *cutters = calloc(1, sizeof *cutters);
     CS_ASSERT(cutters);
     cutters->words = words;
-    cutters->context = pcre2_match_context_create(NULL);
-    cutters->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
-    CS_ASSERT(cutters->context);
-    pcre2_jit_stack_assign(cutters->context, NULL, cutters->stack); /* NULL: uses the machine stack */
-    for (int i = 0; i < words->count; i++) {
-        cutters->match[i] = pcre2_match_data_create(1, NULL);
-        CS_ASSERT(cutters->match[i]);
-    }
+    cutters->matcher = ce_matcher_open();
     return cutters;
 }
 
@@ -186,53 +154,120 @@ void ce_words_release(ce_cutters *cutters)
 {
     if (!cutters)
         return;
-    for (int i = 0; i < cutters->words->count; i++)
-        pcre2_match_data_free(cutters->match[i]);
-    pcre2_match_context_free(cutters->context);
-    pcre2_jit_stack_free(cutters->stack);
+    for (int i = 0; i < MOST_ROUNDS; i++)
+        ce_made_free(&cutters->made[i]);
+    ce_matcher_close(cutters->matcher);
     free(cutters);
 }
 
-/* Finds the next non-empty match from `from` on; false: there is none. */
-static bool find_match(ce_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
+static void cut(ce_cutters *cutters, int number, ce_span text);
+
+static void emit(ce_cutters *cutters, int number, ce_span text, size_t from, size_t to)
 {
-    pcre2_match_data *match = cutters->match[number];
-    int outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
-                              PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, cutters->context);
-    if (outcome == PCRE2_ERROR_NOMATCH)
-        return false;
-    if (outcome < 0) {
-        PCRE2_UCHAR reason[256];
-        pcre2_get_error_message(outcome, reason, sizeof reason);
-        ce_fatal(CS_BAD_FILE, "the tokenizer's pattern gave up on a text of %zu bytes: %s", size, (const char *)reason);
-    }
-    const PCRE2_SIZE *place = pcre2_get_ovector_pointer(match);
-    *from = place[0];
-    *to = place[1];
-    return true;
+    if (to > from)
+        cut(cutters, number + 1, ce_span_part(text, from, to - from));
 }
 
-static void cut(ce_cutters *cutters, int number, const char *text, size_t size)
+/* A piece that may still grow, and whether it ends in a match. */
+typedef struct {
+    size_t from, to;
+    bool is_match, there;
+} held_piece;
+
+/* Takes the next stretch of the text, a match or what lies between matches. */
+static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held, held_piece next)
 {
-    if (number == cutters->words->count) {
-        cutters->visit(cutters->visit_argument, text, size);
+    ce_words_behavior behavior = cutters->words->rounds[number].behavior;
+    bool joins = held->there && ((behavior == CS_WORDS_CONTIGUOUS && held->is_match == next.is_match) ||
+                                 (behavior == CS_WORDS_WITH_PREVIOUS && !held->is_match && next.is_match) ||
+                                 (behavior == CS_WORDS_WITH_NEXT && held->is_match && !next.is_match));
+    if (joins) {
+        held->to = next.to;
+        held->is_match = next.is_match;
         return;
     }
-    bool drop = cutters->words->rounds[number].drop_between;
-    size_t done = 0, from = 0, to = 0;
-    for (; done < size && find_match(cutters, number, text, size, &from, &to); done = from = to) {
-        if (from > done && !drop)
-            cut(cutters, number + 1, text + done, from - done);
-        cut(cutters, number + 1, text + from, to - from);
-    }
-    if (done < size && !drop)
-        cut(cutters, number + 1, text + done, size - done);
+    if (held->there)
+        emit(cutters, number, text, held->from, held->to);
+    *held = next;
+    held->there = behavior != CS_WORDS_REMOVED || !next.is_match;
 }
 
-void ce_words_each(ce_cutters *cutters, const char *text, size_t size, ce_words_visit visit, void *context)
+static void split(ce_cutters *cutters, int number, ce_span text)
+{
+    const cut_round *round = &cutters->words->rounds[number];
+    held_piece held = { 0 };
+    size_t done = 0;
+    for (ce_match match = { 0 }; ce_pattern_next(round->pattern, cutters->matcher, text.bytes, text.size, &match);) {
+        if (match.from > done)
+            take(cutters, number, text, &held, (held_piece){ done, match.from, round->invert, true });
+        take(cutters, number, text, &held, (held_piece){ match.from, match.to, !round->invert, true });
+        done = match.to;
+    }
+    if (done < text.size)
+        take(cutters, number, text, &held, (held_piece){ done, text.size, round->invert, true });
+    if (held.there)
+        emit(cutters, number, text, held.from, held.to);
+}
+
+static void cut_fixed(ce_cutters *cutters, int number, ce_span text)
+{
+    size_t length = cutters->words->rounds[number].length, from = 0, points = 0;
+    for (size_t place = 0, width; place < text.size; place += width) {
+        ce_unicode_point(text.bytes, text.size, place, &width);
+        if (points++ == length) {
+            emit(cutters, number, text, from, place);
+            from = place;
+            points = 1;
+        }
+    }
+    emit(cutters, number, text, from, text.size);
+}
+
+static void replace_spaces(ce_cutters *cutters, int number, ce_span text)
+{
+    const cut_round *round = &cutters->words->rounds[number];
+    ce_made *made = &cutters->made[number];
+    size_t size = strlen(round->mark), done = 0;
+    bool begins = *text.bytes == ' ' || (text.size >= size && memcmp(text.bytes, round->mark, size) == 0);
+    bool first = ce_span_origin(text, 0) == 0;
+    ce_made_begin(made);
+    if (!begins && !(first && cutters->continued) &&
+        (round->prefix == CS_WORDS_PREFIX_ALWAYS || (round->prefix == CS_WORDS_PREFIX_FIRST && first)))
+        ce_made_put(made, text, 0, round->mark, size);
+    for (const char *space; (space = memchr(text.bytes + done, ' ', text.size - done)) != NULL;) {
+        size_t at = (size_t)(space - text.bytes);
+        ce_made_keep(made, text, done, at - done);
+        ce_made_put(made, text, at, round->mark, size);
+        done = at + 1;
+    }
+    ce_made_keep(made, text, done, text.size - done);
+    cut(cutters, number + 1, ce_made_span(made));
+}
+
+static void cut(ce_cutters *cutters, int number, ce_span text)
+{
+    if (number == cutters->words->count) {
+        cutters->visit(cutters->visit_argument, text);
+        return;
+    }
+    switch (cutters->words->rounds[number].kind) {
+    case SPLIT:
+        split(cutters, number, text);
+        break;
+    case FIXED:
+        cut_fixed(cutters, number, text);
+        break;
+    case REPLACED:
+        replace_spaces(cutters, number, text);
+        break;
+    }
+}
+
+void ce_words_each(ce_cutters *cutters, ce_span text, bool continued, ce_words_visit visit, void *context)
 {
     cutters->visit = visit;
     cutters->visit_argument = context;
-    if (size > 0)
-        cut(cutters, 0, text, size);
+    cutters->continued = continued;
+    if (text.size > 0)
+        cut(cutters, 0, text);
 }

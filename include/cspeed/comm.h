@@ -1,4 +1,4 @@
-/* comm.h - collective communication between the ranks of a job: open a communicator, all-reduce, all-gather. (public)
+/* comm.h - collective communication between the ranks of a job: open a communicator, all-reduce, groups. (public)
  *
  *     cs_world world; cs_comm *comm;
  *     CS_MUST(cs_world_read(&world));
@@ -7,11 +7,13 @@
  *     cs_comm_all_reduce(comm, data, 1000, CS_F32, CS_SUM);
  *     cs_comm_close(comm);
  *
- * All ranks call the same collectives in the same order with the same counts. Counts are numbers of elements unless a
- * name says bytes. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ..., computes 16-bit floats in fp32
- * and rounds once. Its result therefore has the same bits on every rank and in every run, and an all_reduce has the
- * bits of a reduce_scatter followed by an all_gather. If a peer dies, the collective prints a sentence and ends this
- * process with exit code 75.
+ * All ranks call the same collectives in the same order with the same counts, operation and root. On a CPU the ranks
+ * compare their calls: if two differ, or a rank leaves one out, the process ends with exit code 76 and a sentence that
+ * has both ranks and both calls. Counts are numbers of elements unless a name says bytes; 0 is allowed, and roots are
+ * any rank. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ..., computes 16-bit floats in fp32 and
+ * rounds once. Its result therefore has the same bits on every rank and in every run, and an all_reduce has the bits of
+ * a reduce_scatter followed by an all_gather. If a peer dies, the collective prints a sentence and ends this process
+ * with exit code 75.
  *
  * Any memory may be passed to a collective. Memory from cs_comm_alloc is faster: if all large buffers of a call come
  * from there, the ranks work in place; other memory is copied through staging buffers.
@@ -22,7 +24,9 @@
  * communication stream and the call returns; events order it against other work. NCCL carries it out; without NCCL the
  * data goes through pinned host memory and the host's transport, with the bits of a run on the CPU. NCCL sums in an
  * order of its own and may round 16-bit sums more than once, so the promise about bits does not hold for it, and it
- * does not notice when ranks call different collectives. */
+ * does not notice when ranks call different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven
+ * counts, and those that begin with cs_comm_i are for host memory only; with GPU memory they end the process with exit
+ * code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -50,7 +54,9 @@ cs_status cs_world_read(cs_world *world);
 
 typedef struct cs_comm cs_comm;
 typedef struct cs_device cs_device; /* opaque: only the engine opens devices */
-typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
+/* Integers wrap around. CS_AVG is the sum divided by the number of ranks, before 16-bit floats are rounded; of
+ * integers, the wrapped sum, divided towards zero. A minimum or maximum is NaN if any rank's value is NaN. */
+typedef enum { CS_SUM, CS_MIN, CS_MAX, CS_AVG, CS_PROD } cs_reduce_op;
 
 typedef struct {
     /* The transport:
@@ -65,19 +71,46 @@ typedef struct {
      * space only; a page costs memory once it is written. */
     size_t heap_bytes;
     double timeout_seconds; /* how long cs_comm_open waits for the other ranks; 0: 600 */
-    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank gives
-     * a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
+    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank
+     * gives a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
     cs_device *device;
+    /* How long a call may wait for other ranks; 0: as long as they live. After it the process ends with exit code 75
+     * and a sentence that names a rank for which it waited. Over NCCL timeout_seconds limits a call. */
+    double call_seconds;
+    /* true: the calls that begin with cs_comm_i may be used. Each rank then has a second set of connections (over TCP)
+     * or of segments (in shared memory) and a thread for them, which needs a share of a core while calls run. */
+    bool nonblocking;
 } cs_comm_settings;
 
 /* Blocks until all ranks have called it. CS_NO_PEER after the timeout, with a sentence that names the missing ranks.
  * Collectives then run on the calling thread. */
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
+/* Opens a comm where the ranks meet by an address as PyTorch writes it:
+ *   "env://"            by the environment, as cs_world_read; rank and size must be -1 or the same as there
+ *   "tcp://HOST:PORT"   rank 0 listens there; HOST is a name or address of rank 0's host, in brackets if IPv6
+ *   "file://PATH"       rank 0 chooses a port and writes it into the file, which all ranks must see; it must not exist
+ *                       before, and rank 0 removes it when all have come
+ * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address and all
+ * ranks of a file:// be on one host. CS_BAD_CONFIG: the address, rank or size is wrong; CS_NO_PEER as above. */
+cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int size,
+                          const cs_comm_settings *settings);
 void cs_comm_close(cs_comm *comm); /* accepts NULL; frees all memory from cs_comm_alloc */
+
+/* Divides the ranks of a comm into groups. Ranks that pass the same color (>= 0) form a group, in which they are
+ * numbered by key, and by their rank in `parent` where keys are equal. A group is a comm of its own: it has its own
+ * numbers of ranks, memory, connections and transport, it may be split again, and groups may work at the same time. All
+ * ranks of `parent` call this, also those that are in no group: they pass a negative color and get a comm whose rank is
+ * -1 and whose size is 0; any call on it but cs_comm_close ends the process with exit code 70. The groups have the
+ * settings of `parent`, which may be closed before them; with a device, each group opens NCCL anew. Errors as
+ * cs_comm_open. */
+cs_status cs_comm_split(cs_comm **group, cs_comm *parent, int color, int key);
 
 int cs_comm_rank(const cs_comm *comm);
 int cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: of GPU memory if it is NCCL, else the host's */
+
+/* Changes settings.call_seconds of this comm on this rank, for example that of a group. No call may be under way. */
+void cs_comm_set_call_seconds(cs_comm *comm, double seconds);
 
 /* Returns zeroed memory, aligned to 4096 bytes on the host and to 64 bytes on a GPU. Every rank must allocate the same
  * sizes in the same order, but the call does not wait for other ranks. The memory lives until the comm is closed.
@@ -93,6 +126,22 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 /* data[count] of rank `root` replaces data[count] of all other ranks. */
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
+/* data[count] of rank `root` becomes the sum, minimum, ... over all ranks. The data of other ranks does not change. */
+void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
+/* out[count] becomes part number `rank` of root's in, which has size * count elements. in is only read on the root; out
+ * may be the root's part of it. */
+void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+/* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root; in
+ * may be the root's part of it. */
+void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. The
+ * two must not overlap. */
+void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+/* Like reduce_scatter and all_gather, with counts[i] elements in the part of rank i. counts[size] is the same on all
+ * ranks; parts are adjacent. */
+void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
+                              cs_reduce_op op);
+void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype);
 /* Returns when all ranks have called it. */
 void cs_comm_barrier(cs_comm *comm);
 /* Point-to-point, blocking. Messages between two ranks arrive in the order in which they were sent. A receive whose
@@ -100,14 +149,30 @@ void cs_comm_barrier(cs_comm *comm);
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
+/* Calls that return before they are done, in a comm that was opened with settings.nonblocking. Until cs_work_wait has
+ * returned, the buffers may not be written, and those that the call writes may not be read. A thread carries the calls
+ * of a comm out in the order in which they were made: messages that follow each other are under way together, and a
+ * collective begins when all earlier calls of this rank are done. So between two ranks these calls are in the same
+ * order on both. Calls without the i are independent of them, and may be made meanwhile. */
+typedef struct cs_work cs_work;
+cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to);
+cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from);
+cs_work *cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+cs_work *cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                 cs_reduce_op op);
+cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+bool cs_work_is_done(cs_work *work);
+void cs_work_wait(cs_work *work); /* returns when the call is done; `work` is then no longer valid */
+
 /* What the calls since cs_comm_open cost this rank. Over NCCL a call ends when it is queued, so seconds do not contain
  * the transfer, unless comms_logger records it. */
 typedef struct {
     uint64_t
-        bytes; /* lower bound of what this rank had to send, in elements: (size - 1) * count for a reduce_scatter or
-                * all_gather, 2 * (size - 1) / size * count for an all_reduce, (size - 1) * count for a broadcast's
-                * root; times the size of an element */
-    double seconds; /* in the calls, waiting included */
+        bytes; /* what this rank has to send if every part goes directly to its receivers, in elements: (size - 1) *
+                * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count for an all_reduce,
+                * (size - 1) * count for the root of a broadcast or scatter, count for the other ranks of a gather or
+                * reduce; times the size of an element */
+    double seconds; /* in the calls, waiting included; of calls that return before they are done, in cs_work_wait */
     uint64_t calls;
 } cs_comm_traffic;
 cs_comm_traffic cs_comm_counters(const cs_comm *comm);

@@ -2,6 +2,7 @@
 #include "interchange/huggingface.h"
 #include "codes.h"
 #include "command.h"
+#include "command/import_state.h"
 #include "saved/weights.h"
 
 #include <stdio.h>
@@ -78,6 +79,16 @@ static int run(const cl_options *options, char **arguments)
                              "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
                              "folder",
                              request.from);
+    if (cl_import_state_is(&request) != (request.config != NULL))
+        return cl_codes_fail(CL_CODE_USAGE,
+                             request.config ? "--config is for the state of a training, and %s holds no state.json"
+                                            : "%s is the state of a training: --config FILE names the configuration "
+                                              "with which it continues",
+                             request.from);
+    if (request.config && request.formed)
+        return cl_codes_fail(CL_CODE_USAGE, "--dtype and --max_shard are for weights; a checkpoint has its own form");
+    if (request.config)
+        return cs_exit_code(cl_import_state(&request));
     return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
 }
 
@@ -85,13 +96,15 @@ const cl_command cl_command_import = {
     .name = "import",
     .group = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
-    .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
+    .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB] [--config FILE]",
     .text =
         "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
         "anew in another type or other shards, with the names a causal language model has. Its config.json must\n"
         "be one that cspeed.model takes, and every tensor is held against it first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
         "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
-        "the command that converts it.\n",
+        "the command that converts it.\n"
+        "If FROM is the state of a training that tools/from_deepspeed.py wrote, --config is the training's\n"
+        "configuration, and OUT becomes an output folder with one checkpoint, with optimizer state and counters.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
     .run = run,
 };

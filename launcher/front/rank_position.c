@@ -27,7 +27,7 @@ bool cl_rank_position_is_known(const cl_worker *worker)
 const char *cl_rank_position_collective(const cl_worker *worker)
 {
     int index = cl_rank_position_beat(worker)->collective;
-    return cl_rank_position_is_known(worker) && index > CS_BEAT_NONE && index <= CS_BEAT_RECEIVE ? ce_beat_names[index]
+    return cl_rank_position_is_known(worker) && index > CS_BEAT_NONE && index < CS_BEAT_COUNT ? ce_beat_names[index]
                                                                                                  : "";
 }
 

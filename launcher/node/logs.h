@@ -12,9 +12,9 @@ typedef struct {
     char path[PATH_MAX];
 } cl_log_file;
 
-/* Creates a folder for a job's files, with parents. It follows umask, but neither the group nor others may write to
- * it: ranks' output is evidence. A component of the path may be a link to a folder. Returns 0, or CL_CODE_LOG with a
- * message. */
+/* Creates a folder for a job's files, with parents. Its permissions follow umask, but neither the group nor others may
+ * write to it, so that no other user can change what the ranks printed. A component of the path may be a link to a
+ * folder. Returns 0, or CL_CODE_LOG with a message. */
 int cl_logs_folder(const char *path);
 
 /* Opens a file of a job in such a folder, creating it if needed; `flags` are O_APPEND or O_TRUNC. Only a regular

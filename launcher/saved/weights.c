@@ -48,15 +48,17 @@ static int read_bytes(void *bytes, const char *flag, const char *value)
 int cl_weights_read(cl_weights_request *r, char **arguments)
 {
     static const cs_option table[] = {
+        { CS_OPTION(TEXT, "config", cl_weights_request, config, "FILE", NULL) }, /* of import only */
         { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
         { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
         { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) }, /* of export only */
     };
     static const char needs[] = "name what to read and the folder to write";
-    static const cs_options_form import = { CL_COMMAND_FORM("import", 2, 2, needs), .options = table, .count = 2 };
-    static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table, .count = 3 };
-    r->max_shard = USUAL_SHARD;
+    static const cs_options_form import = { CL_COMMAND_FORM("import", 2, 2, needs), .options = table, .count = 3 };
+    static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table + 1, .count = 3 };
     int code = cs_options_read(r->takes_tag ? &export : &import, r, &arguments);
+    r->formed = r->typed || r->max_shard > 0;
+    r->max_shard = r->max_shard > 0 ? r->max_shard : USUAL_SHARD;
     if (code == 0) {
         r->from = arguments[0];
         r->to = arguments[1];

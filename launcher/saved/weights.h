@@ -7,9 +7,11 @@
 typedef struct {
     bool takes_tag; /* the command is export, not import */
     const char *from, *to, *tag;
+    const char *config; /* of import only: the configuration with which a training's state continues */
     cs_dtype dtype;
     bool typed; /* --dtype was given */
     int64_t max_shard;
+    bool formed; /* --dtype or --max_shard was given */
 } cl_weights_request;
 
 /* Reads the command line into `request`. Returns 0, or CL_CODE_USAGE with a sentence in cs_error(). */

@@ -4,9 +4,9 @@
 
 #include "base/json.h"
 
-/* Reads the lines of a file (formats/plain.h), "-" for standard input. *list becomes a list of JSON objects that the caller owns, one for
- * each line that is not empty. CS_BAD_FILE: a line has no prompt, or standard input is empty; also all that
- * ce_plain_open returns. */
+/* Reads the lines of a file (formats/plain.h), "-" for standard input. *list becomes a list of JSON objects that the
+ * caller owns, one for each line that is not empty. CS_BAD_FILE: a line has no prompt, or standard input is empty; also
+ * all errors of ce_plain_open. */
 cs_status prompts_read(json_t **list, const char *path);
 
 #endif

@@ -30,11 +30,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, OPERATION_COUNT, COPY = OPERATION_COUNT, ROW_COUNT };
+enum {
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    SCATTER,
+    GATHER,
+    ALL_TO_ALL,
+    OPERATION_COUNT,
+    COPY = OPERATION_COUNT,
+    ROW_COUNT
+};
 enum { IN_PLACE, STAGED, HOST, MPI, GLOO, WAY_COUNT }; /* HOST: the caller's part of IN_PLACE */
 enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
 
-static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
+static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                         "scatter",    "gather",         "all_to_all", "copy" };
 
 typedef struct {
     size_t smallest, largest;
@@ -112,6 +125,21 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
     case ALL_GATHER:
         cs_comm_all_gather(comm, b, a, part, CS_F32);
         break;
+    case BROADCAST:
+        cs_comm_broadcast(comm, a, count, CS_F32, 0);
+        break;
+    case REDUCE:
+        cs_comm_reduce(comm, a, count, CS_F32, CS_SUM, 0);
+        break;
+    case SCATTER:
+        cs_comm_scatter(comm, b, a, part, CS_F32, 0);
+        break;
+    case GATHER:
+        cs_comm_gather(comm, b, a, part, CS_F32, 0);
+        break;
+    case ALL_TO_ALL:
+        cs_comm_all_to_all(comm, b, a, part, CS_F32);
+        break;
     default:
         copy_vector(gpu, b, a, bytes);
     }
@@ -176,6 +204,8 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
                 cs_device *gpu = way == IN_PLACE ? device : NULL;
+                if (gpu && row >= REDUCE && row < OPERATION_COUNT)
+                    continue; /* for host memory only */
                 double host = 0, seconds = measure(comm, gpu, row, ways[way][0], ways[way][1], size_at(i), &host);
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
@@ -277,6 +307,8 @@ static void print_head(const results *all, int ranks)
 static void print_row(const results *all, int row, int i)
 {
     double own = all->seconds[IN_PLACE][row][i], best = 0;
+    if (own <= 0)
+        return;
     printf("%-14s %10zu", row_names[row], size_at(i));
     cell(own, size_at(i));
     printf(" %10.1f", all->seconds[HOST][row][i] * 1e6);

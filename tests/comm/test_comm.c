@@ -3,7 +3,7 @@
 #include "base/half.h"
 #include "base/range.h"
 #include "cspeed/comm.h"
-#include "comm/reduce.h"
+#include "comm/collective/reduction.h"
 #include "sums.h"
 
 #include <check.h>

@@ -24,7 +24,8 @@ START_TEST(names)
         { "all_gather", CS_BEAT_ALL_GATHER },
         { "broadcast", CS_BEAT_BROADCAST },
         { "barrier", CS_BEAT_BARRIER },
-        { "all_to_all_single", 0 },
+        { "all_to_all_single", CS_BEAT_ALL_TO_ALL },
+        { "permute", 0 },
         { "", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -109,7 +110,8 @@ START_TEST(limits)
 }
 END_TEST
 
-/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Over TCP parameters are gathered. */
+/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Over TCP parameters are
+ * gathered. */
 START_TEST(a_training)
 {
     static const char *const head =

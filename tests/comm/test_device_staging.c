@@ -160,7 +160,8 @@ static cs_status open_world(cs_comm **comm, const place *where, cs_device *devic
         world.local_rank = world.rank % where->each;
         world.local_size = where->each;
     }
-    return cs_comm_open(comm, &world, &(cs_comm_settings){ where->kind, 0, 60, device });
+    return cs_comm_open(comm, &world,
+                        &(cs_comm_settings){ .kind = where->kind, .timeout_seconds = 60, .device = device });
 }
 
 static int each_collective(void *argument)

@@ -2,7 +2,7 @@
  * nothing. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/store.h"
+#include "comm/store/store.h"
 #include "ports.h"
 #include "suite.h"
 

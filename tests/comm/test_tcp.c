@@ -116,7 +116,9 @@ static int compare_with_shm(void *hosts)
         cs_world own = world;
         if (i == 2)
             place_rank(&own, hosts);
-        SHOULD(cs_comm_open(&comms[i], &own, &(cs_comm_settings){ i ? "tcp" : "shm", HEAP, 60, NULL }));
+        SHOULD(
+            cs_comm_open(&comms[i], &own,
+                         &(cs_comm_settings){ .kind = i ? "tcp" : "shm", .heap_bytes = HEAP, .timeout_seconds = 60 }));
         results[i] = cs_comm_alloc(comms[i], COUNT * sizeof(float));
         sums_fill(results[i], COUNT, 0, world.rank, 3, CS_F32);
         cs_comm_all_reduce(comms[i], results[i], COUNT, CS_F32, CS_SUM);
@@ -327,7 +329,7 @@ START_TEST(a_message_is_no_barrier)
 {
     ending ends[2];
     perform(&layouts[2], wait_for_message, ends);
-    expect_ending(&ends[1], 76, "rank 1 calls send of 99 u8, but rank 0 calls barrier");
+    expect_ending(&ends[1], 76, "rank 1 calls receive, but rank 0 calls barrier");
 }
 END_TEST
 

@@ -146,6 +146,11 @@ START_TEST(gzip_is_decompressed)
     free(text);
     shell_write("b.jsonl.gz", "{\"text\": \"not compressed\"}\n");
     content none;
+    write_gzip("b.txt.gz", "some text", 9, 1);
+    ck_assert_int_eq(shell_run("head -c 300000 /dev/zero >> b.txt.gz && gzip -t b.txt.gz"), 0);
+    expect_text("b.txt.gz", "some text", 9);
+    ck_assert_int_eq(shell_run("printf x >> b.txt.gz"), 0);
+    ck_assert_int_eq(read_plain(&none, "b.txt.gz", NULL), CS_BAD_FILE);
     ck_assert_int_eq(read_plain(&none, "b.jsonl.gz", NULL), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "b.jsonl.gz: damaged at byte 2: incorrect header check"), "%s", cs_error());
     shell_leave();

@@ -85,6 +85,18 @@ START_TEST(conversations_are_recognised)
         { "{\"messages\": \"a\"}", "!\"messages\" is no list of messages" },
         { "{\"prompt\": [" USER "], \"completion\": [" USER "]}", "!without a message of the assistant" },
         { "{\"prompt\": \"a\", \"completion\": [" ANSWER "]}", "!two texts, or two lists of messages" },
+        { "{\"prompt\": [{\"from\": \"human\", \"value\": \"a\"}], \"completion\": [{\"from\": \"gpt\", \"value\": \"b\"}]}",
+          "[\"chat\",{\"messages\":[{\"from\":\"human\",\"value\":\"a\"},{\"from\":\"gpt\",\"value\":\"b\"}]}]" },
+        { "{\"messages\": [" USER "], \"tools\": \"[{\\\"a\\\": 1}]\"}",
+          "[\"chat\",{\"messages\":[" USER "],\"tools\":[{\"a\":1}]}]" },
+        { "{\"messages\": [" USER "], \"tools\": \"\"}", "[\"chat\",{\"messages\":[" USER "]}]" },
+        { "{\"messages\": [" USER "], \"tools\": \"none\"}", "!\"tools\" is neither a list nor a text" },
+        { "{\"messages\": [" USER "], \"tools\": {}}", "!\"tools\" is neither a list nor a text" },
+        { "{\"messages\": [" USER "], \"system\": [\"s\"]}", "!\"system\" is no text" },
+        { "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}]}",
+          "!with a \"weight\" other than 1" },
+        { "{\"messages\": [{\"role\": \"user\", \"weight\": 1}]}",
+          "[\"chat\",{\"messages\":[{\"role\":\"user\",\"weight\":1}]}]" },
         { "{\"instruction\": 1, \"output\": \"b\"}", "!are texts" },
         { "{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"c\", \"d\"]]}", "!with a \"history\"" },
         { "{\"prompt\": \"a\", \"answer\": \"b\"}", "!its keys: \"prompt\", \"answer\"" },
@@ -107,8 +119,9 @@ START_TEST(texts_come_first_without_a_template)
         { "{\"input_ids\": [5, \"6\"]}", "!an element that is no integer, at 1" },
         { "{\"input_ids\": 5}", "!\"input_ids\" is no list" },
         { "{\"body\": 5}", "!no text under \"body\"" },
-        { "{\"messages\": [" USER "]}", "!there is no key \"body\"" },
-        { "{\"instruction\": \"a\", \"output\": \"b\"}", "!\"template\" makes text of conversations" },
+        { "{\"messages\": [" USER "]}", "!a conversation, and no template to write it" },
+        { "{\"instruction\": \"a\", \"output\": \"b\"}", "!a conversation, and no template to write it" },
+        { "{\"instruction\": \"a\"}", "!there is no key \"body\"" },
     };
     CHECK(examples, &no_columns, "body", false);
 }
@@ -124,6 +137,8 @@ START_TEST(columns_have_other_names)
         { "{\"text\": \"t\"}", "[\"text\",\"t\"]" },
         { "{\"question\": \"a\", \"answer\": \"b\", \"system_prompt\": \"s\"}",
           "[\"chat\",{\"messages\":[" SYSTEM "," USER "," ANSWER "]}]" },
+        { "{\"messages\": [" USER "], \"system_prompt\": \"s\"}", "[\"chat\",{\"messages\":[" SYSTEM "," USER "]}]" },
+        { "{\"messages\": [" USER "], \"system\": \"s\"}", "[\"chat\",{\"messages\":[" SYSTEM "," USER "]}]" },
         { "{\"question\": \"a\", \"answer\": \"b\", \"tools\": [1]}",
           "[\"chat\",{\"messages\":[" USER "," ANSWER "],\"tools\":[1]}]" },
     };
@@ -141,8 +156,9 @@ START_TEST(columns_have_other_names)
     ce_shape_names(names, &columns, "body");
     ck_assert_str_eq(names[0], "body");
     for (int i = 0; names[i]; i++)
-        known += strcmp(names[i], "answer") == 0 || strcmp(names[i], "messages") == 0;
-    ck_assert_int_eq(known, 2);
+        known +=
+            strcmp(names[i], "answer") == 0 || strcmp(names[i], "messages") == 0 || strcmp(names[i], "history") == 0;
+    ck_assert_int_eq(known, 3); /* also a key with which a row is refused */
 }
 END_TEST
 

@@ -17,6 +17,19 @@ static const char small[] =
     "{\"id\": 10, \"content\": \"b1\", \"single_word\": true, \"normalized\": true}], "
     "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}";
 
+/* Characters and every kind of step. */
+static const char steps[] =
+    "{\"model\": {\"unk_token\": \"?\", \"byte_fallback\": true, \"vocab\": {\"?\": 0, \"a\": 1, \"\u2581\": 2, "
+    "\"\u2581a\": 3, \"<0x41>\": 4}, \"merges\": [\"\u2581 a\"]}, \"normalizer\": {\"type\": \"Sequence\", "
+    "\"normalizers\": [{\"type\": \"BertNormalizer\"}, {\"type\": \"Nmt\"}, {\"type\": \"NFKC\"}, {\"type\": \"Strip\", "
+    "\"strip_left\": true}, {\"type\": \"Prepend\", \"prepend\": \"a \"}, {\"type\": \"Replace\", \"pattern\": "
+    "{\"Regex\": \"a*\"}, \"content\": \"ab\"}]}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+    "[{\"type\": \"Punctuation\", \"behavior\": \"MergedWithNext\"}, {\"type\": \"FixedLength\", \"length\": 3}, "
+    "{\"type\": \"Metaspace\", \"prepend_scheme\": \"first\"}]}, \"decoder\": {\"type\": \"Sequence\", \"decoders\": "
+    "[{\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}, {\"type\": \"ByteFallback\"}, {\"type\": \"CTC\", "
+    "\"pad_token\": \"a\", \"word_delimiter_token\": \"b\"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, "
+    "\"stop\": 2}]}}";
+
 static void encode(const ce_tokenizer *tokenizer, const char *text, size_t size)
 {
     ce_encoder *encoder = ce_encoder_open(tokenizer);
@@ -32,6 +45,9 @@ static void encode(const ce_tokenizer *tokenizer, const char *text, size_t size)
     CS_ASSERT(made->count == count);
     CS_ASSERT(count == 0 || memcmp(first, made->ids, (size_t)count * sizeof *first) == 0);
     CS_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
+    ce_text decoded = { 0 };
+    ce_tokenizer_decode(tokenizer, first, count, false, &decoded);
+    ce_unicode_free(&decoded);
     free(first);
     ce_encoder_close(encoder);
 }
@@ -42,8 +58,7 @@ static void try_file(const char *json, size_t size, const char *text, size_t len
     ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     CS_ASSERT(tokenizer);
     if (root && ce_tokenfile_read(tokenizer, root) == CS_OK) {
-        ce_special_sort(&tokenizer->raw);
-        ce_special_sort(&tokenizer->normal);
+        ce_tokenizer_finish(tokenizer);
         encode(tokenizer, text, length);
     } else {
         CS_ASSERT(*cs_error());
@@ -58,5 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = split ? (size_t)(split - bytes) : size;
     try_file(bytes, length, split ? split : bytes, size - (split ? length : 0));
     try_file(small, sizeof small - 1, bytes, size);
+    try_file(steps, sizeof steps - 1, bytes, size);
     return 0;
 }

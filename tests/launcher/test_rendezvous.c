@@ -5,7 +5,7 @@
 #include "codes.h"
 
 #include "base/clock.h"
-#include "comm/store.h"
+#include "comm/store/store.h"
 #include "base/join.h"
 #include "base/status.h"
 

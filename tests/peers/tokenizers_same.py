@@ -1,8 +1,9 @@
-"""tokenizers_same.py PACK [MEGABYTES] - the same tokens as Hugging Face's tokenizers, on mixed text, for each family of patterns.
+"""tokenizers_same.py TOKEN_LINES [STRINGS [NAME]] - the same tokens and texts as tokenizers 0.23 and sentencepiece.
 
-Trains a vocabulary with each family's pre-tokenizer (GPT-2, Llama 3, Qwen 2, SmolLM, o200k's) on English, Chinese, code, emoji and
-every code point there is, packs text of the same kinds with PACK, broken UTF-8 included, and compares each token. Then one
-small text a special case: added tokens that strip, single words, unknown bytes. Needs the package tokenizers.
+Trains a small tokenizer of every construct (tokenizers_made.py), and one with each family's byte-level pre-tokenizer (GPT-2,
+Llama 3, Qwen 2, SmolLM, o200k's), and compares each token, and the text that the tokens decode to, on STRINGS random texts
+(2,000 if it is not given), on a text of many scripts, and for the families on a corpus with every code point. NAME picks the
+tokenizers whose names have it. TOKEN_LINES is build/bin/token_lines. Needs the packages tokenizers and sentencepiece.
 """
 import array
 import glob
@@ -15,6 +16,8 @@ import tempfile
 import time
 import unicodedata
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tokenizers_made as made  # noqa: E402
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -109,44 +112,102 @@ def special():
     return tokenizer
 
 
-def shard(folder):
-    tokens = []
-    for name in sorted(glob.glob(folder + "/train-*.bin")):
-        with open(name, "rb") as file:
-            data = file.read()
-        width, (count,) = struct.unpack_from("<I", data, 12)[0], struct.unpack_from("<Q", data, 24)
-        tokens += array.array("H" if width == 2 else "I", data[64:64 + count * width])
-    return tokens
+def random_texts(count, draw):
+    """Short texts of what is difficult. Single code points are those whose category has not changed since Unicode 3.2, because
+    each library has its own edition of Unicode."""
+    old = [chr(c) for c in range(0x10000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")
+           and unicodedata.ucd_3_2_0.category(chr(c)) == unicodedata.category(chr(c))]
+    parts = ["▁", " ", "  ", "\n", "\t", "\u00a0", "\u2003", "\u200b", "\u200d", "\ufeff", "\ufffd", "e\u0301", "é", "\u0130", "ß", "ﬁ", "½", "①",
+             "Ａ", "ア", "ｱ", "字", "词", "각", "\u1100\u1161", "😀", "👩\u200d👩", "<0x41>", "<0xE5>", "<left>", " <left>", "<right> ", "word", "words",
+             "<raw>", "<ctl>", "Dog", "dog", "<|user|>", "<b>", "the", "an", "aa", "quick ", " brown", "They're", "12", "3", ",", "...", "##", "</w>",
+             "\x00", "\x1c", "\x7f", "\u0085", "नि", "ก", "ل", "a b"]
+    return ["".join(draw.choice(parts) if draw.random() < 0.8 else draw.choice(old) for _ in range(draw.randrange(0, 14))) for _ in range(count)]
 
 
-def compare(name, tokenizer, data, pack, folder):
-    path, text = f"{folder}/{name}.json", f"{folder}/text"
-    tokenizer.save(path)
-    with open(text, "wb") as file:
-        file.write(data)
-    subprocess.run([pack, "--valid", "0", "--output", f"{folder}/{name}", "--tokenizer", path, text], check=True, stdout=subprocess.DEVNULL)
-    ours = shard(f"{folder}/{name}")
-    start = time.time()
-    theirs = tokenizer.encode(data.decode(errors="replace")).ids + [tokenizer.token_to_id("<|endoftext|>")]
-    seconds = time.time() - start
-    if ours == theirs:
-        print(f"{name}: {len(theirs)} tokens of {len(data)} bytes are the same ({len(data) / 1e6 / seconds:.1f} MB/s there)")
-        return True
-    first = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
-    show = lambda ids: [tokenizer.id_to_token(i) for i in ids[max(0, first - 3):first + 5]]
-    print(f"{name}: DIFFERENT from token {first} on: {len(ours)} tokens here, {len(theirs)} there: {show(ours)} {show(theirs)}")
+def ours(program, path, texts, how, rounds=1):
+    """The tokens of each text, what they decode to, and the seconds that the fastest of the rounds took to encode them."""
+    data = b"".join(struct.pack("<I", len(text)) + text for text in (text.encode() for text in texts))
+    ran = subprocess.run([program, path, how, str(rounds)], input=data, capture_output=True)
+    if ran.returncode:
+        sys.exit(f"{path}: {ran.stderr.decode()}")
+    out, at, rows = ran.stdout, 0, []
+    for _ in texts:
+        (count,) = struct.unpack_from("<I", out, at)
+        ids = list(array.array("I", out[at + 4:at + 4 + 4 * count]))
+        at += 4 + 4 * count
+        (size,) = struct.unpack_from("<I", out, at)
+        rows.append((ids, out[at + 4:at + 4 + size].decode()))
+        at += 4 + size
+    return rows, float(ran.stderr.split()[-1])
+
+
+def differs(name, texts, mine_of, ids, decode):
+    for text, (mine, said), theirs in zip(texts, mine_of, ids):
+        if mine != theirs:
+            place = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), min(len(mine), len(theirs)))
+            print(f"{name}: DIFFERENT tokens from {place} on of {text[:80]!r}: {mine[place:place + 8]} here, {theirs[place:place + 8]} there")
+            return True
+        if said != decode(theirs):
+            print(f"{name}: DIFFERENT text of {text[:80]!r}: {said[:80]!r} here, {decode(theirs)[:80]!r} there")
+            return True
     return False
 
 
+def compare(name, tokenizer, texts, program, folder):
+    path = f"{folder}/{name}.json"
+    tokenizer.save(path)
+    here, seconds = ours(program, path, texts, "document")
+    start = time.time()
+    ids = [tokenizer.encode(text).ids for text in texts]
+    taken = time.time() - start
+    if differs(name, texts, here, ids, tokenizer.decode):
+        return False
+    print(f"{name}: {len(texts)} texts, {sum(map(len, ids))} tokens are the same ({taken / max(seconds, 1e-9):.0f} x the speed)")
+    return True
+
+
+def compare_sentences(name, model, texts, program, folder):
+    import sentencepiece
+    there = sentencepiece.SentencePieceProcessor(model_proto=model)
+    path = f"{folder}/{name}.model"
+    with open(path, "wb") as file:
+        file.write(model)
+    here, seconds = ours(program, path, texts, "text")
+    start = time.time()
+    ids = [there.encode(text) for text in texts]
+    taken = time.time() - start
+    if differs("sentencepiece " + name, texts, here, ids, there.decode):
+        return False
+    print(f"sentencepiece {name}: {len(texts)} texts, {sum(map(len, ids))} tokens are the same ({taken / max(seconds, 1e-9):.1f} x the speed)")
+    return True
+
+
+def learnt():
+    """A small text of many scripts, from which the tokenizers of single constructs are trained."""
+    draw = random.Random(3)
+    return read([os.path.dirname(os.path.abspath(__file__)) + "/../../docs/*.md"], 200000) + chinese(draw, 3000) + emoji(draw, 1500).replace("\0", "") + "\n"
+
+
 def main():
-    pack, size = os.path.abspath(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 6
-    text = corpus(size)
-    learn = text[:len(text) * 3 // 4].decode(errors="replace")[: 4 * 10**6]
+    program, count = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    only, size = sys.argv[3] if len(sys.argv) > 3 else "", 2
+    text, same, draw = learnt(), [], random.Random(9)
+    texts = random_texts(count, draw) + [text[:20000]]
+    plain = [text.replace("<|", "< |") for text in texts if "<s>" not in text]
+    models = list(made.sentencepiece_models(text))
+    charsmap = made.charsmap_of(dict(models)["nmt_nfkc"])
     with tempfile.TemporaryDirectory() as folder:
-        same = [compare(family, make(family, learn), text, pack, folder) for family in FAMILIES]
-        draw = random.Random(9)
-        pieces = ["<left>", "<right>", "<both>", "word", "words", "sword", "A\u030aA\u030a", "ÅÅ", " ", "  ", "    ", "\n", "\u00a0", "é", ".", "<l", "1"]
-        same.append(compare("special", special(), "".join(draw.choice(pieces) for _ in range(20000)).encode(), pack, folder))
+        for group in (made.published(text), made.normalized(text, charsmap), made.cut(text), made.modelled(text), made.decoded(text),
+                      made.posted(text)):
+            same += [compare(name, tokenizer, texts, program, folder) for name, tokenizer in group if only in name]
+        same += [compare_sentences(name, model, plain, program, folder) for name, model in models if only in "sentencepiece " + name]
+        if not only:
+            whole = corpus(size)
+            learn = whole[:len(whole) * 3 // 4].decode(errors="replace")
+            same += [compare(family, make(family, learn), texts + [whole.decode(errors="replace")], program, folder) for family in FAMILIES]
+            pieces = ["<left>", "<right>", "<both>", "word", "words", "sword", "A\u030aA\u030a", "ÅÅ", " ", "  ", "    ", "\n", "\u00a0", "é", ".", "<l", "1"]
+            same.append(compare("special", special(), ["".join(draw.choice(pieces) for _ in range(20000))], program, folder))
+    print(f"{sum(same)} of {len(same)} tokenizers are the same")
     sys.exit(not all(same))
 
 

@@ -118,6 +118,9 @@ START_TEST(pairs_texts_and_tokens_need_no_template)
     shell_write("b.jsonl", "{\"text\": \"ef\"}\n{\"input_ids\": [1, 256]}\n");
     expect(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
            "b.jsonl, line 2: \"input_ids\" has the token 256, and the tokenizer has 256");
+    shell_write("b.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [2, 3, -100]}\n");
+    expect(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
+           "b.jsonl, line 1: \"labels\" has 2 at 0, where \"input_ids\" has 1");
     shell_write("c.json", "[{\"text\": \"ef\"},\n\n {\"texts\": 1}]");
     expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json, line 3: there is no key \"text\"");
     shell_write("c.json", "[{\"text\": \"ef\"},\n {\"text\": \"]\\\"}, {\"}");
@@ -214,6 +217,41 @@ START_TEST(saved_folders_are_read)
 }
 END_TEST
 
+/* Names of splits: the Hub's with and without a hash, and the split alone. A folder of one split is read. */
+START_TEST(a_folder_with_several_splits_is_refused)
+{
+    static const struct {
+        const char *files, *words; /* NULL: the folder is read */
+    } folders[] = {
+        { "test_sft-00000-of-00001-f7df.jsonl train_sft-00000-of-00001-a3ec.jsonl", "those to read: f/test_sft-*" },
+        { "my-test-00000-of-00001.jsonl my-train-00000-of-00001.jsonl", "those to read: f/my-test-*" },
+        { "test.jsonl train.jsonl", "those to read: f/test.*" },
+        { "train-00000-of-00002-a.jsonl train-00001-of-00002-b.jsonl train.txt", NULL },
+        { "training.jsonl test-of-strength.jsonl valid.jsonl", NULL },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        ck_assert_int_eq(shell_run("rm -rf f && mkdir f && cd f && echo '{\"text\": \"a\"}' | tee %s",
+                                   folders[i].files),
+                         0);
+        expect(folders[i].words ? 65 : 0, shell_run(PACK " --valid 0 f"),
+               folders[i].words ? folders[i].words : "packed");
+    }
+    shell_leave();
+}
+END_TEST
+
+/* The reason is that of the module that is there, not that the loader finds no other one. */
+START_TEST(a_module_that_does_not_open_says_why)
+{
+    shell_enter();
+    shell_write("libcspeed_arrow.so", "no library");
+    ck_assert_int_eq(shell_run("cp " PACK " '" TABLES "rows.parquet' ."), 0);
+    expect(78, shell_run("unset CSPEED_ARROW_MODULE; ./pack rows.parquet"), "libcspeed_arrow.so: file too short");
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("formats", every_shape_gives_the_same_tokens, answers_of_a_prompt_are_not_learnt,
            pairs_texts_and_tokens_need_no_template, compressed_texts_are_read, a_mixture_may_have_every_shape,
-           saved_folders_are_read)
+           saved_folders_are_read, a_folder_with_several_splits_is_refused, a_module_that_does_not_open_says_why)

@@ -109,7 +109,8 @@ START_TEST(an_empty_list_is_no_validation)
     ck_assert_ptr_null(strstr(found, "valid_loss"));
     free(found);
     ck_assert_int_eq(shell_run("mkdir empty && %s/train --config none.json --data empty", CS_BIN), 66);
-    must_say("no text, .jsonl or .txt, in this folder, and no token shards");
+    must_say(
+        "(also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself), and no token shards");
     shell_leave();
 }
 END_TEST

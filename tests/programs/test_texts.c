@@ -332,7 +332,7 @@ START_TEST(faults_are_named)
         { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
         { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt (also .gz, .zst)" },
         { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
-        { "plain.json --data chats.jsonl", 65, "there is no key \"text\" (\"field\" names the key" },
+        { "plain.json --data chats.jsonl", 65, "a conversation, and no template to write it: \"template\" names one" },
         { "plain.json --data chats.jsonl --set cspeed.data.template=auto", 78, "no chat_template" },
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
         { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },

@@ -140,18 +140,24 @@ static void let_go(const void *values, const void *data)
 
 /* ---- expected results ------------------------------------------------------------------------- */
 
+static sums_number combine_reals(float a, float b, cs_reduce_op op)
+{
+    if (op == CS_SUM || op == CS_AVG)
+        return (sums_number){ .real = a + b };
+    if (op == CS_PROD)
+        return (sums_number){ .real = a * b };
+    return (sums_number){ .real = (op == CS_MIN) == (a < b) ? a : b };
+}
+
 static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_reduce_op op)
 {
     if (is_real(dtype))
-        return (sums_number){ .real = op == CS_SUM                          ? a.real + b.real
-                                      : (op == CS_MIN) == (a.real < b.real) ? a.real
-                                                                            : b.real };
-    if (op == CS_SUM) {
-        uint64_t held[1] = { 0 };
-        sums_put(held, 0, dtype, (sums_number){ .whole = (int64_t)((uint64_t)a.whole + (uint64_t)b.whole) });
-        return sums_get(held, 0, dtype);
-    }
-    return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
+        return combine_reals(a.real, b.real, op);
+    if (op == CS_MIN || op == CS_MAX)
+        return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
+    uint64_t x = (uint64_t)a.whole, y = (uint64_t)b.whole, held[1] = { 0 };
+    sums_put(held, 0, dtype, (sums_number){ .whole = (int64_t)(op == CS_PROD ? x * y : x + y) });
+    return sums_get(held, 0, dtype);
 }
 
 /* Adds the values in tree order, level by level: pairs, then pairs of those; an odd one moves up unchanged. */
@@ -166,6 +172,8 @@ static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_r
         if (left % 2)
             level[left / 2] = level[left - 1];
     }
+    if (op == CS_AVG)
+        return (sums_number){ level[0].real / (float)ranks, level[0].whole / ranks };
     return level[0];
 }
 
@@ -185,7 +193,8 @@ static int compare_sums(const void *data, int64_t count, int64_t first, int rank
         uint64_t held[1] = { 0 };
         size_t bytes = cs_dtype_bytes(dtype);
         sums_put(held, 0, dtype, tree_of(first + i, ranks, salt, dtype, op));
-        if (loose && op == CS_SUM && is_real(dtype) && is_near(data, i, sums_get(held, 0, dtype), ranks, dtype))
+        if (loose && (op == CS_SUM || op == CS_AVG) && is_real(dtype) &&
+            is_near(data, i, sums_get(held, 0, dtype), ranks, dtype))
             continue;
         EXPECT(memcmp(held, (const char *)data + (size_t)i * bytes, bytes) == 0,
                "%s of %s, op %d: element %lld of %lld is %g or %lld", what, dtype_names[dtype], (int)op, (long long)i,
@@ -194,8 +203,8 @@ static int compare_sums(const void *data, int64_t count, int64_t first, int rank
     return 0;
 }
 
-static int expect_sums(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
-                       cs_reduce_op op, const char *what)
+int sums_expect_reduction(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
+                          cs_reduce_op op, const char *what)
 {
     const void *values = look_at(data, (size_t)count * cs_dtype_bytes(dtype));
     int failed = compare_sums(values, count, first, ranks, salt, dtype, op, what);
@@ -210,20 +219,20 @@ int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype 
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     place_values(where.big, count, rank, salt, dtype);
     cs_comm_all_reduce(comm, where.big, count, dtype, op);
-    if (expect_sums(where.big, count, 0, size, salt, dtype, op, where.name))
+    if (sums_expect_reduction(where.big, count, 0, size, salt, dtype, op, where.name))
         return 1;
     place_values(where.big, size * count, rank, salt + 1, dtype);
     cs_comm_reduce_scatter(comm, where.small, where.big, count, dtype, op);
-    if (expect_sums(where.small, count, rank * count, size, salt + 1, dtype, op, where.name))
+    if (sums_expect_reduction(where.small, count, rank * count, size, salt + 1, dtype, op, where.name))
         return 1;
     place_values(where.big, size * count, rank, salt + 2, dtype);
     void *part = where.big + (size_t)(rank * count) * cs_dtype_bytes(dtype);
     cs_comm_reduce_scatter(comm, part, where.big, count, dtype, op);
-    if (expect_sums(part, count, rank * count, size, salt + 2, dtype, op, where.name))
+    if (sums_expect_reduction(part, count, rank * count, size, salt + 2, dtype, op, where.name))
         return 1;
     /* together with the reduce_scatter above, this is the all_reduce of the same values */
     cs_comm_all_gather(comm, where.big, part, count, dtype);
-    return expect_sums(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
+    return sums_expect_reduction(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
 }
 
 static int compare_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,

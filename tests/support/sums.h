@@ -17,7 +17,7 @@
 
 #define SHOULD(call) EXPECT((call) == CS_OK, "%s", cs_error())
 
-enum { SUMS_RANKS = 8 };
+enum { SUMS_RANKS = 9 };
 
 typedef struct {
     float real;
@@ -45,6 +45,9 @@ void sums_loosely(void);
 /* These functions return 1, with a message in cs_error(), if a value is wrong. */
 int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                        const char *what);
+/* The reduction of the vectors of ranks 0 .. ranks - 1, elements first, first + 1, ... */
+int sums_expect_reduction(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
+                          cs_reduce_op op, const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
 /* Tests every collective, dtype, operation and position, for counts from 0 to `max`, at most 10007. With a device of

@@ -30,6 +30,7 @@ static void make(ce_lexicon *lexicon, unsigned seed)
             json_object_set_new(ids, names[count], json_integer(count));
         count++;
     }
+    lexicon->is_bytes = true;
     ck_assert_msg(ce_lexicon_fill(lexicon, ids, merges) == CS_OK, "%s", cs_error());
     lexicon->unknown = -1;
     json_decref(ids);

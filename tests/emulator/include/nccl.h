@@ -1,4 +1,4 @@
-/* nccl.h - emulated NCCL API, as far as engine/comm/nccl.c uses it: between processes of one host, with blocking
+/* nccl.h - emulated NCCL API, as far as engine/comm/device/nccl.c uses it: between processes of one host, with blocking
  * communicators only. Names, values and meanings are NCCL's. */
 #ifndef CS_EMULATOR_NCCL_H
 #define CS_EMULATOR_NCCL_H

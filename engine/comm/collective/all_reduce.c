@@ -1,0 +1,85 @@
+/* all_reduce.c - replaces a vector on every rank by its sum over ranks.
+ *
+ *     whole     1 step, (n - 1) vectors sent by each rank: the whole vector goes to all ranks, and each sums it. For
+ *               vectors of at most ce_sizes.all_reduce_whole bytes.
+ *     direct    2 steps for each piece, 2 (n - 1) / n of the vector sent by each rank, as a ring needs in 2 (n - 1)
+ *               steps: each rank sends to each other one that rank's part, sums its own part in the order of the tree,
+ *               and sends the sum to all. While the sum of one piece is distributed, the next piece is collected. */
+#include "comm/collective/collective.h"
+#include "comm/collective/exchange.h"
+#include "base/range.h"
+
+enum { PART_STEP = 64 }; /* elements, so that parts begin at cache lines */
+
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void whole(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    for (int i = 0; i < among->count; i++) {
+        if (i == among->own_index)
+            continue;
+        ce_exchange_send(comm, among->ranks[i], data, bytes);
+        ce_exchange_receive(comm, among->ranks[i], ce_exchange_slot(comm, among, i), bytes);
+    }
+    ce_exchange_run(comm);
+    ce_exchange_reduce_slots(comm, among, data, data, count, dtype, op);
+}
+
+/* The elements of piece `index` of a member's part of a vector. */
+static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
+{
+    int64_t from = member * part + index * piece;
+    ce_range all = { min(member * part, count), min((member + 1) * part, count) };
+    return ce_range_overlap((ce_range){ from, from + piece }, all);
+}
+
+static void direct(cs_comm *comm, const ce_members *among, char *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    size_t element = cs_dtype_bytes(dtype);
+    int64_t part = ce_round_up((count + among->count - 1) / among->count, PART_STEP);
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = (part + piece - 1) / piece;
+    for (int64_t step = 0; step <= steps; step++) {
+        ce_range own_piece = piece_of(count, part, piece, among->own_index, step);
+        ce_range sum = piece_of(count, part, piece, among->own_index, step - 1); /* complete since the previous step */
+        for (int i = 0; i < among->count; i++) {
+            ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
+            if (i == among->own_index)
+                continue;
+            if (step < steps) {
+                ce_exchange_send(comm, among->ranks[i], data + (size_t)its.from * element,
+                                 (size_t)ce_range_length(its) * element);
+                ce_exchange_receive(comm, among->ranks[i], ce_exchange_slot(comm, among, i),
+                                    (size_t)ce_range_length(own_piece) * element);
+            }
+            if (step > 0) {
+                ce_exchange_send(comm, among->ranks[i], data + (size_t)sum.from * element,
+                                 (size_t)ce_range_length(sum) * element);
+                ce_exchange_receive(comm, among->ranks[i], data + (size_t)its_sum.from * element,
+                                    (size_t)ce_range_length(its_sum) * element);
+            }
+        }
+        ce_exchange_run(comm);
+        char *at = data + (size_t)own_piece.from * element;
+        if (step < steps)
+            ce_exchange_reduce_slots(comm, among, at, at, ce_range_length(own_piece), dtype, op);
+    }
+}
+
+void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
+                         cs_reduce_op op)
+{
+    size_t slot = ce_exchange_slot_bytes(among), switch_at = comm->transport->sizes.all_reduce_whole;
+    if ((size_t)count * cs_dtype_bytes(dtype) <= (slot < switch_at ? slot : switch_at))
+        whole(comm, among, data, count, dtype, op);
+    else
+        direct(comm, among, data, count, dtype, op);
+}
+
+void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    ce_among_all_reduce(comm, &comm->all, data, count, dtype, op);
+}

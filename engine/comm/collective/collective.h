@@ -1,0 +1,31 @@
+/* collective.h - the collectives over messages. Each has a file of its own, whose head names its algorithms with their
+ * steps and bytes: n is the number of ranks that take part, and "vector" the bytes of the longest buffer of the call.
+ *
+ * The names with ce_among_ are collectives of some ranks of a comm, in the terms of comm.h; parts and roots are numbers
+ * of members. Those with ce_messages_ are collectives of all ranks, in the form that a transport has.  */
+#ifndef CS_COMM_COLLECTIVE_COLLECTIVE_H
+#define CS_COMM_COLLECTIVE_COLLECTIVE_H
+
+#include "comm/transport.h"
+
+void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
+                         cs_reduce_op op);
+void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
+                             cs_dtype dtype, cs_reduce_op op);
+void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
+                         cs_dtype dtype);
+void ce_among_broadcast(cs_comm *comm, const ce_members *among, void *data, size_t bytes, int root);
+void ce_among_barrier(cs_comm *comm, const ce_members *among);
+
+void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                cs_reduce_op op);
+void ce_messages_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+void ce_messages_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
+void ce_messages_barrier(cs_comm *comm);
+void ce_messages_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
+void ce_messages_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+void ce_messages_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
+void ce_messages_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+
+#endif

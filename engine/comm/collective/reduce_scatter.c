@@ -1,0 +1,52 @@
+/* reduce_scatter.c - gives each rank its part of a sum over ranks.
+ *
+ *     direct    1 step for each piece, (n - 1) / n of the vector sent by each rank: each rank sends to each other one
+ *               that rank's part, and sums its own part in the order of the tree. */
+#include "comm/collective/collective.h"
+#include "comm/collective/exchange.h"
+
+/* How many elements piece `index` of a part has. */
+static int64_t piece_of(const ce_parts *parts, int member, int64_t piece, int64_t index)
+{
+    int64_t left = ce_parts_count(parts, member) - index * piece;
+    return left < 0 ? 0 : left < piece ? left : piece;
+}
+
+static int64_t longest(const ce_parts *parts, int members)
+{
+    int64_t count = 0;
+    for (int i = 0; i < members; i++)
+        count = ce_parts_count(parts, i) > count ? ce_parts_count(parts, i) : count;
+    return count;
+}
+
+void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
+                             cs_dtype dtype, cs_reduce_op op)
+{
+    size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = longest(parts, among->count), step = 0;
+    do { /* the first step has messages of all ranks, even empty ones, so that all compare their calls */
+        int64_t own_count = piece_of(parts, among->own_index, piece, step);
+        size_t at = (size_t)(step * piece) * element;
+        for (int i = 0; i < among->count; i++) {
+            int64_t its = piece_of(parts, i, piece, step);
+            if (i != among->own_index && (its > 0 || step == 0))
+                ce_exchange_send(comm, among->ranks[i], (const char *)in + ce_parts_offset(parts, i, element) + at,
+                                 (size_t)its * element);
+            if (i != among->own_index && (own_count > 0 || step == 0))
+                ce_exchange_receive(comm, among->ranks[i], ce_exchange_slot(comm, among, i),
+                                    (size_t)own_count * element);
+        }
+        ce_exchange_run(comm);
+        if (own_count > 0)
+            ce_exchange_reduce_slots(comm, among, (char *)out + at, (const char *)in + own_offset + at, own_count,
+                                     dtype, op);
+    } while (++step * piece < most);
+}
+
+void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
+                                cs_reduce_op op)
+{
+    ce_parts parts = { .count = count, .apart = (size_t)count * cs_dtype_bytes(dtype) };
+    ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
+}

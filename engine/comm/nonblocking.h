@@ -1,0 +1,12 @@
+/* nonblocking.h - the calls that return before they are done: a second comm of the same ranks, and a thread that makes
+ * the calls there in their order. */
+#ifndef CS_COMM_NONBLOCKING_H
+#define CS_COMM_NONBLOCKING_H
+
+#include "comm/transport.h"
+
+cs_status ce_nonblocking_open(cs_comm *comm); /* collective */
+void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls under way; accepts a comm without them */
+void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds); /* as cs_comm_set_call_seconds */
+
+#endif

@@ -1,0 +1,101 @@
+/* copies.c - the collectives of the ranks of one host that are made over messages elsewhere, in place in shared memory:
+ * reduce, scatter, gather and all_to_all.
+ *
+ *     in place   1 step between two barriers: each rank reads its part from the others' memory, or writes it into the
+ *                root's. Nothing is staged. Only buffers that another rank reads or writes must be shared.
+ *
+ * Other memory, and vectors of at most SMALL bytes, go by messages. Whether a call is in place follows from the
+ * descriptions that all ranks wrote before the first barrier, so all ranks agree. */
+#include "comm/shm/shm.h"
+#include "comm/shm/copy.h"
+#include "comm/collective/collective.h"
+#include "comm/collective/reduction.h"
+#include "base/range.h"
+
+enum { SMALL = 16 << 10 };
+
+static char *shared_of(const ce_shm *shm, int rank)
+{
+    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
+}
+
+/* Passes the first barrier, with the place of the buffer that others use. Returns true if those of all ranks, or that
+ * of the root if it is not -1, are shared. */
+static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
+{
+    call->is = shm->comm->call;
+    call->first = ce_shm_place_of(shm, buffer);
+    ce_shm_barrier(shm, call);
+    for (int i = 0; i < shm->size; i++)
+        if ((root < 0 || i == root) && ce_shm_call_of(shm, i)->first == CS_SHM_NOWHERE)
+            return false;
+    return true;
+}
+
+static bool is_small(const ce_shm *shm, int64_t count, cs_dtype dtype)
+{
+    return (size_t)(count * shm->size) * cs_dtype_bytes(dtype) <= SMALL;
+}
+
+void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { 0 };
+    if (is_small(shm, count, dtype) || !begin(shm, &call, data, -1)) {
+        ce_messages_reduce(comm, data, count, dtype, op, root);
+        return;
+    }
+    ce_range part = ce_range_part(count, shm->rank, shm->size);
+    size_t at = (size_t)part.from * cs_dtype_bytes(dtype);
+    for (int i = 0; i < shm->size; i++)
+        shm->inputs[i] = shared_of(shm, i) + at;
+    ce_reduce((void *[]){ shared_of(shm, root) + at }, 1, shm->inputs, shm->size, ce_range_length(part), dtype, op);
+    ce_shm_barrier(shm, &call);
+}
+
+void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { 0 };
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    if (is_small(shm, count, dtype) || !begin(shm, &call, in, root)) {
+        ce_messages_scatter(comm, out, in, count, dtype, root);
+        return;
+    }
+    const char *from = shared_of(shm, root) + (size_t)shm->rank * bytes;
+    if (out != from)
+        ce_copy_nontemporal(out, from, bytes);
+    ce_shm_barrier(shm, &call);
+}
+
+void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { 0 };
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    if (is_small(shm, count, dtype) || !begin(shm, &call, out, root)) {
+        ce_messages_gather(comm, out, in, count, dtype, root);
+        return;
+    }
+    char *to = shared_of(shm, root) + (size_t)shm->rank * bytes;
+    if (to != in)
+        ce_copy_nontemporal(to, in, bytes);
+    ce_shm_barrier(shm, &call);
+}
+
+void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    ce_shm *shm = comm->private_data;
+    ce_shm_call call = { 0 };
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    if (is_small(shm, count, dtype) || !begin(shm, &call, in, -1)) {
+        ce_messages_all_to_all(comm, out, in, count, dtype);
+        return;
+    }
+    for (int i = 0; i < shm->size; i++) {
+        int peer = (shm->rank + i) % shm->size; /* at any time the ranks read from different ones */
+        ce_copy_nontemporal((char *)out + (size_t)peer * bytes, shared_of(shm, peer) + (size_t)shm->rank * bytes,
+                            bytes);
+    }
+    ce_shm_barrier(shm, &call);
+}

@@ -1,0 +1,60 @@
+/* copy.c - memcpy between the memories of ranks, on x86-64 with non-temporal stores for large copies. */
+#include "comm/shm/copy.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <stdint.h>
+
+enum { STREAM_LEAST = 4 << 20, LINE = 64 };
+
+__attribute__((target("avx2"))) static void copy_lines(char *to, const char *from, size_t lines)
+{
+    for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {
+        __m256i low = _mm256_loadu_si256((const void *)from), high = _mm256_loadu_si256((const void *)(from + 32));
+        _mm256_storeu_si256((void *)to, low);
+        _mm256_storeu_si256((void *)(to + 32), high);
+    }
+}
+
+__attribute__((target("avx2"))) static void stream_lines(char *to, const char *from, size_t lines)
+{
+    for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {
+        __m256i low = _mm256_loadu_si256((const void *)from), high = _mm256_loadu_si256((const void *)(from + 32));
+        _mm256_stream_si256((void *)to, low);
+        _mm256_stream_si256((void *)(to + 32), high);
+    }
+    _mm_sfence();
+}
+
+void ce_copy_cached(void *to, const void *from, size_t bytes)
+{
+    size_t lines = __builtin_cpu_supports("avx2") ? bytes / LINE : 0;
+    copy_lines(to, from, lines);
+    memcpy((char *)to + lines * LINE, (const char *)from + lines * LINE, bytes - lines * LINE);
+}
+
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
+{
+    size_t first = -(uintptr_t)to % LINE; /* bytes before the first cache line of the target */
+    if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2")) {
+        ce_copy_cached(to, from, bytes);
+        return;
+    }
+    size_t lines = (bytes - first) / LINE, end = first + lines * LINE;
+    memcpy(to, from, first);
+    stream_lines((char *)to + first, (const char *)from + first, lines);
+    memcpy((char *)to + end, (const char *)from + end, bytes - end);
+}
+#else
+void ce_copy_cached(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif

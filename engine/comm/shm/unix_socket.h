@@ -1,0 +1,33 @@
+/* unix_socket.h - messages with file descriptors between processes of one user, over a Unix socket (SCM_RIGHTS). */
+#ifndef CS_COMM_UNIX_SOCKET_H
+#define CS_COMM_UNIX_SOCKET_H
+
+#include "comm/shm/rendezvous.h"
+
+typedef enum { CS_UNIX_HELLO, CS_UNIX_HANDLES, CS_UNIX_REFUSAL } ce_unix_kind;
+
+typedef struct {
+    uint32_t magic;
+    int32_t kind;
+    int32_t rank, size;
+    uint64_t bytes;
+    char text[512]; /* the reason of a refusal; otherwise empty */
+} ce_unix_message;
+
+/* Opens a listening socket, or a connected one, with the name of this world; -1 and errno on failure. */
+int ce_unix_socket_listen(const cs_world *world);
+int ce_unix_socket_connect(const cs_world *world);
+
+bool ce_unix_socket_same_user(int socket);
+
+/* Sends a message, with the descriptors of `handles` unless it is NULL. False: the connection is lost; errno says
+ * why. */
+bool ce_unix_socket_send(int socket, const ce_unix_message *message, const ce_shm_handles *handles);
+
+/* Receives a message after poll has announced one. *handles becomes its descriptors, or -1 and -1. False: the
+ * connection is lost, or the message is not of this protocol. */
+bool ce_unix_socket_receive(int socket, ce_unix_message *message, ce_shm_handles *handles);
+
+void ce_unix_socket_drop(ce_shm_handles *handles); /* closes the descriptors that are open */
+
+#endif

@@ -1,0 +1,193 @@
+/* split.c - groups of the ranks of a comm. A group is a comm of its own, whose ranks find each other by the comm that
+ * is divided: they gather what each wants there, and over TCP also where each listens. */
+#include "comm/split.h"
+#include "comm/tcp/tcp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a rank of the divided comm tells the others. */
+typedef struct {
+    int32_t color, key, rank;
+    ce_mesh_place place;
+} member;
+
+typedef struct {
+    cs_comm *parent;
+    member *all;     /* [parent's size] */
+    member *members; /* of this rank's group, in the order of their new ranks */
+    int count;
+    cs_world world;              /* the group's */
+    ce_mesh_endpoint *endpoints; /* [parent's size], and then [count], in the order of the group */
+    int listener;
+} builder;
+
+/* ---- no group --------------------------------------------------------------------------------- */
+
+static void close_nothing(cs_comm *comm)
+{
+    (void)comm;
+}
+
+/* The transport of the comm of a rank that is in no group, on which comm.c refuses every call. */
+static const ce_transport no_transport = { .name = "none", .close = close_nothing };
+
+static cs_status open_outside(cs_comm **group)
+{
+    cs_comm *made = calloc(1, sizeof *made);
+    if (!made)
+        return ce_fail(CS_NO_MEMORY, "no memory for a group");
+    made->transport = &no_transport;
+    made->world.rank = -1;
+    *group = made;
+    return CS_OK;
+}
+
+/* ---- members ---------------------------------------------------------------------------------- */
+
+static int by_key(const void *a, const void *b)
+{
+    const member *x = a, *y = b;
+    return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : x->rank - y->rank;
+}
+
+static void choose_members(builder *b, int color)
+{
+    for (int i = 0; i < b->parent->world.size; i++)
+        if (b->all[i].color == color)
+            b->members[b->count++] = b->all[i];
+    qsort(b->members, (size_t)b->count, sizeof *b->members, by_key);
+}
+
+/* The first rank of a rank's host, if the ranks of each host are consecutive. Otherwise which ranks share a host is not
+ * known, unless all do, and each counts as a host of its own. */
+static int host_of(const builder *b, int rank)
+{
+    int size = b->parent->world.size;
+    if (b->parent->world.local_size == size)
+        return 0;
+    for (int i = 0; i < size; i++) {
+        int first = i - b->all[i].place.local_rank;
+        if (first < 0 || b->all[first].place.local_rank != 0 ||
+            b->all[first].place.local_size != b->all[i].place.local_size)
+            return rank;
+    }
+    return rank - b->all[rank].place.local_rank;
+}
+
+/* A name for the meeting of this group that no other group has: 64 bits of FNV-1a over the parent's name, the number of
+ * the split, and the color. */
+static void name_group(cs_world *world, const cs_comm *parent, int color)
+{
+    char text[128];
+    uint64_t hash = 0xcbf29ce484222325u;
+    snprintf(text, sizeof text, "%s/%d/%d", parent->world.job, parent->splits, color);
+    for (const char *at = text; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    snprintf(world->job, sizeof world->job, "group %016llx", (unsigned long long)hash);
+}
+
+static void make_world(builder *b, int color)
+{
+    int own_rank = b->parent->world.rank;
+    b->world = b->parent->world;
+    name_group(&b->world, b->parent, color);
+    b->world.size = b->count;
+    b->world.local_size = 0;
+    for (int i = 0; i < b->count; i++) {
+        if (b->members[i].rank == own_rank) {
+            b->world.rank = i;
+            b->world.local_rank = b->world.local_size;
+        }
+        b->world.local_size += host_of(b, b->members[i].rank) == host_of(b, own_rank);
+    }
+}
+
+/* ---- meeting ---------------------------------------------------------------------------------- */
+
+/* A member by whose connection this rank's address is found: on another host, if there is one. */
+static int peer_of(const builder *b)
+{
+    int own_rank = b->parent->world.rank, peer = own_rank;
+    for (int i = 0; i < b->count; i++) {
+        int rank = b->members[i].rank;
+        if (rank != own_rank && (peer == own_rank || host_of(b, rank) != host_of(b, own_rank)))
+            peer = rank;
+    }
+    return peer;
+}
+
+/* Every rank of the parent takes part, whether its own group needs this or not. */
+static cs_status exchange_endpoints(builder *b, bool by_tcp)
+{
+    ce_mesh_endpoint own_endpoint = { { b->world.local_rank, b->world.local_size }, 0, 0, { 0 } };
+    cs_status status = CS_OK;
+    if (b->parent->transport != &ce_comm_tcp)
+        return CS_OK;
+    ce_mesh_endpoint *all = calloc((size_t)b->parent->world.size, sizeof *all);
+    if (!all)
+        return ce_fail(CS_NO_MEMORY, "no memory for %d addresses", b->parent->world.size);
+    if (by_tcp)
+        status = ce_mesh_listen(b->parent->private_data, peer_of(b), &b->listener, &own_endpoint);
+    cs_comm_all_gather(b->parent, all, &own_endpoint, sizeof own_endpoint, CS_U8);
+    for (int i = 0; i < b->count; i++)
+        b->endpoints[i] = all[b->members[i].rank];
+    free(all);
+    return status;
+}
+
+static cs_status open_group(cs_comm **group, builder *b, const cs_comm_settings *settings)
+{
+    cs_comm_settings own_settings = *settings;
+    if (b->count == 1 && strcmp(settings->kind, "nccl") != 0)
+        own_settings.kind = "auto";
+    bool by_tcp = ce_comm_transport(&b->world, own_settings.kind) == &ce_comm_tcp;
+    CS_TRY(exchange_endpoints(b, by_tcp));
+    ce_meeting meeting = { .listener = &b->listener, .endpoints = b->endpoints };
+    int *names = calloc((size_t)b->count, sizeof *names);
+    if (!names)
+        return ce_fail(CS_NO_MEMORY, "no memory for the names of %d ranks", b->count);
+    for (int i = 0; i < b->count; i++)
+        names[i] = ce_comm_name(b->parent, b->members[i].rank);
+    return ce_comm_open(group, &b->world, &own_settings, names, by_tcp ? &meeting : NULL);
+}
+
+static cs_status build(cs_comm **group, builder *b, int color, int key, const cs_comm_settings *settings)
+{
+    const cs_world *world = &b->parent->world;
+    member own_entry = { color < 0 ? -1 : color, key, world->rank, { world->local_rank, world->local_size } };
+    b->all = calloc((size_t)world->size, sizeof *b->all);
+    b->members = calloc((size_t)world->size, sizeof *b->members);
+    b->endpoints = calloc((size_t)world->size, sizeof *b->endpoints);
+    if (!b->all || !b->members || !b->endpoints)
+        return ce_fail(CS_NO_MEMORY, "no memory for a group among %d ranks", world->size);
+    cs_comm_all_gather(b->parent, b->all, &own_entry, sizeof own_entry, CS_U8);
+    b->parent->splits++;
+    if (color < 0) {
+        CS_TRY(exchange_endpoints(b, false));
+        return open_outside(group);
+    }
+    choose_members(b, color);
+    make_world(b, color);
+    return open_group(group, b, settings);
+}
+
+cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const cs_comm_settings *settings)
+{
+    builder b = { .parent = parent, .listener = -1 };
+    *group = NULL;
+    cs_status status = build(group, &b, color, key, settings);
+    if (b.listener >= 0)
+        close(b.listener);
+    free(b.all);
+    free(b.members);
+    free(b.endpoints);
+    return status;
+}
+
+cs_status cs_comm_split(cs_comm **group, cs_comm *parent, int color, int key)
+{
+    return ce_split(group, parent, color, key, &parent->settings);
+}

@@ -1,0 +1,10 @@
+/* split.h - cs_comm_split with settings for the groups. */
+#ifndef CS_COMM_SPLIT_H
+#define CS_COMM_SPLIT_H
+
+#include "comm/transport.h"
+
+/* As cs_comm_split; the groups have these settings instead of the parent's. */
+cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const cs_comm_settings *settings);
+
+#endif

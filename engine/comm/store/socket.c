@@ -1,0 +1,219 @@
+/* socket.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
+ * one. */
+#include "comm/store/socket.h"
+#include "base/join.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+enum {
+    PROBE_IDLE_SECONDS = 15,
+    PROBE_SECONDS = 15,
+    PROBES = 3
+}; /* a host that does not answer is lost after a
+    * minute */
+
+static struct sockaddr_in *four_of(const ce_address *address)
+{
+    return (struct sockaddr_in *)(void *)(size_t)&address->name;
+}
+
+static struct sockaddr_in6 *six_of(const ce_address *address)
+{
+    return (struct sockaddr_in6 *)(void *)(size_t)&address->name;
+}
+
+static const struct sockaddr *plain(const ce_address *address)
+{
+    return (const struct sockaddr *)(const void *)&address->name;
+}
+
+cs_status ce_socket_resolve(ce_address *address, const char *host, int port)
+{
+    struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+    int code = getaddrinfo(host, NULL, &wish, &found);
+    if (code != 0)
+        return ce_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
+    *address = (ce_address){ .bytes = found->ai_addrlen };
+    memcpy(&address->name, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    ce_socket_set_port(address, port);
+    return CS_OK;
+}
+
+const char *ce_socket_text(const ce_address *address, char *text)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool six = address->name.ss_family == AF_INET6;
+    if (six)
+        inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
+    else
+        inet_ntop(AF_INET, &four_of(address)->sin_addr, host, sizeof host);
+    snprintf(text, CS_SOCKET_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_socket_port(address));
+    return text;
+}
+
+void ce_socket_set_port(ce_address *address, int port)
+{
+    if (address->name.ss_family == AF_INET6)
+        six_of(address)->sin6_port = htons((uint16_t)port);
+    else
+        four_of(address)->sin_port = htons((uint16_t)port);
+}
+
+int ce_socket_port(const ce_address *address)
+{
+    return ntohs(address->name.ss_family == AF_INET6 ? six_of(address)->sin6_port : four_of(address)->sin_port);
+}
+
+bool ce_socket_is_any(const ce_address *address)
+{
+    return address->name.ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&six_of(address)->sin6_addr)
+                                               : four_of(address)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+static int give_up(int socket)
+{
+    int error = errno;
+    close(socket);
+    errno = error;
+    return -1;
+}
+
+cs_status ce_socket_listen(int *made, ce_address *address, bool keyed)
+{
+    char text[CS_SOCKET_TEXT];
+    int on = 1;
+    *made = -1;
+    CS_TRY(ce_join_allow(plain(address), keyed));
+    int listener = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0)
+        return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_socket_text(address, text));
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, plain(address), address->bytes) < 0 || listen(listener, BACKLOG) < 0 ||
+        getsockname(listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
+        int error = errno;
+        close(listener);
+        ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_socket_text(address, text),
+                      error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
+        errno = error;
+        return CS_IO_ERROR;
+    }
+    *made = listener;
+    return CS_OK;
+}
+
+int ce_socket_connect(const ce_address *address, double seconds)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    int made = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0)
+        return -1;
+    if (connect(made, plain(address), address->bytes) == 0)
+        return made;
+    if (errno != EINPROGRESS)
+        return give_up(made);
+    struct pollfd wait = { made, POLLOUT, 0 };
+    if (poll(&wait, 1, seconds > 0 ? (int)(seconds * 1000) + 1 : 0) <= 0)
+        error = ETIMEDOUT;
+    else
+        getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &length);
+    if (!error)
+        return made;
+    close(made);
+    errno = error;
+    return -1;
+}
+
+void ce_socket_tune(int socket)
+{
+    int on = 1, idle = PROBE_IDLE_SECONDS, between = PROBE_SECONDS, probes = PROBES;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+/* ---- which interface -------------------------------------------------------------------------- */
+
+static bool is_named(const char *name, const char *list)
+{
+    bool whole = list[0] == '=';
+    for (const char *at = list + whole; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length && strncmp(name, at, length) == 0 && (!whole || !name[length]))
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_allowed(const char *name, const char *list)
+{
+    return list[0] == '^' ? !is_named(name, list + 1) : is_named(name, list);
+}
+
+static bool is_usable(const struct ifaddrs *interface, int family)
+{
+    if (!interface->ifa_addr || interface->ifa_addr->sa_family != family || !(interface->ifa_flags & IFF_UP))
+        return false;
+    return family == AF_INET ||
+           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)interface->ifa_addr)->sin6_addr);
+}
+
+/* Prefers an address of the family of MASTER_ADDR, and skips the loopback unless the list names only that. */
+static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list, int family)
+{
+    const struct ifaddrs *loopback = NULL;
+    for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+        if (!is_usable(one, family) || !is_allowed(one->ifa_name, list))
+            continue;
+        if (!(one->ifa_flags & IFF_LOOPBACK))
+            return one;
+        loopback = loopback ? loopback : one;
+    }
+    return loopback;
+}
+
+cs_status ce_socket_local(ce_address *address, int socket)
+{
+    const char *list = getenv("CSPEED_SOCKET_IFNAME");
+    struct ifaddrs *all = NULL;
+    *address = (ce_address){ .bytes = sizeof address->name };
+    if (getsockname(socket, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0)
+        return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
+    ce_socket_set_port(address, 0);
+    if (!list || !list[0])
+        return CS_OK;
+    if (getifaddrs(&all) < 0)
+        return ce_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
+    int family = address->name.ss_family;
+    const struct ifaddrs *chosen = choose(all, list, family);
+    if (!chosen)
+        chosen = choose(all, list, family == AF_INET ? AF_INET6 : AF_INET);
+    if (chosen) {
+        bool six = chosen->ifa_addr->sa_family == AF_INET6;
+        address->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        memcpy(&address->name, chosen->ifa_addr, address->bytes);
+        ce_socket_set_port(address, 0);
+    }
+    freeifaddrs(all);
+    return chosen ? CS_OK
+                  : ce_fail(CS_BAD_CONFIG,
+                            "CSPEED_SOCKET_IFNAME=%s: no interface of this host that is up fits (`ip addr` "
+                            "lists them)",
+                            list);
+}

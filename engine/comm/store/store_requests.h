@@ -1,0 +1,62 @@
+/* store_requests.h - the state of the key-value store: entries, connections, and ranks that wait. For store_server.c
+ * and store_requests.c. */
+#ifndef CS_COMM_STORE_REQUESTS_H
+#define CS_COMM_STORE_REQUESTS_H
+
+#include "base/join.h"
+#include "comm/store/store_server.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+typedef struct ce_store_client {
+    struct ce_store_client *next;
+    int socket, rank; /* rank -1: not authenticated yet */
+    bool closed;
+    char from[CS_SOCKET_TEXT];
+    ce_join join;
+    ce_seal seal;
+    unsigned char in[sizeof(ce_store_head) + CS_STORE_BODY], out[sizeof(ce_store_head) + CS_STORE_BODY];
+    size_t in_bytes, out_bytes, out_sent;
+    int waits; /* 0, or CS_STORE_GET or CS_STORE_ALL: the request without a reply */
+    char wants[CS_STORE_NAME + 1];
+    double seconds, deadline; /* how long this rank waits for the reply, and until when */
+} ce_store_client;
+
+typedef struct ce_store_entry {
+    struct ce_store_entry *next;
+    char name[CS_STORE_NAME + 1];
+    size_t bytes;
+    unsigned char value[];
+} ce_store_entry;
+
+struct ce_store_server {
+    cs_world world;
+    unsigned char key[CS_MAC_BYTES];
+    bool keyed, complete;
+    int listener, wakeup, missing, unauthenticated;
+    bool *connected; /* [size] */
+    ce_store_client *clients;
+    ce_store_entry *entries;
+    struct pollfd *polls;
+    size_t poll_room;
+    double begun, reported;  /* when the server started; when it last printed the missing ranks */
+    double paused_until;     /* no connection is accepted before this time, because file descriptors ran out; 0: they
+                              * never did */
+    _Atomic double close_by; /* written before `wakeup` is signalled */
+    pthread_t thread;
+};
+
+/* Replies FAILED with cs_error(). */
+void ce_store_requests_fail(ce_store_client *to);
+/* Replies to requests whose value is there now or whose time is over. */
+void ce_store_requests_answer_waiting(ce_store_server *server);
+/* Writes the missing ranks as "ranks 1, 3". */
+void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t room);
+/* Sends as much of the reply as possible without blocking. False: the connection is lost. */
+bool ce_store_requests_flush(ce_store_client *to);
+/* Reads what has arrived of one request and handles it when it is complete. False: the connection is lost, or the
+ * request is invalid. */
+bool ce_store_requests_read(ce_store_server *server, ce_store_client *from);
+
+#endif

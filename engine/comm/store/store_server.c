@@ -1,0 +1,318 @@
+/* store_server.c - the server of the key-value store on rank 0: one thread that polls all connections.
+ *
+ * A connection is unauthenticated until the handshake is complete. An unauthenticated connection is closed when it is
+ * refused, when its time is over, or when there are too many (the oldest first), so it cannot block the ranks. */
+#include "comm/store/store_requests.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { MAX_UNAUTHENTICATED = 256, REPORT_SECONDS = 10, PAUSE_SECONDS = 1, TICK_MILLISECONDS = 200 };
+
+/* ---- clients ---------------------------------------------------------------------------------- */
+
+static void log_refusal(const ce_store_client *client)
+{
+    ce_log(CS_LOG_WARNING, "refused %s at the meeting of the ranks: %s", client->from, cs_error());
+}
+
+static void drop(ce_store_server *server, ce_store_client *client)
+{
+    if (client->closed)
+        return;
+    client->closed = true;
+    if (client->rank < 0) {
+        server->unauthenticated--;
+    } else if (!server->complete) {
+        server->connected[client->rank] = false; /* its process ended, and another process may take its rank */
+        server->missing++;
+    }
+}
+
+static void drop_unauthenticated(ce_store_server *server)
+{
+    for (ce_store_client *client = server->clients; client; client = client->next)
+        if (client->rank < 0)
+            drop(server, client);
+}
+
+/* The rank of a peer that completed the handshake, or -1 with an error message if its rank is invalid or taken. */
+static int rank_of(const ce_store_server *server, const ce_join *join)
+{
+    const cs_world *world = &server->world;
+    ce_store_identity name = { -1, 0 };
+    if (join->peer_bytes == sizeof name)
+        memcpy(&name, join->peer, sizeof name);
+    if (name.size != world->size)
+        ce_fail(CS_NO_PEER, "rank %d has WORLD_SIZE %d, but rank 0 has %d", name.rank, name.size, world->size);
+    else if (name.rank < 0 || name.rank >= world->size)
+        ce_fail(CS_NO_PEER, "rank %d has no place in a world of %d", name.rank, world->size);
+    else if (server->connected[name.rank])
+        ce_fail(CS_NO_PEER, "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own port or id",
+                name.rank, world->port, world->job);
+    else
+        return name.rank;
+    return -1;
+}
+
+/* When all ranks are connected the listener is closed; later connections belong to another rendezvous. */
+static bool admit(ce_store_server *server, ce_store_client *client)
+{
+    int rank = rank_of(server, &client->join);
+    ce_seal_open(&client->seal, client->join.session, false);
+    if (rank < 0) {
+        ce_store_requests_fail(client);
+        send(client->socket, client->out, client->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        log_refusal(client);
+        return false;
+    }
+    client->rank = rank;
+    server->connected[rank] = true;
+    server->unauthenticated--;
+    if (--server->missing == 0) {
+        server->complete = true;
+        close(server->listener);
+        server->listener = -1;
+        drop_unauthenticated(server);
+    }
+    return true;
+}
+
+static void serve_client(ce_store_server *server, ce_store_client *client)
+{
+    if (client->rank < 0) {
+        ce_join_state state = ce_join_advance(&client->join, client->socket);
+        if (state == CS_JOIN_REFUSED)
+            log_refusal(client);
+        if (state == CS_JOIN_REFUSED || (state == CS_JOIN_DONE && !admit(server, client)))
+            drop(server, client);
+        return;
+    }
+    if (!ce_store_requests_flush(client) || (!client->out_bytes && !ce_store_requests_read(server, client)) ||
+        !ce_store_requests_flush(client))
+        drop(server, client);
+}
+
+/* The oldest connection without a hello of this job; if there is none, the oldest. */
+static void drop_oldest_unauthenticated(ce_store_server *server)
+{
+    ce_store_client *oldest = NULL;
+    for (ce_store_client *client = server->clients; client; client = client->next) /* the newest come first */
+        if (client->rank < 0 && !client->closed &&
+            (!oldest || !ce_join_heard(&client->join) || ce_join_heard(&oldest->join)))
+            oldest = client;
+    if (oldest)
+        drop(server, oldest);
+}
+
+/* The connection stays pending, so poll would return at once. Therefore the listener is not polled for a while. */
+static void pause_listening(ce_store_server *server, int error)
+{
+    if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
+        return;
+    if (server->paused_until == 0)
+        ce_log(CS_LOG_WARNING, "ranks cannot come to their meeting: %s", ce_reason(error));
+    server->paused_until = ce_clock_seconds() + PAUSE_SECONDS;
+}
+
+static void accept_connection(ce_store_server *server)
+{
+    ce_address address = { .bytes = sizeof address.name };
+    ce_store_identity identity = { 0, server->world.size };
+    int accepted = accept4(server->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
+                           SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0) {
+        pause_listening(server, errno);
+        return;
+    }
+    ce_store_client *made = calloc(1, sizeof *made);
+    if (!made) {
+        close(accepted);
+        return;
+    }
+    if (server->unauthenticated == MAX_UNAUTHENTICATED)
+        drop_oldest_unauthenticated(server);
+    made->socket = accepted;
+    made->rank = -1;
+    made->next = server->clients;
+    ce_socket_text(&address, made->from);
+    ce_socket_tune(accepted);
+    ce_join_begin(&made->join, false, server->keyed ? server->key : NULL, server->world.job, server->world.attempt,
+                  &identity, sizeof identity);
+    server->clients = made;
+    server->unauthenticated++;
+}
+
+static void free_client(ce_store_client *client)
+{
+    close(client->socket);
+    ce_seal_close(&client->seal);
+    free(client);
+}
+
+static void free_closed(ce_store_server *server)
+{
+    for (ce_store_client **at = &server->clients; *at;) {
+        ce_store_client *client = *at;
+        if (client->closed) {
+            *at = client->next;
+            free_client(client);
+        } else {
+            at = &client->next;
+        }
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------- */
+
+static bool reserve_polls(ce_store_server *server, size_t wanted)
+{
+    if (wanted <= server->poll_room)
+        return true;
+    struct pollfd *more = realloc(server->polls, 2 * wanted * sizeof *more);
+    if (more) {
+        server->polls = more;
+        server->poll_room = 2 * wanted;
+    }
+    return more != NULL;
+}
+
+static short events_of(const ce_store_client *client)
+{
+    if (client->rank < 0)
+        return ce_join_events(&client->join);
+    return client->out_bytes ? POLLOUT : POLLIN;
+}
+
+/* Rank 0 wants to close: no further request will succeed. */
+static void begin_close(ce_store_server *server)
+{
+    drop_unauthenticated(server);
+    for (ce_store_client *client = server->clients; client; client = client->next)
+        client->deadline = 0;
+}
+
+/* Waits at most one tick for events, and handles them and the deadlines. False: the server has been closed. */
+static bool poll_once(ce_store_server *server)
+{
+    size_t count = 2, at = 2;
+    for (ce_store_client *client = server->clients; client; client = client->next)
+        count++;
+    if (!reserve_polls(server, count))
+        return false;
+    struct pollfd *polls = server->polls;
+    polls[0] = (struct pollfd){ server->wakeup, POLLIN, 0 };
+    bool paused = ce_clock_seconds() < server->paused_until;
+    polls[1] = (struct pollfd){ paused ? -1 : server->listener, POLLIN, 0 };
+    for (ce_store_client *client = server->clients; client; client = client->next)
+        polls[at++] = (struct pollfd){ client->socket, events_of(client), 0 };
+    poll(polls, (nfds_t)count, TICK_MILLISECONDS);
+    at = 2;
+    for (ce_store_client *client = server->clients; client; client = client->next, at++)
+        if (polls[at].revents || client->rank < 0)
+            serve_client(server, client);
+    if (polls[1].revents && server->listener >= 0)
+        accept_connection(server);
+    ce_store_requests_answer_waiting(server);
+    for (ce_store_client *client = server->clients; client; client = client->next)
+        if (client->out_bytes && !ce_store_requests_flush(client))
+            drop(server, client);
+    if (polls[0].revents)
+        begin_close(server);
+    free_closed(server);
+    return !polls[0].revents || (server->clients && ce_clock_seconds() < server->close_by);
+}
+
+static void report_missing(ce_store_server *server)
+{
+    char names[256];
+    double time = ce_clock_seconds();
+    if (server->missing == 0 || time < server->reported + REPORT_SECONDS)
+        return;
+    server->reported = time;
+    ce_store_requests_list_missing(server, names, sizeof names);
+    ce_log(CS_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", names, server->world.size,
+           time - server->begun, server->world.address, server->world.port);
+}
+
+static void *serve(void *argument)
+{
+    ce_store_server *server = argument;
+    while (poll_once(server))
+        report_missing(server);
+    return NULL;
+}
+
+/* Starts the thread with all signals blocked, so that the threads of the program handle them. */
+static int start(ce_store_server *server)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&server->thread, NULL, serve, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void free_server(ce_store_server *server)
+{
+    for (ce_store_client *next, *client = server->clients; client; client = next) {
+        next = client->next;
+        free_client(client);
+    }
+    for (ce_store_entry *next, *client = server->entries; client; client = next) {
+        next = client->next;
+        free(client);
+    }
+    if (server->listener >= 0)
+        close(server->listener);
+    if (server->wakeup >= 0)
+        close(server->wakeup);
+    free(server->connected);
+    free(server->polls);
+    ce_mac_forget(server->key, sizeof server->key);
+    free(server);
+}
+
+cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_world *world, const unsigned char *key)
+{
+    ce_store_server *made = calloc(1, sizeof *made);
+    *server = NULL;
+    if (!made) {
+        close(listener);
+        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+    }
+    made->world = *world;
+    made->keyed = key != NULL;
+    made->listener = listener;
+    made->missing = world->size;
+    made->begun = made->reported = ce_clock_seconds();
+    made->connected = calloc((size_t)world->size, sizeof *made->connected);
+    made->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (key)
+        memcpy(made->key, key, sizeof made->key);
+    int error = made->connected && made->wakeup >= 0 ? start(made) : ENOMEM;
+    if (error) {
+        free_server(made);
+        return ce_fail_errno(CS_NO_MEMORY, error, "no thread to keep the meeting of %d ranks", world->size);
+    }
+    *server = made;
+    return CS_OK;
+}
+
+void ce_store_server_close(ce_store_server *server, double seconds)
+{
+    if (!server)
+        return;
+    server->close_by = ce_clock_seconds() + seconds;
+    eventfd_write(server->wakeup, 1);
+    pthread_join(server->thread, NULL);
+    free_server(server);
+}

@@ -1,0 +1,47 @@
+/* training_state.h - the state of a training that began in another program, as tools/from_deepspeed.py writes it.
+ *
+ *     FOLDER/state.json                         numbers: the fields of ce_training_state
+ *     FOLDER/weights/model.safetensors          fp32 master weights; keys as in a Hugging Face folder
+ *     FOLDER/exp_avg/model.safetensors, ...     for each slot of the optimizer a folder of its name, with the same keys
+ *
+ * The tensors become pieces of a checkpoint, which are read from the files while the checkpoint is written. Memory use
+ * does not depend on their size. */
+#ifndef CS_INTERCHANGE_TRAINING_STATE_H
+#define CS_INTERCHANGE_TRAINING_STATE_H
+
+#include "checkpoint/checkpoint.h"
+#include "interchange/huggingface.h"
+
+#define CS_TRAINING_STATE_FILE "state.json"
+
+enum { CS_TRAINING_STATE_SLOTS = 2 };
+
+typedef struct {
+    const char *folder; /* borrowed; the other texts belong to root */
+    json_t *root;       /* state.json */
+    const char *origin; /* the program that trained, for messages: "DeepSpeed 0.19.8" */
+    int world_size, stage;
+    int64_t step, samples, skipped; /* all steps and samples so far; the steps that changed nothing */
+    int64_t updates, scheduled;     /* steps that the optimizer, and the learning-rate schedule, have made */
+    const json_t *loss_scale;       /* as "loss_scale" of a manifest's "engine" */
+    const char *optimizer;          /* its name by cspeed; NULL: not known, for the program made it itself */
+    const char *slots[CS_TRAINING_STATE_SLOTS];
+    int slot_count;
+    const json_t *groups;       /* [{"params": [names], "weight_decay": 0.1, ...}, ...], every parameter in one */
+    const json_t *client_state; /* NULL: none */
+
+    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* of the weights, then of each slot */
+    ce_piece *pieces;                               /* set by ce_training_state_match */
+    int64_t piece_count;
+    ce_checkpoint_device_copy reader; /* how a save reads the pieces */
+    void *addresses;                  /* a range of addresses without memory; pieces are identified by theirs */
+    size_t address_bytes;
+} ce_training_state;
+
+/* Reads state.json and opens all files of tensors. CS_BAD_FILE with the name of what is missing or wrong. */
+cs_status ce_training_state_open(ce_training_state *state, const char *folder);
+/* Compares the tensors with the model's parameters (ce_huggingface_check), and lists the pieces. */
+cs_status ce_training_state_match(ce_training_state *state, const cs_model *model, const ce_model_facts *facts);
+void ce_training_state_close(ce_training_state *state); /* also after a failure */
+
+#endif

@@ -1,0 +1,26 @@
+/* charsmap.h - SentencePiece's table of characters and their replacements (precompiled_charsmap): a double array over
+ * the bytes of the rules, and their texts. */
+#ifndef CS_TEXT_CHARSMAP_H
+#define CS_TEXT_CHARSMAP_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    uint32_t *units;
+    size_t count;
+    char *texts; /* each ends in a NUL */
+    size_t size;
+} ce_charsmap;
+
+/* Copies a table. CS_BAD_FILE: it is damaged. */
+cs_status ce_charsmap_open(ce_charsmap *map, const char *blob, size_t size);
+void ce_charsmap_close(ce_charsmap *map);
+
+/* The replacement for a beginning of the text, of which *length bytes match: the longest such, or the shortest. NULL:
+ * there is no rule for it. */
+const char *ce_charsmap_find(const ce_charsmap *map, const char *text, size_t size, bool longest, size_t *length);
+
+#endif

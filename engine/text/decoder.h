@@ -1,0 +1,60 @@
+/* decoder.h - makes text of tokens: the decoders of tokenizer.json, and SentencePiece's. */
+#ifndef CS_TEXT_DECODER_H
+#define CS_TEXT_DECODER_H
+
+#include "base/json.h"
+#include "text/pattern.h"
+#include "text/unicode.h"
+
+/* A list of texts, which lie one behind the other. */
+typedef struct {
+    ce_text text;
+    size_t *ends; /* (count) */
+    size_t count, room;
+} ce_pieces;
+
+void ce_pieces_add(ce_pieces *pieces, const char *text, size_t size);
+void ce_pieces_free(ce_pieces *pieces);
+
+typedef enum {
+    CS_DECODE_REPLACE,
+    CS_DECODE_BYTE_FALLBACK,
+    CS_DECODE_FUSE,
+    CS_DECODE_STRIP,
+    CS_DECODE_METASPACE,
+    CS_DECODE_BYTES,
+    CS_DECODE_SUFFIX,
+    CS_DECODE_CTC,
+    CS_DECODE_WORDPIECE,
+    CS_DECODE_SENTENCE,
+} ce_decode_kind;
+
+typedef struct {
+    ce_decode_kind kind;
+    ce_pattern *pattern;
+    char *text;          /* what is looked for: the character, suffix, prefix or padding */
+    char *other;         /* what replaces it, or CTC's word delimiter */
+    int64_t start, stop; /* strip: number of characters */
+    bool prefixed;       /* metaspace, sentence: the text begins with a space that was added to it */
+    bool cleanup;        /* ctc, wordpiece */
+    bool all;            /* sentence: all spaces in front of the text are removed */
+} ce_decode_step;
+
+enum { CS_DECODE_MOST = 16 };
+
+typedef struct {
+    ce_decode_step steps[CS_DECODE_MOST];
+    int count;
+    bool spaced; /* there is no decoder: tokens are separated by spaces */
+} ce_decoder;
+
+/* Reads the value of "decoder". `path` is its place in the file, for messages. */
+cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *path);
+cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_step **step);
+void ce_decoder_free(ce_decoder *decoder);
+
+/* Appends the text of a list of tokens. With `middle` the tokens stand in the middle of a text and their bytes may be
+ * parts of characters; without, they are the whole text, and what is not UTF-8 becomes U+FFFD. */
+void ce_decoder_text(const ce_decoder *decoder, const ce_pieces *tokens, bool middle, ce_text *to);
+
+#endif

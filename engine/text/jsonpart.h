@@ -1,0 +1,24 @@
+/* jsonpart.h - what the readers of tokenizer.json's sections have in common. `path` is the place of a section in the
+ * file ("normalizer.normalizers[1]"), for messages. */
+#ifndef CS_TEXT_JSONPART_H
+#define CS_TEXT_JSONPART_H
+
+#include "base/json.h"
+#include "text/pattern.h"
+
+enum { CS_JSONPART_PATH = 256 };
+
+const char *ce_jsonpart_type(const json_t *part); /* "of no type" if there is none */
+bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
+/* Writes the path of a list's member into `room` and returns it. */
+const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
+
+/* Copies a text, which must be there; the caller frees it. */
+cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path);
+/* Opens "pattern": {"String": …} or {"Regex": …}. An empty text is refused. */
+cs_status ce_jsonpart_pattern(ce_pattern **pattern, const json_t *part, const char *path);
+
+/* CS_UNSUPPORTED: the section is of this type. */
+cs_status ce_jsonpart_refuse(const char *path, const char *type, const char *why);
+
+#endif

@@ -1,0 +1,75 @@
+/* normalizer.h - changes a text before it is cut into words: the normalizers of tokenizer.json, and SentencePiece's. */
+#ifndef CS_TEXT_NORMALIZER_H
+#define CS_TEXT_NORMALIZER_H
+
+#include "base/json.h"
+#include "text/charsmap.h"
+#include "text/pattern.h"
+#include "text/span.h"
+#include "text/special.h"
+
+/* SentencePiece's normalizer_spec. */
+typedef struct {
+    bool add_prefix;         /* add_dummy_prefix; at the end of the text if `at_end` */
+    bool only_first;         /* the prefix is added only where the original text begins, not after each special token */
+    bool at_end;             /* treat_whitespace_as_suffix */
+    bool remove_extra;       /* remove_extra_whitespaces */
+    bool escape;             /* escape_whitespaces: a space is written as U+2581 */
+    const ce_specials *kept; /* user-defined symbols, which no rule changes */
+} ce_sentence_rules;
+
+typedef enum {
+    CS_NORMAL_PREPEND,
+    CS_NORMAL_REPLACE,
+    CS_NORMAL_FORM,
+    CS_NORMAL_LOWERCASE,
+    CS_NORMAL_STRIP,
+    CS_NORMAL_DROP_MARKS,
+    CS_NORMAL_NMT,
+    CS_NORMAL_BYTES,
+    CS_NORMAL_PRECOMPILED,
+    CS_NORMAL_CLEAN,
+    CS_NORMAL_CHINESE,
+    CS_NORMAL_SENTENCE,
+} ce_normal_kind;
+
+typedef struct {
+    ce_normal_kind kind;
+    ce_pattern *pattern; /* replace */
+    char *content;       /* replace, prepend */
+    ce_charsmap map;     /* precompiled, sentence */
+    ce_unicode_form form;
+    bool left, right; /* strip */
+    bool nonspacing;  /* drop_marks: only category Mn */
+    ce_sentence_rules sentence;
+} ce_normal_step;
+
+enum { CS_NORMAL_MOST = 16 };
+
+typedef struct {
+    ce_normal_step steps[CS_NORMAL_MOST];
+    int count;
+} ce_normalizer;
+
+/* Reads the value of "normalizer". `path` is its place in the file, for messages. */
+cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, const char *path);
+/* Adds an empty step of a kind; CS_UNSUPPORTED: there are too many. */
+cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step);
+void ce_normalizer_free(ce_normalizer *normalizer);
+
+/* True if a text may be normalized in parts that are cut at the beginnings of lines. */
+bool ce_normalizer_lines_part(const ce_normalizer *normalizer);
+
+/* Working memory of one thread. */
+typedef struct {
+    ce_made made[2];
+    ce_text scratch;
+    ce_matcher *matcher;
+    bool continued; /* the original text begins in the middle of a document, so that it gets no prefix */
+} ce_normal_work;
+
+/* The result is valid until the next call. */
+ce_span ce_normalizer_apply(const ce_normalizer *normalizer, ce_normal_work *work, ce_span text);
+void ce_normal_work_free(ce_normal_work *work);
+
+#endif

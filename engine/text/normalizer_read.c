@@ -1,0 +1,112 @@
+/* normalizer_read.c - reads the section "normalizer" of a tokenizer.json. */
+#include "base/base64.h"
+#include "base/must.h"
+#include "text/jsonpart.h"
+#include "text/normalizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step)
+{
+    if (normalizer->count == CS_NORMAL_MOST)
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a normalizer", CS_NORMAL_MOST);
+    *step = &normalizer->steps[normalizer->count++];
+    **step = (ce_normal_step){ .kind = kind };
+    return CS_OK;
+}
+
+static cs_status read_replace(ce_normal_step *step, const json_t *part, const char *path)
+{
+    CS_TRY(ce_jsonpart_pattern(&step->pattern, part, path));
+    return ce_jsonpart_text(&step->content, part, "content", path);
+}
+
+static cs_status read_precompiled(ce_normal_step *step, const json_t *part, const char *path)
+{
+    const char *text = json_string_value(json_object_get(part, "precompiled_charsmap"));
+    size_t size;
+    char *blob = text ? ce_base64_decode(text, &size) : NULL;
+    if (!blob)
+        return ce_fail(CS_BAD_FILE, "%s.precompiled_charsmap is not base64", path);
+    cs_status status = ce_charsmap_open(&step->map, blob, size);
+    free(blob);
+    return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
+}
+
+/* BERT's normalizer is four others in a row. */
+static cs_status read_bert(ce_normalizer *normalizer, const json_t *part)
+{
+    ce_normal_step *step;
+    const json_t *accents = json_object_get(part, "strip_accents");
+    bool lower = ce_jsonpart_flag(part, "lowercase", true);
+    if (ce_jsonpart_flag(part, "clean_text", true))
+        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_CLEAN, &step));
+    if (ce_jsonpart_flag(part, "handle_chinese_chars", true))
+        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_CHINESE, &step));
+    if (json_is_boolean(accents) ? json_is_true(accents) : lower) {
+        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_FORM, &step));
+        step->form = CS_FORM_NFD;
+        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_DROP_MARKS, &step));
+        step->nonspacing = true;
+    }
+    return lower ? ce_normalizer_add(normalizer, CS_NORMAL_LOWERCASE, &step) : CS_OK;
+}
+
+static cs_status read_parts(ce_normal_step *step, const json_t *part, const char *path)
+{
+    switch (step->kind) {
+    case CS_NORMAL_PREPEND:
+        return ce_jsonpart_text(&step->content, part, "prepend", path);
+    case CS_NORMAL_REPLACE:
+        return read_replace(step, part, path);
+    case CS_NORMAL_PRECOMPILED:
+        return read_precompiled(step, part, path);
+    default:
+        break;
+    }
+    step->left = ce_jsonpart_flag(part, "strip_left", false);
+    step->right = ce_jsonpart_flag(part, "strip_right", false);
+    return CS_OK;
+}
+
+static cs_status read_sequence(ce_normalizer *normalizer, const json_t *part, const char *path)
+{
+    size_t index;
+    json_t *member;
+    char inner[CS_JSONPART_PATH];
+    json_array_foreach (json_object_get(part, "normalizers"), index, member)
+        CS_TRY(ce_normalizer_read(normalizer, member, ce_jsonpart_member(inner, path, "normalizers", index)));
+    return CS_OK;
+}
+
+cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, const char *path)
+{
+    static const struct {
+        const char *name;
+        ce_normal_kind kind;
+        ce_unicode_form form;
+    } known[] = {
+        { "Prepend", CS_NORMAL_PREPEND, 0 },         { "Replace", CS_NORMAL_REPLACE, 0 },
+        { "NFC", CS_NORMAL_FORM, CS_FORM_NFC },      { "NFD", CS_NORMAL_FORM, CS_FORM_NFD },
+        { "NFKC", CS_NORMAL_FORM, CS_FORM_NFKC },    { "NFKD", CS_NORMAL_FORM, CS_FORM_NFKD },
+        { "Lowercase", CS_NORMAL_LOWERCASE, 0 },     { "Strip", CS_NORMAL_STRIP, 0 },
+        { "StripAccents", CS_NORMAL_DROP_MARKS, 0 }, { "Nmt", CS_NORMAL_NMT, 0 },
+        { "ByteLevel", CS_NORMAL_BYTES, 0 },         { "Precompiled", CS_NORMAL_PRECOMPILED, 0 },
+    };
+    const char *type = ce_jsonpart_type(part);
+    ce_normal_step *step;
+    if (!part || json_is_null(part))
+        return CS_OK;
+    if (strcmp(type, "Sequence") == 0)
+        return read_sequence(normalizer, part, path);
+    if (strcmp(type, "BertNormalizer") == 0)
+        return read_bert(normalizer, part);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(type, known[i].name) == 0) {
+            CS_TRY(ce_normalizer_add(normalizer, known[i].kind, &step));
+            step->form = known[i].form;
+            return read_parts(step, part, path);
+        }
+    return ce_jsonpart_refuse(path, type, "it is no normalizer of tokenizers 0.23");
+}

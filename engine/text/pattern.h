@@ -1,0 +1,33 @@
+/* pattern.h - searches texts for the literal texts and regular expressions of a tokenizer, by means of PCRE2.
+ *
+ * The expressions of tokenizer.json are written for another engine (Oniguruma). Constructs with the same meaning in
+ * both engines are accepted, the white space of \s and the line ends of ^ and $ are adapted, and everything else is
+ * refused by name. */
+#ifndef CS_TEXT_PATTERN_H
+#define CS_TEXT_PATTERN_H
+
+#include "base/status.h"
+
+typedef struct ce_pattern ce_pattern; /* read-only, shared by threads */
+typedef struct ce_matcher ce_matcher; /* working memory of one thread, for any pattern */
+
+/* CS_PATTERN_OWN: an expression of ours, written for PCRE2. */
+typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
+
+cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
+void ce_pattern_close(ce_pattern *pattern); /* accepts NULL */
+/* The text of a literal pattern; NULL: it is an expression. */
+const char *ce_pattern_literal(const ce_pattern *pattern);
+
+ce_matcher *ce_matcher_open(void);
+void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
+
+/* Start with a zeroed match. Matches do not overlap; an empty one is found only if no match ends where it is. */
+typedef struct {
+    size_t from, to;
+    size_t search; /* where the next search begins */
+    bool found;    /* there was a match before */
+} ce_match;
+bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);
+
+#endif

@@ -1,0 +1,391 @@
+/* sentencepiece.c - reads SentencePiece's tokenizer.model: a message of Protocol Buffers with the pieces, their scores,
+ * and the rules of the normalizer.
+ *
+ * Its BPE merges the two neighbours that together are the piece of the highest score. That is a table of merges: one
+ * for each way to divide a piece into two others, with the place of its score as rank. */
+#include "base/must.h"
+#include "text/parts.h"
+#include "text/protobuf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
+
+typedef struct {
+    const char *text;
+    size_t size;
+    float score;
+    int kind, rank;
+} piece;
+
+typedef struct {
+    int32_t left, right, rank, id;
+} pair;
+
+typedef struct {
+    piece *pieces;
+    size_t count, room;
+    pair *pairs;
+    size_t pair_count, pair_room;
+    int model, begin, end;
+    bool byte_fallback, at_end, changes_output;
+    const char *unknown_text;
+    size_t unknown_size;
+    bool add_prefix, remove_extra, escape;
+    const char *map;
+    size_t map_size;
+} model;
+
+/* ---- the messages ---- */
+
+static cs_status end_of(const ce_protobuf *message, const char *what)
+{
+    return message->damaged ? ce_fail(CS_BAD_FILE, "%s is damaged: it is no message of Protocol Buffers", what) : CS_OK;
+}
+
+static cs_status read_piece(model *m, ce_protobuf message)
+{
+    ce_protobuf_field field;
+    piece read = { .kind = NORMAL };
+    while (ce_protobuf_next(&message, &field)) {
+        if (field.number == 1 && field.bytes) {
+            read.text = field.bytes;
+            read.size = field.size;
+        } else if (field.number == 2) {
+            read.score = ce_protobuf_float(&field);
+        } else if (field.number == 3) {
+            read.kind = (int)field.value;
+        }
+    }
+    CS_TRY(end_of(&message, "a piece"));
+    if (read.size == 0 || ce_unicode_valid(read.text, read.size) < read.size || !isfinite(read.score))
+        return ce_fail(CS_BAD_FILE, "piece %zu has no text, a text that is not UTF-8, or no score", m->count);
+    if (read.kind < NORMAL || read.kind > BYTE || read.kind == UNUSED)
+        return ce_fail(CS_UNSUPPORTED, "not supported: piece %zu is of type %d; types 1 to 4 and 6 are (5 is unused)",
+                       m->count, read.kind);
+    if (m->count == m->room) {
+        m->room = 2 * m->room + 1024;
+        m->pieces = realloc(m->pieces, m->room * sizeof *m->pieces);
+        CS_ASSERT(m->pieces);
+    }
+    m->pieces[m->count++] = read;
+    return CS_OK;
+}
+
+static cs_status read_trainer(model *m, ce_protobuf message)
+{
+    ce_protobuf_field field;
+    while (ce_protobuf_next(&message, &field)) {
+        switch (field.number) {
+        case 3:
+            m->model = (int)field.value;
+            break;
+        case 24:
+            m->at_end = field.value != 0;
+            break;
+        case 35:
+            m->byte_fallback = field.value != 0;
+            break;
+        case 41:
+            m->begin = (int)(int64_t)field.value;
+            break;
+        case 42:
+            m->end = (int)(int64_t)field.value;
+            break;
+        case 44:
+            m->unknown_text = field.bytes;
+            m->unknown_size = field.size;
+            break;
+        default:
+            break;
+        }
+    }
+    return end_of(&message, "trainer_spec");
+}
+
+static cs_status read_normalizer(model *m, ce_protobuf message)
+{
+    ce_protobuf_field field;
+    while (ce_protobuf_next(&message, &field)) {
+        switch (field.number) {
+        case 2:
+            m->map = field.bytes;
+            m->map_size = field.size;
+            break;
+        case 3:
+            m->add_prefix = field.value != 0;
+            break;
+        case 4:
+            m->remove_extra = field.value != 0;
+            break;
+        case 5:
+            m->escape = field.value != 0;
+            break;
+        default:
+            break;
+        }
+    }
+    return end_of(&message, "normalizer_spec");
+}
+
+static cs_status read_denormalizer(model *m, ce_protobuf message)
+{
+    ce_protobuf_field field;
+    while (ce_protobuf_next(&message, &field))
+        m->changes_output |= field.number == 2 && field.size > 0;
+    return end_of(&message, "denormalizer_spec");
+}
+
+static cs_status read_messages(model *m, ce_protobuf message)
+{
+    ce_protobuf_field field;
+    while (ce_protobuf_next(&message, &field)) {
+        ce_protobuf inside = ce_protobuf_inside(&field);
+        switch (field.number) {
+        case 1:
+            CS_TRY(read_piece(m, inside));
+            break;
+        case 2:
+            CS_TRY(read_trainer(m, inside));
+            break;
+        case 3:
+            CS_TRY(read_normalizer(m, inside));
+            break;
+        case 5:
+            CS_TRY(read_denormalizer(m, inside));
+            break;
+        default:
+            break;
+        }
+    }
+    return end_of(&message, "tokenizer.model");
+}
+
+static cs_status check(const model *m)
+{
+    static const char *const names[] = { "of no type", "Unigram", "BPE", "Word", "Char" };
+    if (m->count == 0 || m->count > INT32_MAX / 2)
+        return ce_fail(CS_BAD_FILE, "it has no pieces: is it a model of SentencePiece?");
+    if (m->model != 2)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a %s model, because only BPE is supported, the model of the families that are "
+                       "trained here",
+                       m->model >= 0 && m->model <= 4 ? names[m->model] : "newer");
+    if (m->changes_output)
+        return ce_fail(CS_UNSUPPORTED, "not supported: denormalizer_spec, because text is what the tokens say");
+    return CS_OK;
+}
+
+/* ---- tokens ---- */
+
+static cs_status add_special(ce_tokenizer *tokenizer, const piece *p, size_t id)
+{
+    bool user = p->kind == USER_DEFINED;
+    ce_special token = { .text = strndup(p->text, p->size), .id = (int32_t)id, .special = !user, .normalized = user };
+    CS_ASSERT(token.text);
+    token.size = strlen(token.text);
+    ce_special_add(user ? &tokenizer->normal : &tokenizer->raw, token);
+    return token.size == p->size ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: piece %zu has a NUL byte", id);
+}
+
+static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
+{
+    ce_lexicon *lexicon = &tokenizer->lexicon;
+    lexicon->unknown = -1;
+    ce_lexicon_reserve_tokens(lexicon, m->count);
+    tokenizer->has_no_text = calloc(m->count, sizeof *tokenizer->has_no_text);
+    CS_ASSERT(tokenizer->has_no_text);
+    tokenizer->piece_count = (int64_t)m->count;
+    for (size_t i = 0; i < m->count; i++) {
+        const piece *p = &m->pieces[i];
+        if (ce_lexicon_find(lexicon, p->text, p->size) >= 0)
+            return ce_fail(CS_BAD_FILE, "piece %zu, %.*s, is there twice", i, (int)(p->size < 60 ? p->size : 60),
+                           p->text);
+        CS_TRY(ce_lexicon_add(lexicon, (int64_t)i, p->text, p->size));
+        if (p->kind != NORMAL && p->kind != BYTE)
+            CS_TRY(add_special(tokenizer, p, i));
+        if (p->kind == UNKNOWN)
+            lexicon->unknown = (int32_t)i;
+        tokenizer->has_no_text[i] = p->kind == CONTROL;
+    }
+    ce_lexicon_find_bytes(lexicon);
+    for (int byte = 0; m->byte_fallback && byte < 256; byte++)
+        if (lexicon->bytes[byte] < 0)
+            return ce_fail(CS_BAD_FILE, "byte_fallback is set, and there is no piece <0x%02X>", (unsigned)byte);
+    return lexicon->unknown >= 0 ? CS_OK : ce_fail(CS_BAD_FILE, "there is no piece of the type unknown");
+}
+
+/* ---- merges ---- */
+
+static int by_score(const void *one, const void *other, void *pieces)
+{
+    float a = ((const piece *)pieces)[*(const int32_t *)one].score;
+    float b = ((const piece *)pieces)[*(const int32_t *)other].score;
+    return (a < b) - (a > b);
+}
+
+/* Pieces of one score have one rank: of them the leftmost in the text is merged first. */
+static void rank_pieces(model *m)
+{
+    int32_t *order = malloc(m->count * sizeof *order);
+    CS_ASSERT(order);
+    for (size_t i = 0; i < m->count; i++)
+        order[i] = (int32_t)i;
+    qsort_r(order, m->count, sizeof *order, by_score, m->pieces);
+    for (size_t i = 0; i < m->count; i++) {
+        piece *p = &m->pieces[order[i]], *before = i > 0 ? &m->pieces[order[i - 1]] : NULL;
+        p->rank = before && before->score == p->score ? before->rank : (int)i;
+    }
+    free(order);
+}
+
+static size_t width_at(const piece *p, size_t place)
+{
+    size_t width = 1;
+    while (place + width < p->size && ((unsigned char)p->text[place + width] & 0xc0) == 0x80)
+        width++;
+    return width;
+}
+
+/* The piece that a half is, if words can have it; *id is -1 if they cannot. */
+static cs_status find_half(const ce_lexicon *lexicon, const model *m, const char *text, size_t size, int32_t *id)
+{
+    const piece half = { .text = text, .size = size };
+    *id = ce_lexicon_find(lexicon, text, size);
+    if (*id >= 0 && m->pieces[*id].kind != NORMAL)
+        *id = -1;
+    else if (*id < 0 && width_at(&half, 0) == size)
+        return ce_fail(CS_UNSUPPORTED, "not supported: pieces with the character '%.*s', which is no piece itself",
+                       (int)size, text);
+    return CS_OK;
+}
+
+static cs_status divide(const ce_lexicon *lexicon, model *m, int32_t id)
+{
+    const piece *p = &m->pieces[id];
+    for (size_t place = width_at(p, 0); place < p->size; place += width_at(p, place)) {
+        pair found = { .rank = p->rank, .id = id };
+        CS_TRY(find_half(lexicon, m, p->text, place, &found.left));
+        CS_TRY(find_half(lexicon, m, p->text + place, p->size - place, &found.right));
+        if (found.left < 0 || found.right < 0)
+            continue;
+        if (m->pair_count == m->pair_room) {
+            m->pair_room = 2 * m->pair_room + 1024;
+            m->pairs = realloc(m->pairs, m->pair_room * sizeof *m->pairs);
+            CS_ASSERT(m->pairs);
+        }
+        m->pairs[m->pair_count++] = found;
+    }
+    return CS_OK;
+}
+
+static cs_status add_merges(ce_lexicon *lexicon, model *m)
+{
+    rank_pieces(m);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->pieces[i].kind == NORMAL)
+            CS_TRY(divide(lexicon, m, (int32_t)i));
+    ce_lexicon_reserve_merges(lexicon, m->pair_count, m->count);
+    for (size_t i = 0; i < m->pair_count; i++) {
+        const pair *p = &m->pairs[i];
+        ce_lexicon_add_merge(lexicon, p->left, p->right, p->rank, p->id);
+    }
+    return CS_OK;
+}
+
+/* ---- the rest ---- */
+
+static cs_status add_rules(ce_tokenizer *tokenizer, const model *m, const json_t *config)
+{
+    ce_normal_step *step;
+    ce_decode_step *decode;
+    CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_SENTENCE, &step));
+    step->sentence = (ce_sentence_rules){ .add_prefix = m->add_prefix,
+                                          .only_first = json_is_false(json_object_get(config, "legacy")),
+                                          .at_end = m->at_end,
+                                          .remove_extra = m->remove_extra,
+                                          .escape = m->escape,
+                                          .kept = tokenizer->normal.count > 0 ? &tokenizer->normal : NULL };
+    if (m->map_size > 0)
+        CS_TRY(ce_charsmap_open(&step->map, m->map, m->map_size));
+    CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_SENTENCE, &decode));
+    decode->prefixed = m->add_prefix || m->remove_extra;
+    decode->all = m->remove_extra;
+    return CS_OK;
+}
+
+static char *copy_piece(const model *m, int id)
+{
+    return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
+}
+
+/* The tokens around a text, as transformers puts them: <s> before it, unless tokenizer_config.json says otherwise. */
+static void add_around(ce_tokenizer *tokenizer, const model *m, const json_t *config)
+{
+    bool begin = m->begin >= 0 && (size_t)m->begin < m->count, end = m->end >= 0 && (size_t)m->end < m->count;
+    if (begin && !json_is_false(json_object_get(config, "add_bos_token")))
+        tokenizer->before[tokenizer->before_count++] = m->begin;
+    if (end && json_is_true(json_object_get(config, "add_eos_token")))
+        tokenizer->after[tokenizer->after_count++] = m->end;
+    if (!tokenizer->begin_text)
+        tokenizer->begin_text = copy_piece(m, m->begin);
+    if (!tokenizer->end_text)
+        tokenizer->end_text = copy_piece(m, m->end);
+}
+
+static bool is_there(const ce_tokenizer *tokenizer, const char *text)
+{
+    const ce_special *raw = ce_special_at(&tokenizer->raw, text, strlen(text));
+    const ce_special *user = ce_special_at(&tokenizer->normal, text, strlen(text));
+    return (raw && raw->size == strlen(text)) || (user && user->size == strlen(text));
+}
+
+/* Tokens that were added to the model's later stand only in tokenizer_config.json. */
+static cs_status add_added(ce_tokenizer *tokenizer, const json_t *config)
+{
+    const char *key;
+    json_t *token;
+    json_object_foreach (json_object_get(config, "added_tokens_decoder"), key, token) {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        if (!text || !is_there(tokenizer, text))
+            CS_TRY(ce_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
+    }
+    return CS_OK;
+}
+
+static cs_status fill(ce_tokenizer *tokenizer, model *m, const json_t *config)
+{
+    CS_TRY(check(m));
+    CS_TRY(add_pieces(tokenizer, m));
+    CS_TRY(add_merges(&tokenizer->lexicon, m));
+    CS_TRY(add_rules(tokenizer, m, config));
+    tokenizer->lexicon.byte_fallback = m->byte_fallback;
+    tokenizer->lexicon.fuse_unknown = true;
+    tokenizer->words = ce_words_open();
+    tokenizer->unknown_text = strndup(m->unknown_text, m->unknown_size);
+    add_around(tokenizer, m, config);
+    ce_special_sort(&tokenizer->raw);
+    ce_special_sort(&tokenizer->normal);
+    return add_added(tokenizer, config);
+}
+
+cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config)
+{
+    static const char unknown[] = " \xe2\x81\x87 ";
+    model m = { .model = 1,
+                .begin = 1,
+                .end = 2,
+                .unknown_text = unknown,
+                .unknown_size = sizeof unknown - 1,
+                .add_prefix = true,
+                .remove_extra = true,
+                .escape = true };
+    cs_status status = read_messages(&m, (ce_protobuf){ .bytes = bytes, .size = size });
+    if (status == CS_OK)
+        status = fill(tokenizer, &m, config);
+    free(m.pieces);
+    free(m.pairs);
+    return status;
+}

@@ -1,0 +1,173 @@
+/* words_read.c - reads the section "pre_tokenizer" of a tokenizer.json. */
+#include "text/words_read.h"
+#include "text/jsonpart.h"
+
+#include <string.h>
+
+#define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]"
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}"
+
+static const char *text_of(const json_t *part, const char *key, const char *otherwise)
+{
+    const char *text = json_string_value(json_object_get(part, key));
+    return text ? text : otherwise;
+}
+
+static cs_status read_behavior(ce_words_behavior *behavior, const json_t *part, const char *path)
+{
+    static const char *const names[] = { [CS_WORDS_ISOLATED] = "Isolated",
+                                         [CS_WORDS_REMOVED] = "Removed",
+                                         [CS_WORDS_CONTIGUOUS] = "Contiguous",
+                                         [CS_WORDS_WITH_PREVIOUS] = "MergedWithPrevious",
+                                         [CS_WORDS_WITH_NEXT] = "MergedWithNext" };
+    const char *name = text_of(part, "behavior", "Isolated");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) {
+            *behavior = (ce_words_behavior)i;
+            return CS_OK;
+        }
+    return ce_fail(CS_BAD_FILE,
+                   "%s.behavior is %.40s, and not Isolated, Removed, Contiguous, MergedWithPrevious or "
+                   "MergedWithNext",
+                   path, name);
+}
+
+static cs_status read_split(ce_words *words, const json_t *part, const char *path)
+{
+    ce_words_behavior behavior = CS_WORDS_ISOLATED;
+    ce_pattern *pattern;
+    const char *regex = text_of(json_object_get(part, "pattern"), "Regex", "");
+    bool invert = ce_jsonpart_flag(part, "invert", false);
+    CS_TRY(read_behavior(&behavior, part, path));
+    if (*regex && behavior == CS_WORDS_ISOLATED && !invert) {
+        cs_status status = ce_words_add_regex(words, regex);
+        return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
+    }
+    cs_status status = ce_jsonpart_pattern(&pattern, part, path);
+    return status == CS_OK ? ce_words_add_split(words, pattern, behavior, invert) : status;
+}
+
+static cs_status read_punctuation(ce_words *words, const json_t *part, const char *path)
+{
+    ce_words_behavior behavior = CS_WORDS_ISOLATED;
+    CS_TRY(read_behavior(&behavior, part, path));
+    return ce_words_add_own(words, PUNCTUATION, behavior, false);
+}
+
+static cs_status read_bytes(ce_words *words, const json_t *part)
+{
+    if (ce_jsonpart_flag(part, "add_prefix_space", false))
+        CS_TRY(ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS));
+    return ce_jsonpart_flag(part, "use_regex", true) ? ce_words_add_regex(words, ce_words_gpt2) : CS_OK;
+}
+
+static cs_status read_metaspace(ce_words *words, const json_t *part, const char *path)
+{
+    const char *mark = text_of(part, "replacement", "\xe2\x96\x81"),
+               *scheme = text_of(part, "prepend_scheme", "always");
+    bool prefix = ce_jsonpart_flag(part, "add_prefix_space", true);
+    ce_words_prefix known = !prefix || strcmp(scheme, "never") == 0 ? CS_WORDS_PREFIX_NEVER
+                            : strcmp(scheme, "first") == 0          ? CS_WORDS_PREFIX_FIRST
+                                                                    : CS_WORDS_PREFIX_ALWAYS;
+    if (ce_unicode_length(mark, strlen(mark)) != 1)
+        return ce_fail(CS_BAD_FILE, "%s.replacement is not one character", path);
+    if (known == CS_WORDS_PREFIX_ALWAYS && strcmp(scheme, "always") != 0)
+        return ce_fail(CS_BAD_FILE, "%s.prepend_scheme is %.40s, and not always, first or never", path, scheme);
+    CS_TRY(ce_words_add_replaced(words, mark, known));
+    if (!ce_jsonpart_flag(part, "split", true))
+        return CS_OK;
+    ce_pattern *pattern;
+    CS_TRY(ce_pattern_open(&pattern, mark, CS_PATTERN_LITERAL));
+    return ce_words_add_split(words, pattern, CS_WORDS_WITH_NEXT, false);
+}
+
+static cs_status read_delimiter(ce_words *words, const json_t *part, const char *path)
+{
+    const char *delimiter = text_of(part, "delimiter", "");
+    ce_pattern *pattern;
+    if (ce_unicode_length(delimiter, strlen(delimiter)) != 1)
+        return ce_fail(CS_BAD_FILE, "%s.delimiter is not one character", path);
+    CS_TRY(ce_pattern_open(&pattern, delimiter, CS_PATTERN_LITERAL));
+    return ce_words_add_split(words, pattern, CS_WORDS_REMOVED, false);
+}
+
+static cs_status read_bert(ce_words *words)
+{
+    CS_TRY(ce_words_add_own(words, "\\p{White_Space}", CS_WORDS_REMOVED, false));
+    return ce_words_add_own(words, PUNCTUATION, CS_WORDS_ISOLATED, false);
+}
+
+static cs_status read_fixed(ce_words *words, const json_t *part, const char *path)
+{
+    const json_t *length = json_object_get(part, "length");
+    json_int_t points = length ? json_integer_value(length) : 5;
+    if (points < 1)
+        return ce_fail(CS_BAD_FILE, "%s.length is not a number from 1 on", path);
+    return ce_words_add_fixed(words, (size_t)points);
+}
+
+static cs_status read_one(ce_words *words, const json_t *part, const char *path)
+{
+    const char *type = ce_jsonpart_type(part);
+    if (strcmp(type, "ByteLevel") == 0)
+        return read_bytes(words, part);
+    if (strcmp(type, "Split") == 0)
+        return read_split(words, part, path);
+    if (strcmp(type, "Digits") == 0)
+        return ce_words_add_own(words, ce_jsonpart_flag(part, "individual_digits", false) ? "\\p{N}" : "\\p{N}+",
+                                CS_WORDS_ISOLATED, false);
+    if (strcmp(type, "Metaspace") == 0)
+        return read_metaspace(words, part, path);
+    if (strcmp(type, "Punctuation") == 0)
+        return read_punctuation(words, part, path);
+    if (strcmp(type, "Whitespace") == 0)
+        return ce_words_add_own(words, "[" WORD "]+|[^" WORD "\\p{White_Space}]+", CS_WORDS_REMOVED, true);
+    if (strcmp(type, "WhitespaceSplit") == 0)
+        return ce_words_add_own(words, "\\p{White_Space}", CS_WORDS_REMOVED, false);
+    if (strcmp(type, "CharDelimiterSplit") == 0)
+        return read_delimiter(words, part, path);
+    if (strcmp(type, "BertPreTokenizer") == 0)
+        return read_bert(words);
+    if (strcmp(type, "FixedLength") == 0)
+        return read_fixed(words, part, path);
+    if (strcmp(type, "UnicodeScripts") == 0)
+        return ce_jsonpart_refuse(path, type, "its table of scripts is of an old edition of Unicode");
+    return ce_jsonpart_refuse(path, type, "it is no pre-tokenizer of tokenizers 0.23");
+}
+
+static bool is_of_type(const json_t *part, const char *type)
+{
+    return strcmp(ce_jsonpart_type(part), type) == 0;
+}
+
+bool ce_words_reads_bytes(const json_t *part)
+{
+    const json_t *list = json_object_get(part, "pretokenizers");
+    size_t count = json_array_size(list);
+    if (is_of_type(part, "Sequence"))
+        return count > 0 && ce_words_reads_bytes(json_array_get(list, count - 1));
+    return is_of_type(part, "ByteLevel");
+}
+
+/* `last`: no other pre-tokenizer follows. After ByteLevel the text is bytes. */
+static cs_status read_any(ce_words *words, const json_t *part, const char *path, bool last)
+{
+    size_t index;
+    json_t *member, *list = json_object_get(part, "pretokenizers");
+    char inner[CS_JSONPART_PATH];
+    if (!part || json_is_null(part))
+        return CS_OK;
+    if (is_of_type(part, "ByteLevel") && !last)
+        return ce_jsonpart_refuse(path, "a ByteLevel", "another pre-tokenizer follows it, which would see bytes");
+    if (!is_of_type(part, "Sequence"))
+        return read_one(words, part, path);
+    json_array_foreach (list, index, member)
+        CS_TRY(read_any(words, member, ce_jsonpart_member(inner, path, "pretokenizers", index),
+                        last && index + 1 == json_array_size(list)));
+    return CS_OK;
+}
+
+cs_status ce_words_read(ce_words *words, const json_t *part)
+{
+    return read_any(words, part, "pre_tokenizer", true);
+}

@@ -1,0 +1,12 @@
+/* words_read.h - reads the section "pre_tokenizer" of a tokenizer.json. */
+#ifndef CS_TEXT_WORDS_READ_H
+#define CS_TEXT_WORDS_READ_H
+
+#include "base/json.h"
+#include "text/words.h"
+
+/* True if the section ends in ByteLevel: the model then reads bytes, not characters. */
+bool ce_words_reads_bytes(const json_t *part);
+cs_status ce_words_read(ce_words *words, const json_t *part);
+
+#endif

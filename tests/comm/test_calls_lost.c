@@ -1,0 +1,258 @@
+/* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, and the time of a call, over
+ * shared memory and over TCP. The test starts the ranks itself, so that it sees how each one ends. */
+#include "base/log.h"
+#include "cspeed/comm.h"
+#include "ports.h"
+#include "suite.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS = 3, COUNT = 20000 };
+
+typedef struct {
+    const char *kind;
+    int hosts; /* 1, or RANKS: each rank is a host of its own */
+    int what;  /* for the function of the ranks */
+    int (*run)(cs_comm *comm, int what);
+} scene;
+
+typedef struct {
+    int code; /* exit code, or 128 + signal */
+    char said[2048];
+} ending;
+
+static _Noreturn void play(const scene *on, int rank, int port, int output)
+{
+    bool one_host = on->hosts == 1;
+    cs_world world = { .rank = rank, .size = RANKS, .address = "127.0.0.1", .port = port };
+    cs_comm *comm = NULL;
+    world.local_rank = one_host ? rank : 0;
+    world.local_size = one_host ? RANKS : 1;
+    snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
+    dup2(output, STDERR_FILENO);
+    ce_log_open(CS_LOG_INFO, rank);
+    cs_comm_settings settings = { .kind = on->kind, .heap_bytes = 1 << 20, .timeout_seconds = 60, .nonblocking = true };
+    cs_status status = cs_comm_open(&comm, &world, &settings);
+    if (status != CS_OK) {
+        dprintf(output, "%s\n", cs_error());
+        _exit(cs_exit_code(status));
+    }
+    _exit(on->run(comm, on->what));
+}
+
+static void perform(const scene *on, ending *endings)
+{
+    pid_t children[RANKS];
+    int outputs[RANKS][2], port = ports_free("127.0.0.1");
+    for (int i = 0; i < RANKS; i++) {
+        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0)
+            play(on, i, port, outputs[i][1]);
+        close(outputs[i][1]);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        endings[i].said[length > 0 ? length : 0] = 0;
+        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        close(outputs[i][0]);
+    }
+}
+
+static void expect_ending(const scene *on, const ending *end, int code, const char *sentence)
+{
+    ck_assert_msg(end->code == code, "%s, %d: ended with %d, not %d, saying: %s", on->kind, on->what, end->code, code,
+                  end->said);
+    ck_assert_msg(!sentence || strstr(end->said, sentence), "%s, %d: said \"%s\", not \"%s\"", on->kind, on->what,
+                  end->said, sentence);
+}
+
+enum {
+    BARRIER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    SCATTER,
+    GATHER,
+    ALL_TO_ALL,
+    IALL_REDUCE,
+    IMESSAGES,
+    CALLS
+};
+
+static void call(cs_comm *comm, int what, int64_t count)
+{
+    static float a[RANKS * COUNT], b[RANKS * COUNT];
+    int rank = cs_comm_rank(comm), next = (rank + 1) % RANKS, last = (rank + RANKS - 1) % RANKS;
+    switch (what) {
+    case ALL_REDUCE:
+        cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM);
+        break;
+    case REDUCE_SCATTER:
+        cs_comm_reduce_scatter(comm, b, a, count, CS_F32, CS_SUM);
+        break;
+    case ALL_GATHER:
+        cs_comm_all_gather(comm, a, b, count, CS_F32);
+        break;
+    case BROADCAST:
+        cs_comm_broadcast(comm, a, count, CS_F32, 0);
+        break;
+    case REDUCE:
+        cs_comm_reduce(comm, a, count, CS_F32, CS_SUM, 0);
+        break;
+    case SCATTER:
+        cs_comm_scatter(comm, b, a, count, CS_F32, 0);
+        break;
+    case GATHER:
+        cs_comm_gather(comm, a, b, count, CS_F32, 0);
+        break;
+    case ALL_TO_ALL:
+        cs_comm_all_to_all(comm, b, a, count, CS_F32);
+        break;
+    case IALL_REDUCE:
+        cs_work_wait(cs_comm_iall_reduce(comm, a, count, CS_F32, CS_SUM));
+        break;
+    case IMESSAGES: {
+        cs_work *sent = cs_comm_isend(comm, a, (size_t)count * sizeof *a, next);
+        cs_work_wait(cs_comm_ireceive(comm, b, (size_t)count * sizeof *b, last));
+        cs_work_wait(sent);
+        break;
+    }
+    default:
+        cs_comm_barrier(comm);
+    }
+}
+
+static int die_in_time(cs_comm *comm, int what)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(comm) == 1 && i == 5)
+            raise(SIGKILL);
+        call(comm, what, i % 2 ? COUNT : 10);
+    }
+    cs_comm_barrier(comm);
+    return 0;
+}
+
+START_TEST(a_rank_killed_in_each_collective_is_named)
+{
+    for (int what = BARRIER; what < CALLS; what++)
+        for (int tcp = 0; tcp < 2; tcp++) {
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, what, die_in_time };
+            ending ends[RANKS];
+            perform(&on, ends);
+            for (int r = 0; r < RANKS; r++)
+                expect_ending(&on, &ends[r], r == 1 ? 128 + SIGKILL : 75, r == 1 ? NULL : "rank 1 was lost");
+        }
+}
+END_TEST
+
+/* ---- calls that do not match ------------------------------------------------------------------ */
+
+enum { SKIPS_GATHER, ANOTHER_ROOT, ANOTHER_KIND, ANOTHER_ORDER, ANOTHER_COUNT, MESSAGE, UNEVEN, MISMATCHES };
+
+/* What rank 2 calls, and what the others do. */
+static int mismatch(cs_comm *comm, int what)
+{
+    static float a[RANKS * COUNT], b[RANKS * COUNT];
+    int64_t counts[RANKS] = { 1, 2, 3 };
+    bool odd = cs_comm_rank(comm) == 2;
+    cs_comm_barrier(comm);
+    switch (what) {
+    case SKIPS_GATHER:
+        if (!odd)
+            cs_comm_gather(comm, a, b, 10, CS_F32, 0);
+        break;
+    case ANOTHER_ROOT:
+        cs_comm_reduce(comm, a, COUNT, CS_F32, CS_SUM, odd);
+        break;
+    case ANOTHER_KIND: /* a call by messages, and one that waits at a barrier in shared memory */
+        if (odd)
+            cs_comm_all_to_all(comm, b, a, 10, CS_F32);
+        else
+            cs_comm_all_reduce(comm, a, 10, CS_F32, CS_SUM);
+        break;
+    case ANOTHER_ORDER:
+        call(comm, odd ? SCATTER : ALL_REDUCE, COUNT);
+        call(comm, odd ? ALL_REDUCE : SCATTER, COUNT);
+        break;
+    case ANOTHER_COUNT:
+        cs_comm_scatter(comm, b, a, odd ? 11 : 10, CS_F32, 0);
+        break;
+    case MESSAGE:
+        if (odd)
+            cs_comm_receive(comm, a, 10, 0);
+        break;
+    default: /* the same sum */
+        counts[0] = odd ? 2 : 1;
+        counts[1] = odd ? 1 : 2;
+        cs_comm_all_gather_v(comm, a, b, counts, CS_F32);
+    }
+    cs_comm_barrier(comm);
+    return 0;
+}
+
+START_TEST(calls_that_differ_are_named)
+{
+    for (int what = 0; what < MISMATCHES; what++)
+        for (int tcp = 0; tcp < 2; tcp++) {
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, what, mismatch };
+            ending ends[RANKS];
+            bool named = false;
+            perform(&on, ends);
+            for (int r = 0; r < RANKS; r++) {
+                ck_assert_msg(ends[r].code == 76 || ends[r].code == 75, "%s, %d: rank %d ended with %d, saying %s",
+                              on.kind, what, r, ends[r].code, ends[r].said);
+                named |= ends[r].code == 76 && strstr(ends[r].said, "rank 2 calls") != NULL;
+            }
+            ck_assert_msg(named, "%s, %d: rank 2 is not named: %s %s %s", on.kind, what, ends[0].said, ends[1].said,
+                          ends[2].said);
+        }
+}
+END_TEST
+
+/* ---- the time of a call ----------------------------------------------------------------------- */
+
+static int come_late(cs_comm *world, int what)
+{
+    cs_comm *comm = NULL;
+    if (cs_comm_split(&comm, world, 0, 0) != CS_OK)
+        return 1;
+    cs_comm_set_call_seconds(comm, 0.5);
+    cs_comm_barrier(comm);
+    if (cs_comm_rank(comm) == 1)
+        nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 500000000 }, NULL);
+    call(comm, what, 10);
+    nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL); /* a rank that is done must not be the first to end */
+    return 0;
+}
+
+START_TEST(a_late_rank_is_named)
+{
+    static const int calls[] = { ALL_REDUCE, GATHER, IMESSAGES };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int tcp = 0; tcp < 2; tcp++) {
+            scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, calls[i], come_late };
+            ending ends[RANKS];
+            perform(&on, ends);
+            bool named = false; /* by one of those that wait; another may be the first to see that one end */
+            for (int r = 0; r < RANKS; r++)
+                named |= ends[r].code == 75 && strstr(ends[r].said, "rank 1 did not come within the time of a call");
+            ck_assert_msg(named, "%s, %d: %s %s", on.kind, on.what, ends[0].said, ends[2].said);
+        }
+}
+END_TEST
+
+SUITE_MAIN("calls_lost", a_rank_killed_in_each_collective_is_named, calls_that_differ_are_named, a_late_rank_is_named)

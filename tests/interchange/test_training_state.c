@@ -1,0 +1,197 @@
+/* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, as tools/from_deepspeed.py
+ * wrote it (tests/golden/from_deepspeed): its values, its continuation, and refusals. */
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+#include "checkpoint/checkpoint.h"
+#include "interchange/source.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 4096 };
+
+static void enter(void)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("cp -r %s/golden/from_deepspeed/. .", CS_TESTS), 0);
+}
+
+/* Runs the command and checks its exit code, and that its output contains `words`. */
+static void expect(int code, const char *words, const char *arguments)
+{
+    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
+    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
+    free(text);
+}
+
+#define IMPORT "import state run --config ds_config.json"
+
+/* ---- values ---- */
+
+static int64_t elements_of(const ce_source_tensor *tensor)
+{
+    int64_t count = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+/* Compares one tensor of the checkpoint with what the state's file has. */
+static void same_tensor(ce_checkpoint_reader *reader, cs_comm *self, ce_source *source, int64_t at, const char *slot)
+{
+    const ce_source_tensor *tensor = &source->tensors[at];
+    float wanted[LARGEST], found[LARGEST] = { 0 };
+    char name[256];
+    int64_t count = elements_of(tensor);
+    ck_assert_int_le(count, LARGEST);
+    snprintf(name, sizeof name, slot ? "state.%s.%s" : "%s", tensor->name, slot);
+    ce_piece piece = { .name = name,
+                       .folder = slot ? "optim" : "weights",
+                       .dtype = CS_F32,
+                       .dims = tensor->dims,
+                       .range = { 0, count },
+                       .data = found };
+    memcpy(piece.shape, tensor->shape, sizeof piece.shape);
+    CS_MUST(source->read(source, at, piece.range, wanted, CS_F32));
+    CS_MUST(ce_checkpoint_read(reader, self, &piece, 1));
+    ck_assert_msg(memcmp(wanted, found, (size_t)count * sizeof *found) == 0, "%s", name);
+}
+
+START_TEST(every_value_is_in_the_checkpoint)
+{
+    static const char *const slots[] = { NULL, "exp_avg", "exp_avg_sq" };
+    cs_world world = { .size = 1, .local_size = 1 };
+    cs_comm_settings settings = { .kind = "self", .heap_bytes = 4096 };
+    ce_checkpoint_reader *reader;
+    cs_comm *self;
+    enter();
+    expect(0, "`cspeed train --config ds_config.json --output run` continues the training of DeepSpeed", IMPORT);
+    CS_MUST(cs_comm_open(&self, &world, &settings));
+    CS_MUST(ce_checkpoint_open(&reader, self, "run", NULL));
+    for (int i = 0; i < 3; i++) {
+        char folder[32];
+        ce_source source;
+        snprintf(folder, sizeof folder, "state/%s", slots[i] ? slots[i] : "weights");
+        CS_MUST(ce_huggingface_open(&source, folder));
+        ck_assert_int_eq(source.count, 16);
+        for (int64_t at = 0; at < source.count; at++)
+            same_tensor(reader, self, &source, at, slots[i]);
+        ce_source_close(&source);
+    }
+    const json_t *engine = ce_checkpoint_engine(reader);
+    ck_assert_int_eq(json_integer_value(json_object_get(engine, "global_step")), 8);
+    ck_assert_int_eq(json_integer_value(json_object_get(engine, "samples")), 64);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "optimizer"), "step")), 8);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(engine, "lr_scheduler"), "last_step")), 8);
+    ck_assert_str_eq(ce_checkpoint_client_state(reader), "{\"note\": [\"kept\", 1]}");
+    ce_checkpoint_close(reader);
+    cs_comm_close(self);
+    expect(0, "whole", "verify run");
+    expect(0, "2 ranks, ZeRO-2", "inspect run");
+    shell_leave();
+}
+END_TEST
+
+/* ---- continuation ---- */
+
+static void losses_are_deepspeeds(const char *launch)
+{
+    json_error_t why;
+    char *metrics = shell_read("run/metrics.jsonl", NULL), *next = metrics;
+    json_t *losses = json_load_file("losses.json", 0, &why), *wanted;
+    size_t i;
+    ck_assert_ptr_nonnull(losses);
+    json_array_foreach (json_object_get(losses, "after"), i, wanted) {
+        double loss;
+        next = strstr(next, "\"loss\": ");
+        ck_assert_msg(next && sscanf(next, "\"loss\": %lf", &loss) == 1, "%s: %zu losses", launch, i);
+        ck_assert_msg(fabs(loss - json_real_value(wanted)) <= 1e-5 * loss, "%s: loss %zu is %.9g, DeepSpeed's %.9g",
+                      launch, i, loss, json_real_value(wanted));
+        next++;
+    }
+    ck_assert_uint_eq(i, 5);
+    json_decref(losses);
+    free(metrics);
+}
+
+START_TEST(the_losses_are_deepspeeds)
+{
+    static const char *const launches[] = {
+        "--num_gpus 1 --oversubscribe train --config ds_config.json --output run",
+        "--num_gpus 2 --oversubscribe train --config ds_config.json --output run --set zero_optimization.stage=3",
+    };
+    for (int i = 0; i < 2; i++) {
+        enter();
+        expect(0, "16 tensors", IMPORT);
+        expect(0, "continuing at step 8 of 13, from run", launches[i]);
+        losses_are_deepspeeds(launches[i]);
+        shell_leave();
+    }
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+/* DeepSpeed's own parameter group decays vectors too. */
+START_TEST(other_numbers_of_an_update_are_named)
+{
+    enter();
+    ck_assert_int_eq(shell_run("sed -i '/\"param_groups\"/,/\\]/d' ds_config.json"), 0);
+    expect(0, "weight_decay of 10 of 16 parameters was 0.1 in DeepSpeed", IMPORT);
+    ck_assert_int_eq(shell_run("rm -r run && sed -i 's/0.95/0.99/' ds_config.json"), 0);
+    expect(0, "betas[1] of 16 of 16 parameters was 0.95 in DeepSpeed", IMPORT);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+    static const struct {
+        const char *change, *words;
+        int code;
+    } rows[] = {
+        { "sed -i 's/\"version\": 1/\"version\": 2/' state/state.json", "is of version 2", 78 },
+        { "sed -i 's/\"world_size\": 2/\"world_size\": 0/' state/state.json", "no such world size", 65 },
+        { "sed -i '/\"samples\"/d' state/state.json", "samples", 65 },
+        { "sed -i 's/\"samples\"/\"more\": 1, \"samples\"/' state/state.json", "state.json", 65 },
+        { "sed -i 's/\"exp_avg_sq\"/\"..\\/x\"/' state/state.json", "\"slots\" is a list", 65 },
+        { "sed -i '/\"exp_avg_sq\"/d; s/\"exp_avg\",/\"exp_avg\"/' state/state.json", "has 1 value for each element",
+          78 },
+        { "sed -i 's/\"optimizer\": \"AdamW\"/\"optimizer\": \"Lamb\"/' state/state.json", "trained with Lamb", 78 },
+        { "sed -i 's/\"torch_adam\": true/\"adam_w_mode\": false/; s/\"AdamW\"/\"Adam\"/' ds_config.json",
+          "asks for the optimizer Adam, and", 78 },
+        { "sed -i 's/\"n_layer\": 1/\"n_layer\": 2/' ds_config.json", "12 missing (transformer.h.1.ln_1.weight", 65 },
+        { "sed -i 's/\"train_batch_size\": 8/\"train_batch_size\": 7/' ds_config.json", "train_batch_size", 78 },
+        { "sed -i 's/\"model\":/\"_model\":/' ds_config.json", "no cspeed.model", 78 },
+        { "rm -r state/exp_avg", "state/exp_avg", 66 },
+        { "LC_ALL=C sed -i 's/transformer.ln_f.bias/transformer.ln_g.bias/' state/exp_avg_sq/model.safetensors",
+          "state/exp_avg_sq", 65 },
+        { "truncate -s -4 state/weights/model.safetensors", "the file was cut", 65 },
+        { "truncate -s -4 state/weights/model.safetensors && printf '\\377\\377\\377\\377' >> "
+          "state/weights/model.safetensors",
+          "NaN", 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enter();
+        ck_assert_int_eq(shell_run("%s", rows[i].change), 0);
+        expect(rows[i].code, rows[i].words, IMPORT);
+        ck_assert_msg(shell_run("ls -d run*") != 0, "%s: something is left", rows[i].change);
+        shell_leave();
+    }
+    enter();
+    expect(64, "--config FILE names the configuration", "import state run");
+    expect(64, "holds no state.json", "import state/weights run --config ds_config.json");
+    expect(64, "--dtype and --max_shard are for weights", IMPORT " --dtype bf16");
+    expect(64, "--dtype and --max_shard are for weights", IMPORT " --max_shard 1GB");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("training_state", every_value_is_in_the_checkpoint, the_losses_are_deepspeeds,
+           other_numbers_of_an_update_are_named, what_does_not_fit_is_refused)
