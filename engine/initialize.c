@@ -96,6 +96,12 @@ static cs_status open_world(cs_engine *engine)
         .tf32 = engine->settings->tf32,
     };
     CS_TRY(ce_device_open(&engine->device, &wanted));
+    if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
+        return ce_fail(
+            CS_UNSUPPORTED,
+            "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
+            "runs it",
+            engine->facts.cpu_only);
     if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))

@@ -223,7 +223,7 @@ static const ce_encoded *encode(const model *m, const char *prompt)
 /* Every rank checks all prompts before any of them is processed. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
-    int64_t count = encode(m, prompt)->count, max = cs_positions(m->engine);
+    int64_t count = encode(m, prompt)->count, max = cs_context_positions(m->engine);
     if (max && count > max)
         leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
               which + 1, count, max);
@@ -249,7 +249,7 @@ static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);
     int32_t first = first_token(m);
-    int64_t count = encoded->count ? encoded->count : 1, positions = cs_positions(m->engine);
+    int64_t count = encoded->count ? encoded->count : 1, positions = cs_context_positions(m->engine);
     cs_tensor logits = { 0 };
     a->max = m->given->max_tokens;
     if (positions && m->chat)
@@ -271,7 +271,7 @@ static void begin(const model *m, const char *prompt, answer *a)
  * again as a text of their own. */
 static void slide(const model *m, answer *a)
 {
-    int64_t half = (cs_positions(m->engine) + 1) / 2;
+    int64_t half = (cs_context_positions(m->engine) + 1) / 2;
     cs_tensor logits;
     a->slid = true;
     cs_context_clear(a->context);
@@ -291,7 +291,7 @@ static void complete(const model *m, const char *const *prompts, answer *answers
         answer *live[BATCH];
         int lives = 0;
         for (int i = 0; i < count; i++)
-            if (!answers[i].finish && cs_context_count(answers[i].context) == cs_positions(m->engine))
+            if (!answers[i].finish && cs_context_count(answers[i].context) == cs_context_positions(m->engine))
                 slide(m, &answers[i]);
         for (int i = 0; i < count; i++)
             if (!answers[i].finish)
@@ -350,7 +350,7 @@ static char *write_chat(const model *m, const char *said, bool typed)
 /* Says if the model's positions have limited what it could read. */
 static void report_positions(const model *m, const answer *a)
 {
-    int64_t positions = cs_positions(m->engine);
+    int64_t positions = cs_context_positions(m->engine);
     if (a->slid)
         fprintf(stderr,
                 "the model reads at most %" PRId64 " tokens: from there on it had the last %" PRId64 " to %" PRId64

@@ -1,41 +1,16 @@
 /* ops.c - the operations of cspeed/ops.h: shapes and types are checked here, once for all devices, then the function
  * of the device's table is called. A fused operation that the device does not have is composed of others. */
-#include "device/table.h"
-#include "base/must.h"
-
-#define RUN_ON(stream, given, operation, ...)                                                                          \
-    do {                                                                                                               \
-        if ((stream)->device->table->operation)                                                                        \
-            (stream)->device->table->operation(given, __VA_ARGS__);                                                    \
-    } while (0)
-#define RUN(stream, operation, ...) RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
-#define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
-
-static bool is_compute(cs_tensor x)
-{
-    return x.data && x.dtype <= CS_F16;
-}
+#include "device/run.h"
 
 static bool is_f32(cs_tensor x)
 {
     return x.data && x.dtype == CS_F32;
 }
 
-static bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
-{
-    return cs_rows(x) == rows && cs_columns(x) == columns;
-}
-
 /* Whether b has the type, rows and columns of a. */
 static bool is_like(cs_tensor a, cs_tensor b)
 {
     return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
-}
-
-/* Whether b has the rows and columns of a; its type may differ. */
-static bool is_shaped(cs_tensor a, cs_tensor b)
-{
-    return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
 }
 
 static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
@@ -345,6 +320,13 @@ static bool is_starts(cs_tensor starts, cs_tensor like)
     return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
 }
 
+static void check_scores(cs_stream *stream, cs_heads heads)
+{
+    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
+    if (heads.cap > 0)
+        CHECK_CPU_ONLY(stream, softcap, "attention with capped scores");
+}
+
 static void check_attention(cs_stream *stream, const ce_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
@@ -357,6 +339,7 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
     CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
     CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
     CS_ASSERT(is_starts(heads.starts, attention->y));
+    check_scores(stream, heads);
     check_dropout(attention->dropout, samples, rows * columns);
     /* each matrix product does D multiply-adds for each pair (i, j), j <= i, of a head */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
@@ -388,7 +371,8 @@ static void rotate(cs_stream *stream, const ce_turn *turn)
 {
     CS_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
     CS_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
-    CS_ASSERT(turn->rows.heads * turn->rope->width <= cs_columns(turn->x));
+    CS_ASSERT(ce_rope_head(turn->rope) >= turn->rope->width);
+    CS_ASSERT(turn->rows.heads * ce_rope_head(turn->rope) <= cs_columns(turn->x));
     RUN(stream, rope, turn);
 }
 
@@ -412,6 +396,7 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
     CS_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
     CS_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
     CS_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
+    check_scores(stream, heads);
     CS_ASSERT(is_matrix(values, cs_rows(keys), shared));
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;

@@ -2,18 +2,23 @@
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
  * cuda/cuda.c) are made from it.
  *
- * Define OPERATION before including; OPERATION and FUSED are undefined at the end, and FUSED is OPERATION where it is
- * not defined. OPERATION(name, parameters): every device that computes has it; the function of a device is
+ * Define OPERATION before including; OPERATION, FUSED and CPU_ONLY are undefined at the end, and FUSED is OPERATION where it is
+ * not defined, as is CPU_ONLY. OPERATION(name, parameters): every device that computes has it; the function of a device is
  * cs_<device>_<name>. FUSED(name, parameters): a device may leave it out, and ops.c composes it of others.
  *
  * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
  * cs_stream are those of state.h (and add) and work in that stream. All return void. ops.c and state.c check shapes and
  * types before they call.
  *
+ * CPU_ONLY(name, parameters): the GPU has no kernel for it yet, and ops.c refuses it there.
+ *
  * To add an operation: declare it in cspeed/ops.h, check it in ops.c, add its line here, and write one kernel for each
  * device. */
 #ifndef FUSED
 #define FUSED OPERATION
+#endif
+#ifndef CPU_ONLY
+#define CPU_ONLY OPERATION
 #endif
 
 /* clang-format off */
@@ -47,6 +52,14 @@ OPERATION(gelu, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(gelu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x))
 OPERATION(swiglu, (cs_device *device, cs_tensor y, cs_tensor x))
 OPERATION(swiglu_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x))
+CPU_ONLY(activation, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation function))
+CPU_ONLY(activation_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
+CPU_ONLY(gated, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation function))
+CPU_ONLY(gated_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
+CPU_ONLY(softcap, (cs_device *device, cs_tensor y, cs_tensor x, float cap))
+CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap))
+/* y is x with its heads in the order of cs_op_attention, or, if `back`, the opposite. */
+CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* If a is absent, it counts as 0. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
@@ -81,3 +94,4 @@ OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int6
 
 #undef OPERATION
 #undef FUSED
+#undef CPU_ONLY

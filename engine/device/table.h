@@ -7,6 +7,7 @@
 #ifndef CS_DEVICE_TABLE_H
 #define CS_DEVICE_TABLE_H
 
+#include <math.h>
 #include <pthread.h>
 
 #include "device/device.h"
@@ -31,6 +32,12 @@ typedef struct {
     cs_dropout dropout;
 } ce_attention_args;
 
+/* Returns the factor of the scores of heads with `width` columns. */
+static inline float ce_heads_scale(cs_heads heads, int64_t width)
+{
+    return heads.scale > 0 ? heads.scale : 1 / sqrtf((float)width);
+}
+
 /* Rotary positions: the pairs of x are rotated forward, or back for the gradient. */
 typedef struct {
     cs_tensor x;
@@ -46,6 +53,12 @@ typedef struct {
     float scale;
     bool takes;
 } ce_columns;
+
+/* Returns the columns from one head to the next. */
+static inline int64_t ce_rope_head(const cs_rope *rope)
+{
+    return rope->head > 0 ? rope->head : rope->width;
+}
 
 /* Attention of new positions of one sequence with a key-value cache; ops.h describes the tensors. */
 typedef struct {

@@ -10,9 +10,14 @@ struct cs_context {
     int64_t length, count; /* maximum number of positions; tokens read so far */
 };
 
+int64_t cs_context_positions(const cs_engine *engine)
+{
+    return engine->facts.context ? engine->facts.context : engine->facts.positions;
+}
+
 static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
 {
-    int64_t max = engine->facts.positions;
+    int64_t max = cs_context_positions(engine);
     if (engine->model->inputs)
         return ce_fail(CS_UNSUPPORTED, "not supported: cs_context_open, because this model reads floats, not tokens");
     if (length < 0 || (max && length > max))

@@ -56,6 +56,7 @@ static bool ends_with(const char *name, const char *end)
 static bool is_buffer(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           ends_with(name, ".attention.bias") || ends_with(name, ".attention.masked_bias") ||
            ends_with(name, "rotary_emb.inv_freq");
 }
 

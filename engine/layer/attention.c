@@ -1,5 +1,6 @@
 /* attention.c - the attention layer: projections, norms of q and k, rotary positions, causal self-attention. */
 #include "layer/linear.h"
+#include "layer/rms.h"
 
 #include <stdio.h>
 
@@ -10,17 +11,17 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
     cs_linear_declare(&attention->qkv, unit, full, sizes->width, 3 * sizes->width, sizes->init, CS_IN_OUT, CS_BIAS);
     snprintf(full, sizeof full, "%s.c_proj", name);
     cs_linear_declare(&attention->out, unit, full, sizes->width, sizes->width, sizes->out_init, CS_IN_OUT, CS_BIAS);
-    attention->heads = (cs_heads){ .queries = sizes->heads, .keys = sizes->heads };
+    attention->heads = (cs_heads){ .queries = sizes->heads, .keys = sizes->heads, .scale = sizes->scale };
     attention->width = sizes->width / sizes->heads;
     attention->rate = sizes->dropout;
     attention->place = cs_residual_place(unit, name);
 }
 
-static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part, int64_t width)
+static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part, int64_t width, bool plus_one)
 {
     char full[128];
     snprintf(full, sizeof full, "%s.%s.weight", name, part);
-    cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
+    cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ plus_one ? CS_ZEROS : CS_ONES, 0 });
     weight->norm = true;
     cs_param_grows(weight, weight);
     return weight;
@@ -32,32 +33,50 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
     int64_t queries = parts->heads.queries * parts->head, keys = parts->heads.keys * parts->head;
     cs_linear_part qkv[] = { { "q_proj", queries }, { "k_proj", keys }, { "v_proj", keys } };
     char full[128];
-    cs_linear_declare_parts(&attention->qkv, unit, name, parts->width, qkv, 3, parts->init, parts->bias);
-    snprintf(full, sizeof full, "%s.o_proj", name);
+    if (parts->fused) {
+        snprintf(full, sizeof full, "%s.%s", name, parts->fused);
+        cs_linear_declare(&attention->qkv, unit, full, parts->width, queries + 2 * keys, parts->init, CS_OUT_IN,
+                          parts->bias);
+    } else {
+        cs_linear_declare_parts(&attention->qkv, unit, name, parts->width, qkv, 3, parts->init, parts->bias);
+    }
+    snprintf(full, sizeof full, "%s.%s", name, parts->out ? parts->out : "o_proj");
     cs_linear_declare(&attention->out, unit, full, queries, parts->width, parts->init, CS_OUT_IN, parts->out_bias);
     if (parts->normed) {
-        attention->q_norm = declare_norm(unit, name, "q_norm", parts->head);
-        attention->k_norm = declare_norm(unit, name, "k_norm", parts->head);
+        bool plus_one = parts->norm_plus_one;
+        attention->q_norm = declare_norm(unit, name, "q_norm", parts->norm_whole ? queries : parts->head, plus_one);
+        attention->k_norm = declare_norm(unit, name, "k_norm", parts->norm_whole ? keys : parts->head, plus_one);
     }
     cs_rope_open(&attention->rope, parts->rope);
+    if (parts->rope->kind == CS_ROPE_LONG) {
+        cs_rope_open_longer(&attention->longer, parts->rope);
+        attention->original = (int64_t)parts->rope->original;
+    }
     attention->heads = parts->heads;
+    attention->grouped = parts->grouped;
+    attention->plus_one = parts->norm_plus_one;
     attention->width = parts->head;
     attention->epsilon = parts->epsilon;
     attention->rate = parts->dropout;
     attention->place = cs_residual_place(unit, name);
 }
 
-/* Applies RMSNorm to the heads of q and of k; v is unchanged. */
+static cs_tensor factors(const cs_attention *attention, cs_pass *pass, const cs_param *norm)
+{
+    return ce_rms_factors(norm, attention->plus_one, pass);
+}
+
+/* Applies RMSNorm to the heads of q and of k, or to all of q and all of k; v is unchanged. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);
     cs_tensor y = cs_pass_like(pass, qkv);
-    cs_tensor q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.queries);
-    cs_tensor k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.keys);
-    int64_t keys = attention->heads.queries * attention->width;
+    int64_t queries = attention->heads.queries * attention->width, keys = attention->heads.keys * attention->width;
+    cs_tensor q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), queries / cs_count(attention->q_norm->value));
+    cs_tensor k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), keys / cs_count(attention->k_norm->value));
     cs_op_cast(stream, y, qkv);
-    cs_op_rms(stream, y, q_stats, qkv, attention->q_norm->value, 0, attention->epsilon);
-    cs_op_rms(stream, y, k_stats, qkv, attention->k_norm->value, keys, attention->epsilon);
+    cs_op_rms(stream, y, q_stats, qkv, factors(attention, pass, attention->q_norm), 0, attention->epsilon);
+    cs_op_rms(stream, y, k_stats, qkv, factors(attention, pass, attention->k_norm), queries, attention->epsilon);
     cs_pass_keep(pass, qkv);
     cs_pass_keep(pass, q_stats);
     cs_pass_keep(pass, k_stats);
@@ -71,10 +90,10 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor q_stats = cs_pass_take(pass);
     cs_tensor qkv = cs_pass_take(pass);
     int64_t keys = attention->heads.queries * attention->width;
-    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->k_norm), dqkv, qkv, k_stats, attention->k_norm->value,
-                   keys);
-    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->q_norm), dqkv, qkv, q_stats, attention->q_norm->value,
-                   0);
+    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->k_norm), dqkv, qkv, k_stats,
+                   factors(attention, pass, attention->k_norm), keys);
+    cs_op_rms_grad(stream, dqkv, ce_linear_grown(pass, attention->q_norm), dqkv, qkv, q_stats,
+                   factors(attention, pass, attention->q_norm), 0);
 }
 
 /* Returns the heads of this pass. Documents that are packed into one sample do not see each other. */
@@ -85,12 +104,20 @@ static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
     return heads;
 }
 
+/* Returns the frequencies of this pass: the length of its samples decides. */
+static const cs_rope *rope_of(const cs_attention *attention, cs_pass *pass)
+{
+    bool longer = attention->original > 0 && cs_pass_length(pass) > attention->original;
+    return longer ? &attention->longer : &attention->rope;
+}
+
 static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass, int64_t first)
 {
     return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass), first };
 }
 
-/* Text generation: each sample attends to the cached keys and values of all positions of its text. */
+/* Text generation: each sample attends to the cached keys and values of all positions of its text, which are not more
+ * than `original`, because the rotation of those that are cached cannot change. */
 static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);
@@ -105,9 +132,29 @@ static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs
     }
 }
 
-cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
+static cs_tensor project(const cs_attention *attention, cs_pass *pass, cs_tensor x)
 {
     cs_tensor qkv = cs_linear_forward(&attention->qkv, pass, x);
+    if (!attention->grouped)
+        return qkv;
+    cs_tensor parts = cs_pass_like(pass, qkv);
+    cs_op_ungroup_heads(cs_pass_stream(pass), parts, qkv, attention->heads);
+    return parts;
+}
+
+static cs_tensor project_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)
+{
+    if (attention->grouped) {
+        cs_tensor parts = dqkv;
+        dqkv = cs_pass_like(pass, parts);
+        cs_op_group_heads(cs_pass_stream(pass), dqkv, parts, attention->heads);
+    }
+    return cs_linear_backward(&attention->qkv, pass, dqkv);
+}
+
+cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
+{
+    cs_tensor qkv = project(attention, pass, x);
     cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(x), attention->heads.queries * attention->width);
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
     if (attention->q_norm)
@@ -117,7 +164,7 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
         return cs_linear_forward(&attention->out, pass, y);
     }
     if (attention->rope.width)
-        cs_op_rope(cs_pass_stream(pass), qkv, &attention->rope, rows_of(attention, pass, 0));
+        cs_op_rope(cs_pass_stream(pass), qkv, rope_of(attention, pass), rows_of(attention, pass, 0));
     cs_op_attention(cs_pass_stream(pass), y, lse, qkv, heads_of(attention, pass),
                     cs_residual_dropout(pass, attention->rate, attention->place));
     cs_pass_keep(pass, qkv);
@@ -136,8 +183,8 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));
     if (attention->rope.width)
-        cs_op_rope_grad(cs_pass_stream(pass), dqkv, &attention->rope, rows_of(attention, pass, 0));
+        cs_op_rope_grad(cs_pass_stream(pass), dqkv, rope_of(attention, pass), rows_of(attention, pass, 0));
     if (attention->q_norm)
         norm_heads_backward(attention, pass, dqkv);
-    return cs_linear_backward(&attention->qkv, pass, dqkv);
+    return project_backward(attention, pass, dqkv);
 }

@@ -17,6 +17,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     }
     embed->rate = sizes->dropout;
     embed->place = cs_residual_place(unit, tokens);
+    embed->scale = sizes->scale;
 }
 
 /* Text generation: each sample begins at a position of its own. */
@@ -39,6 +40,8 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
     else
         cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value,
                     embed->positions ? embed->positions->value : (cs_tensor){ 0 }, cs_pass_starts(pass));
+    if (embed->scale > 0)
+        cs_op_scale(cs_pass_stream(pass), y, y, embed->scale);
     if (dropout.rate > 0)
         cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
     cs_pass_keep(pass, tokens);
@@ -54,6 +57,11 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
         cs_tensor dropped = cs_pass_like(pass, dy);
         cs_op_dropout(cs_pass_stream(pass), dropped, dy, dropout);
         dy = dropped;
+    }
+    if (embed->scale > 0) {
+        cs_tensor scaled = cs_pass_like(pass, dy);
+        cs_op_scale(cs_pass_stream(pass), scaled, dy, embed->scale);
+        dy = scaled;
     }
     cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens),
                      embed->positions ? ce_linear_grown(pass, embed->positions) : (cs_tensor){ 0 }, dy, tokens,

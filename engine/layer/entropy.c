@@ -18,7 +18,9 @@ typedef struct {
     cs_pass *pass;
     cs_tensor x, dx; /* dx absent: only the loss is wanted */
     cs_tensor weight, bias, logits, loss;
+    cs_tensor raw; /* logits before the soft cap; absent without one */
     int64_t classes;
+    float cap;
 } job;
 
 /* Returns rows [from, from + count) of a tensor that has `columns` elements in each row, or absent. */
@@ -34,7 +36,10 @@ static cs_tensor logits_of(const job *all, int64_t from, int64_t count)
 {
     cs_tensor x = rows_of(all->x, from, count, cs_columns(all->x));
     cs_tensor logits = rows_of(all->logits, 0, count, cs_columns(all->logits));
-    cs_op_matmul(cs_pass_stream(all->pass), logits, x, all->weight, all->bias, all->head->layout);
+    cs_tensor raw = rows_of(all->raw, 0, count, cs_columns(all->logits));
+    cs_op_matmul(cs_pass_stream(all->pass), raw.data ? raw : logits, x, all->weight, all->bias, all->head->layout);
+    if (raw.data)
+        cs_op_softcap(cs_pass_stream(all->pass), logits, raw, all->cap);
     return logits;
 }
 
@@ -50,6 +55,9 @@ static void grow(const job *all, cs_tensor logits, int64_t from, int64_t count)
 {
     int64_t inputs = cs_columns(all->x);
     cs_tensor dx = rows_of(all->dx, from, count, inputs);
+    cs_tensor raw = rows_of(all->raw, 0, count, cs_columns(all->logits));
+    if (raw.data)
+        cs_op_softcap_grad(cs_pass_stream(all->pass), logits, logits, raw, all->cap);
     ce_linear_grow(all->head, all->pass, rows_of(all->x, from, count, inputs), logits);
     cs_op_matmul_grad_input(cs_pass_stream(all->pass), dx, logits, all->weight, all->head->layout);
 }
@@ -91,9 +99,15 @@ static void weigh_then_grow(const job *all, int64_t chunk)
 
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss)
 {
+    cs_entropy_forward_capped(head, pass, x, classes, 0, loss);
+}
+
+void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
+                               cs_tensor loss)
+{
     cs_dtype dtype = cs_pass_products(pass);
     int64_t rows = cs_rows(x), chunk = cs_pass_chunk(pass, dtype, rows, head->outputs);
-    job all = { .head = head, .pass = pass, .loss = loss, .classes = classes };
+    job all = { .head = head, .pass = pass, .loss = loss, .classes = classes, .cap = cap };
     all.x = ce_linear_factor(pass, x);
     all.weight = ce_linear_weight(head, pass);
     all.bias = ce_linear_bias(head, pass);
@@ -102,6 +116,8 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
         cs_pass_keep(pass, all.dx);
     }
     all.logits = cs_pass_make(pass, dtype, chunk, head->outputs);
+    if (cap > 0)
+        all.raw = cs_pass_make(pass, dtype, chunk, head->outputs);
     if (ce_pass_weighs_later(pass)) {
         weigh_then_grow(&all, chunk);
         return;

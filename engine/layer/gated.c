@@ -1,4 +1,5 @@
-/* gated.c - the SwiGLU feed-forward layer: gate and up projection as one matrix product, SwiGLU, down projection. */
+/* gated.c - the gated feed-forward layer: gate and up projection as one matrix product, SwiGLU or a gate with another
+ * function, down projection. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -7,7 +8,14 @@ void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs
 {
     cs_linear_part parts[] = { { "gate_proj", sizes->hidden }, { "up_proj", sizes->hidden } };
     char full[128];
-    cs_linear_declare_parts(&gated->gate_up, unit, name, sizes->width, parts, 2, sizes->init, sizes->bias);
+    gated->function = sizes->function == CS_USUAL_ACTIVATION ? CS_SILU : sizes->function;
+    if (sizes->fused) {
+        snprintf(full, sizeof full, "%s.%s", name, sizes->fused);
+        cs_linear_declare(&gated->gate_up, unit, full, sizes->width, 2 * sizes->hidden, sizes->init, CS_OUT_IN,
+                          sizes->bias);
+    } else {
+        cs_linear_declare_parts(&gated->gate_up, unit, name, sizes->width, parts, 2, sizes->init, sizes->bias);
+    }
     snprintf(full, sizeof full, "%s.down_proj", name);
     cs_linear_declare(&gated->down, unit, full, sizes->hidden, sizes->width, sizes->init, CS_OUT_IN, sizes->bias);
 }
@@ -16,7 +24,7 @@ cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x)
 {
     cs_tensor h = cs_linear_forward(&gated->gate_up, pass, x);
     cs_tensor g = cs_pass_make(pass, h.dtype, cs_rows(h), cs_columns(h) / 2);
-    cs_op_swiglu(cs_pass_stream(pass), g, h);
+    cs_op_gated(cs_pass_stream(pass), g, h, gated->function);
     cs_pass_keep(pass, h);
     return cs_linear_forward(&gated->down, pass, g);
 }
@@ -26,6 +34,6 @@ cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy)
     cs_tensor dg = cs_linear_backward(&gated->down, pass, dy);
     cs_tensor h = cs_pass_take(pass);
     cs_tensor dh = cs_pass_like(pass, h);
-    cs_op_swiglu_grad(cs_pass_stream(pass), dh, dg, h);
+    cs_op_gated_grad(cs_pass_stream(pass), dh, dg, h, gated->function);
     return cs_linear_backward(&gated->gate_up, pass, dh);
 }

@@ -1,4 +1,4 @@
-/* mlp.c - the feed-forward layer of GPT-2: linear, GELU, linear. */
+/* mlp.c - the feed-forward layer of GPT-2: linear, GELU or another function, linear. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -6,18 +6,36 @@
 void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_sizes *sizes)
 {
     char full[128];
-    snprintf(full, sizeof full, "%s.c_fc", name);
-    cs_linear_declare(&mlp->up, unit, full, sizes->width, sizes->hidden, sizes->init, CS_IN_OUT, CS_BIAS);
-    snprintf(full, sizeof full, "%s.c_proj", name);
-    cs_linear_declare(&mlp->down, unit, full, sizes->hidden, sizes->width, sizes->down_init, CS_IN_OUT, CS_BIAS);
+    cs_with_bias bias = sizes->unbiased ? CS_NO_BIAS : CS_BIAS;
+    snprintf(full, sizeof full, "%s.%s", name, sizes->up ? sizes->up : "c_fc");
+    cs_linear_declare(&mlp->up, unit, full, sizes->width, sizes->hidden, sizes->init, sizes->layout, bias);
+    snprintf(full, sizeof full, "%s.%s", name, sizes->down ? sizes->down : "c_proj");
+    cs_linear_declare(&mlp->down, unit, full, sizes->hidden, sizes->width, sizes->down_init, sizes->layout, bias);
+    mlp->function = sizes->function;
+}
+
+/* The tanh form of GELU, which is a part of the products. */
+static bool is_usual(const cs_mlp *mlp)
+{
+    return mlp->function == CS_USUAL_ACTIVATION || mlp->function == CS_GELU_TANH;
 }
 
 cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x)
 {
-    return cs_linear_forward(&mlp->down, pass, cs_linear_forward_gelu(&mlp->up, pass, x));
+    if (is_usual(mlp))
+        return cs_linear_forward(&mlp->down, pass, cs_linear_forward_gelu(&mlp->up, pass, x));
+    cs_tensor h = cs_linear_forward(&mlp->up, pass, x), y = cs_pass_like(pass, h);
+    cs_op_activation(cs_pass_stream(pass), y, h, mlp->function);
+    cs_pass_keep(pass, h);
+    return cs_linear_forward(&mlp->down, pass, y);
 }
 
 cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy)
 {
-    return cs_linear_backward(&mlp->up, pass, cs_linear_backward_gelu(&mlp->down, pass, dy));
+    if (is_usual(mlp))
+        return cs_linear_backward(&mlp->up, pass, cs_linear_backward_gelu(&mlp->down, pass, dy));
+    cs_tensor dh = cs_linear_backward(&mlp->down, pass, dy);
+    cs_tensor h = cs_pass_take(pass);
+    cs_op_activation_grad(cs_pass_stream(pass), dh, dh, h, mlp->function);
+    return cs_linear_backward(&mlp->up, pass, dh);
 }

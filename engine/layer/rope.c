@@ -54,17 +54,43 @@ static double scale(double frequency, int64_t pair, const cs_rope_sizes *s)
     }
 }
 
+/* The factor of cosine and sine. */
+static double factor_of(const cs_rope_sizes *sizes)
+{
+    if (sizes->kind != CS_ROPE_YARN && sizes->kind != CS_ROPE_LONG)
+        return 1;
+    if (sizes->attention > 0)
+        return sizes->attention;
+    if (sizes->factor <= 1)
+        return 1;
+    return sizes->kind == CS_ROPE_YARN ? 0.1 * log(sizes->factor) + 1
+                                       : sqrt(1 + log(sizes->factor) / log(sizes->original));
+}
+
+/* LongRoPE (Ding et al. 2024): each frequency has a divisor of its own. */
+static void divide(cs_rope *rope, const cs_rope_sizes *sizes, const float *divisors)
+{
+    for (int64_t i = 0; i < sizes->width / 2; i++)
+        rope->frequency[i] = 1 / (divisors[i] * powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width));
+}
+
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
 {
     rope->width = sizes->width;
-    rope->factor = 1;
-    if (sizes->kind == CS_ROPE_YARN)
-        rope->factor = (float)(sizes->attention > 0 ? sizes->attention
-                               : sizes->factor > 1  ? 0.1 * log(sizes->factor) + 1
-                                                    : 1);
+    rope->head = sizes->head;
+    rope->factor = (float)factor_of(sizes);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
         /* as in the Python code: an fp32 power of an fp32 exponent */
         float plain = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
         rope->frequency[i] = (float)scale((double)plain, i, sizes);
     }
+    if (sizes->kind == CS_ROPE_LONG)
+        divide(rope, sizes, sizes->shorter);
+}
+
+void cs_rope_open_longer(cs_rope *rope, const cs_rope_sizes *sizes)
+{
+    cs_rope_open(rope, sizes);
+    if (sizes->kind == CS_ROPE_LONG)
+        divide(rope, sizes, sizes->longer);
 }

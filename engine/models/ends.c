@@ -26,13 +26,18 @@ typedef struct {
     cs_norm norm; /* only one of the two norms is used */
     cs_rms rms;
     cs_linear head;
+    float scale, cap;
 } head;
 
 static void head_declare(cs_unit *unit, const void *sizes)
 {
     const ce_ends_last *s = sizes;
     head *h = cs_unit_self(unit, sizeof *h);
-    if (s->kind == CS_ENDS_RMS_NORM)
+    h->scale = s->scale;
+    h->cap = s->cap;
+    if (s->kind == CS_ENDS_RMS_NORM && s->plus_one)
+        cs_rms_declare_plus_one(&h->rms, unit, s->norm, s->width, s->epsilon);
+    else if (s->kind == CS_ENDS_RMS_NORM)
         cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
     else
         cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
@@ -41,7 +46,8 @@ static void head_declare(cs_unit *unit, const void *sizes)
                                .layout = CS_OUT_IN,
                                .outputs = s->vocabulary };
     else
-        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN, CS_NO_BIAS);
+        cs_linear_declare(&h->head, unit, s->head ? s->head : "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN,
+                          CS_NO_BIAS);
     h->head.weight->padded = true;
 }
 
@@ -53,9 +59,13 @@ static cs_linear with_padding(const cs_linear *table)
     return padded;
 }
 
+/* Returns the head's input. The factor of the logits is applied to it, because it has fewer elements. */
 static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 {
-    return h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    cs_tensor y = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    if (h->scale > 0)
+        cs_op_scale(cs_pass_stream(pass), y, y, h->scale);
+    return y;
 }
 
 /* Padding is left out: the result has one column for each token of the vocabulary, and only a few rows are
@@ -63,14 +73,17 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    return cs_linear_forward(&h->head, pass, normed(h, pass, x));
+    cs_tensor logits = cs_linear_forward(&h->head, pass, normed(h, pass, x));
+    if (h->cap > 0)
+        cs_op_softcap(cs_pass_stream(pass), logits, logits, h->cap);
+    return logits;
 }
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_linear table = with_padding(&h->head);
-    cs_entropy_forward(&table, pass, normed(h, pass, x), h->head.outputs, y);
+    cs_entropy_forward_capped(&table, pass, normed(h, pass, x), h->head.outputs, h->cap, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
@@ -78,6 +91,8 @@ static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor 
     (void)dy; /* forward has already used it */
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_tensor t = cs_entropy_backward(pass);
+    if (h->scale > 0)
+        cs_op_scale(cs_pass_stream(pass), t, t, h->scale);
     t = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }

@@ -30,7 +30,15 @@ typedef struct {
     FAMILY(llama)                                                                                                      \
     FAMILY(mistral)                                                                                                    \
     FAMILY(qwen2)                                                                                                      \
-    FAMILY(qwen3)
+    FAMILY(qwen3)                                                                                                      \
+    FAMILY(gpt_neox)                                                                                                   \
+    FAMILY(gemma2)                                                                                                     \
+    FAMILY(gemma3_text)                                                                                                \
+    FAMILY(phi3)                                                                                                       \
+    FAMILY(olmo2)                                                                                                      \
+    FAMILY(granite)                                                                                                    \
+    FAMILY(starcoder2)                                                                                                 \
+    FAMILY(falcon)
 
 #define CS_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
 CS_FAMILIES(CS_FAMILY_DECLARE)

@@ -2,6 +2,7 @@
  * are those of Hugging Face's transformers. */
 #include "models/ends.h"
 #include "models/family.h"
+#include "models/functions.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -11,8 +12,14 @@ typedef struct {
     int64_t vocabulary, positions, width, layers, heads, inner;
     double resid_dropout, embed_dropout, attention_dropout, epsilon, init_std;
     int activation;
-    bool tied;
+    bool tied, scaled, scaled_by_layer;
 } gpt2_sizes;
+
+/* The settings of block number `layer`, from 0. */
+typedef struct {
+    const gpt2_sizes *sizes;
+    int64_t layer;
+} block_sizes;
 
 #define AT(field) offsetof(gpt2_sizes, field)
 static const ce_key keys[] = {
@@ -28,8 +35,8 @@ static const ce_key keys[] = {
     { "attn_pdrop", CS_KEY_NUMBER, AT(attention_dropout), "0.1", 0, 0.999, NULL, "dropout on attention probabilities" },
     { "layer_norm_epsilon", CS_KEY_NUMBER, AT(epsilon), "1e-5", 1e-12, 1, NULL, "added to the variance" },
     { "initializer_range", CS_KEY_NUMBER, AT(init_std), "0.02", 0, 10, NULL, "deviation of first weights" },
-    { "activation_function", CS_KEY_CHOICE, AT(activation), "\"gelu_new\"", 0, 0, "gelu_new|gelu_pytorch_tanh",
-      "GELU, tanh form" },
+    { "activation_function", CS_KEY_CHOICE, AT(activation), "\"gelu_new\"", 0, 0, CS_FUNCTIONS,
+      "between the two products of the feed-forward" },
     { "tie_word_embeddings", CS_KEY_BOOL, AT(tied), "true", 0, 0, NULL, "the head is the token table" },
     { "n_ctx", CS_KEY_INERT, 0, "1024", 0, 0, NULL, "n_positions is what counts" },
     { "summary_type", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
@@ -37,8 +44,9 @@ static const ce_key keys[] = {
     { "summary_activation", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
     { "summary_proj_to_labels", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
     { "summary_first_dropout", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
-    { "scale_attn_weights", CS_KEY_REFUSED, 0, "true", 0, 0, "true", "scores are always scaled by 1/sqrt(head size)" },
-    { "scale_attn_by_inverse_layer_idx", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "it is not built" },
+    { "scale_attn_weights", CS_KEY_BOOL, AT(scaled), "true", 0, 0, NULL, "scores are multiplied by 1/sqrt(head size)" },
+    { "scale_attn_by_inverse_layer_idx", CS_KEY_BOOL, AT(scaled_by_layer), "false", 0, 0, NULL,
+      "scores of block i, from 0, are divided by i + 1" },
     { "reorder_and_upcast_attn", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "sums are fp32 in any case" },
 };
 
@@ -51,14 +59,29 @@ typedef struct {
     cs_residual residual1, residual2;
 } block;
 
+/* Returns the factor of the scores; 0: 1/sqrt(head size). */
+static float scale_of(const gpt2_sizes *s, int64_t layer)
+{
+    double scale = s->scaled ? 1 / sqrt((double)s->width / (double)s->heads) : 1;
+    if (s->scaled && !s->scaled_by_layer)
+        return 0;
+    return (float)(s->scaled_by_layer ? scale / (double)(layer + 1) : scale);
+}
+
 static void block_declare(cs_unit *unit, const void *sizes)
 {
-    const gpt2_sizes *s = sizes;
+    const block_sizes *given = sizes;
+    const gpt2_sizes *s = given->sizes;
     block *b = cs_unit_self(unit, sizeof *b);
     cs_init init = { CS_NORMAL, (float)s->init_std };
     cs_init out = { CS_NORMAL, (float)(s->init_std / sqrt(2.0 * (double)s->layers)) };
-    cs_attention_sizes attention = { s->width, s->heads, (float)s->attention_dropout, init, out };
-    cs_mlp_sizes mlp = { s->width, s->inner ? s->inner : 4 * s->width, init, out };
+    float scale = scale_of(s, given->layer);
+    cs_attention_sizes attention = { s->width, s->heads, (float)s->attention_dropout, init, out, scale };
+    cs_mlp_sizes mlp = { .width = s->width,
+                         .hidden = s->inner ? s->inner : 4 * s->width,
+                         .init = init,
+                         .down_init = out,
+                         .function = ce_function_of(s->activation) };
     cs_norm_declare(&b->norm1, unit, "ln_1", s->width, (float)s->epsilon);
     cs_attention_declare(&b->attention, unit, "attn", &attention);
     cs_residual_declare(&b->residual1, unit, "attn.resid", (float)s->resid_dropout);
@@ -105,17 +128,25 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
     if (status != CS_OK)
         return status;
     cs_init init = { CS_NORMAL, (float)s->init_std };
-    ce_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init } };
+    ce_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init, 0 } };
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "transformer", &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "transformer.h.%lld", (long long)i);
-        cs_model_add(*model, &block_kind, name, s);
+        cs_model_add(*model, &block_kind, name, &(block_sizes){ s, i });
     }
-    ce_ends_last last = { "transformer.ln_f",     CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
-                          s->tied ? embed : NULL, "wte.weight" };
+    ce_ends_last last = { .norm = "transformer.ln_f",
+                          .kind = CS_ENDS_LAYER_NORM,
+                          .width = s->width,
+                          .vocabulary = s->vocabulary,
+                          .epsilon = (float)s->epsilon,
+                          .init = init,
+                          .lender = s->tied ? embed : NULL,
+                          .table = "wte.weight" };
     cs_model_add(*model, &ce_ends_head, "", &last);
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
+    if (ce_function_of(s->activation) != CS_GELU_TANH)
+        facts->cpu_only = "activation functions other than the tanh form of GELU";
     if (s->tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "transformer.wte.weight";

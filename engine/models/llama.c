@@ -1,74 +1,23 @@
-/* llama.c - the Llama family (Touvron et al. 2023): Llama, Mistral, Qwen2 and Qwen3. Rotary positions, RMSNorm,
- * SwiGLU, grouped-query attention. Parameter names and layouts are those of Hugging Face's transformers. */
+/* llama.c - models built of Llama's block (Touvron et al. 2023): Llama, Mistral, Qwen2 and Qwen3, and those of gemma.c
+ * and variants.c. Rotary positions, RMSNorm, SwiGLU, grouped-query attention. Parameter names and layouts are those of
+ * Hugging Face's transformers. */
+#include "models/llama.h"
 #include "models/ends.h"
-#include "models/family.h"
 #include "models/rotary.h"
 
-#include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct {
-    int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from;
-    double dropout, epsilon, init_std, theta;
-    int activation;
-    bool tied, bias, mlp_bias, windowed;
-    json_t *scaling, *rotary, *layer_types;
-} llama_sizes;
+static const ce_llama_traits llama = { 0 };
+static const ce_llama_traits mistral = { .keys = 8, .window = CS_WINDOW };
+static const ce_llama_traits qwen2 = { .qkv_bias = true, .keys = 32, .window = CS_WINDOW_IF_ASKED };
+static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window = CS_WINDOW_IF_ASKED };
 
-/* The differences between the models of the family. */
-typedef struct {
-    bool qkv_bias; /* q, k and v always have biases, and o never has */
-    bool normed;   /* q and k pass an RMSNorm for each head */
-    int64_t keys;  /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
-    int64_t head;  /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
-    enum { NO_WINDOW, WINDOW, WINDOW_IF_ASKED } window;
-} traits;
-
-static const traits llama = { 0 };
-static const traits mistral = { .keys = 8, .window = WINDOW };
-static const traits qwen2 = { .qkv_bias = true, .keys = 32, .window = WINDOW_IF_ASKED };
-static const traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window = WINDOW_IF_ASKED };
-
-#define AT(field) offsetof(llama_sizes, field)
-#define INERT(name, sentence)                                                                                          \
-    {                                                                                                                  \
-        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
-    }
-#define COMMON(type, vocab, inner_width, max)                                                                              \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                    \
-        { "vocab_size", CS_KEY_INT, AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },           \
-        { "max_position_embeddings", CS_KEY_INT, AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },               \
-        { "hidden_size", CS_KEY_INT, AT(width), "4096", 1, 1 << 20, NULL, "width of the residual stream" },                \
-        { "intermediate_size", CS_KEY_INT, AT(inner), inner_width, 1, 1 << 22, NULL, "width inside the feed-forward" },    \
-        { "num_hidden_layers", CS_KEY_INT, AT(layers), "32", 1, 1 << 14, NULL, "blocks" },                                 \
-        { "num_attention_heads", CS_KEY_INT, AT(heads), "32", 1, 1 << 14, NULL, "heads of queries" },                      \
-        { "num_key_value_heads",                                                                                           \
-          CS_KEY_INT,                                                                                                      \
-          AT(keys),                                                                                                        \
-          "0",                                                                                                             \
-          0,                                                                                                               \
-          1 << 14,                                                                                                         \
-          NULL,                                                                                                            \
-          "heads of keys and values; divides num_attention_heads; null: as many" },                                        \
-        { "head_dim", CS_KEY_INT,    AT(head), "0",                                                                        \
-          0,          CS_ROPE_WIDTH, NULL,     "width of a head, even; null: hidden_size / num_attention_heads" },         \
-        { "rms_norm_eps", CS_KEY_NUMBER, AT(epsilon), "1e-6", 1e-12, 1, NULL, "added to the mean square" },                \
-        { "initializer_range", CS_KEY_NUMBER, AT(init_std), "0.02", 0, 10, NULL, "deviation of first weights" },           \
-        { "attention_dropout", CS_KEY_NUMBER, AT(dropout), "0", 0, 0.999, NULL, "dropout on attention probabilities" },    \
-        { "hidden_act", CS_KEY_CHOICE, AT(activation), "\"silu\"", 0, 0, "silu|swish", "silu(gate) * up" },                \
-        { "tie_word_embeddings", CS_KEY_BOOL, AT(tied), "false", 0, 0, NULL, "the head is the token table" },              \
-        { "rope_theta", CS_KEY_NUMBER, AT(theta), "10000", 1, 1e12, NULL, "base of the rotary frequencies" },              \
-        { "rope_scaling", CS_KEY_JSON, AT(scaling), "null", 0, 0, NULL, "type: default, linear, llama3, yarn, dynamic" },  \
-        { "rope_parameters", CS_KEY_JSON, AT(rotary), "null", 0, 0, NULL, "rope_theta and rope_scaling in one object" },   \
-    {                                                                                                                      \
-        "layer_types", CS_KEY_JSON, AT(layer_types), "null", 0, 0, NULL,                                                   \
-            "full_attention or sliding_attention for each layer; with a choice (qwen2, qwen3) wins over max_window_layers" \
-    }
-#define ATTENTION_BIAS                                                                                                 \
-    {                                                                                                                  \
-        "attention_bias", CS_KEY_BOOL, AT(bias), "false", 0, 0, NULL, "q, k, v and o have biases"                      \
-    }
+#define AT CS_LLAMA_AT
+#define COMMON(type, vocab, inner_width, max)                                                                          \
+    CS_LLAMA_SIZES(type, vocab, max, "4096", inner_width, "32", "32", "1e-6", "false"),                                \
+        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000"), CS_LLAMA_LAYER_TYPES
 #define SLIDING                                                                                                        \
     { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers have a sliding window" },    \
         { "sliding_window", CS_KEY_INT, AT(window), "4096", 1, 1 << 30, NULL, "rows a windowed layer sees" },          \
@@ -78,11 +27,11 @@ static const traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window =
 
 static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
-    ATTENTION_BIAS,
+    CS_LLAMA_BIAS,
     { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
     { "pretraining_tp", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "it asks for another order of sums" },
     { "rope_interleaved", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the order of rotary pairs is Hugging Face's" },
-    INERT("is_llama_config", "a note"),
+    CS_INERT("is_llama_config", "a note"),
 };
 static const ce_key mistral_keys[] = {
     COMMON("mistral", "32000", "14336", "131072"),
@@ -91,87 +40,184 @@ static const ce_key mistral_keys[] = {
 static const ce_key qwen2_keys[] = {
     COMMON("qwen2", "151936", "22016", "32768"),
     SLIDING,
-    INERT("attention_bias", "q, k and v have biases always, and o never"),
+    CS_INERT("attention_bias", "q, k and v have biases always, and o never"),
 };
-static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, ATTENTION_BIAS };
+static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, CS_LLAMA_BIAS };
 
 /* ---- the block ---- */
 
 typedef struct {
-    cs_rms norm1, norm2;
+    cs_rms before[2], after[2]; /* norms of what attention and feed-forward read, and of what they add; weight NULL:
+                                 * there is none */
     cs_attention attention;
     cs_gated mlp;
+    float residual; /* factor of what is added; 0: none */
 } block;
 
 typedef struct {
-    const llama_sizes *sizes;
-    const traits *model_traits;
-    cs_rope_sizes rope;
+    const ce_llama_sizes *sizes;
+    const ce_llama_traits *traits;
+    const cs_rope_sizes *rope;
     int64_t window;
 } block_sizes;
+
+static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const block_sizes *given)
+{
+    const ce_llama_sizes *s = given->sizes;
+    if (given->traits->plus_one)
+        cs_rms_declare_plus_one(rms, unit, name, s->width, (float)s->epsilon);
+    else
+        cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
+}
+
+/* Returns a factor, or 0 for none. */
+static float factor_of(double given)
+{
+    return given == 1 ? 0 : (float)given;
+}
+
+static float scale_of(const ce_llama_sizes *s)
+{
+    return s->query_scalar > 0 ? (float)(1 / sqrt(s->query_scalar)) : (float)s->attention;
+}
+
+static void declare_attention(cs_attention *attention, cs_unit *unit, const block_sizes *given)
+{
+    const ce_llama_sizes *s = given->sizes;
+    const ce_llama_traits *traits = given->traits;
+    cs_attention_parts parts = {
+        .width = s->width,
+        .head = s->head,
+        .heads = { .queries = s->heads,
+                   .keys = s->keys,
+                   .window = given->window,
+                   .scale = scale_of(s),
+                   .cap = (float)s->attention_cap },
+        .rope = given->rope,
+        .bias = s->bias || traits->qkv_bias ? CS_BIAS : CS_NO_BIAS,
+        .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
+        .normed = traits->normed || traits->whole,
+        .epsilon = (float)s->epsilon,
+        .dropout = (float)s->dropout,
+        .init = { CS_NORMAL, (float)s->init_std },
+        .norm_whole = traits->whole,
+        .norm_plus_one = traits->plus_one,
+        .fused = traits->fused ? "qkv_proj" : NULL,
+    };
+    cs_attention_declare_parts(attention, unit, "self_attn", &parts);
+}
 
 static void block_declare(cs_unit *unit, const void *sizes)
 {
     const block_sizes *given = sizes;
-    const llama_sizes *s = given->sizes;
+    const ce_llama_sizes *s = given->sizes;
+    const ce_llama_traits *traits = given->traits;
+    bool after = traits->after || traits->only_after;
     block *b = cs_unit_self(unit, sizeof *b);
-    cs_init init = { CS_NORMAL, (float)s->init_std };
-    cs_attention_parts attention = {
-        .width = s->width,
-        .head = s->head,
-        .heads = { .queries = s->heads, .keys = s->keys, .window = given->window },
-        .rope = &given->rope,
-        .bias = s->bias || given->model_traits->qkv_bias ? CS_BIAS : CS_NO_BIAS,
-        .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
-        .normed = given->model_traits->normed,
-        .epsilon = (float)s->epsilon,
-        .dropout = (float)s->dropout,
-        .init = init,
-    };
-    cs_gated_sizes mlp = { s->width, s->inner, s->mlp_bias ? CS_BIAS : CS_NO_BIAS, init };
-    cs_rms_declare(&b->norm1, unit, "input_layernorm", s->width, (float)s->epsilon);
-    cs_attention_declare_parts(&b->attention, unit, "self_attn", &attention);
-    cs_rms_declare(&b->norm2, unit, "post_attention_layernorm", s->width, (float)s->epsilon);
+    cs_gated_sizes mlp = { s->width,
+                           s->inner,
+                           s->mlp_bias ? CS_BIAS : CS_NO_BIAS,
+                           { CS_NORMAL, (float)s->init_std },
+                           ce_function_of(s->activation),
+                           traits->fused ? "gate_up_proj" : NULL };
+    b->residual = factor_of(s->residual);
+    if (!traits->only_after)
+        declare_norm(&b->before[0], unit, "input_layernorm", given);
+    declare_attention(&b->attention, unit, given);
+    if (after)
+        declare_norm(&b->after[0], unit, "post_attention_layernorm", given);
+    if (!traits->only_after)
+        declare_norm(&b->before[1], unit, after ? "pre_feedforward_layernorm" : "post_attention_layernorm", given);
     cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
+    if (after)
+        declare_norm(&b->after[1], unit, "post_feedforward_layernorm", given);
+}
+
+/* Returns what attention (0) or feed-forward (1) adds to the residual stream, of their output. */
+static cs_tensor added(const block *b, cs_pass *pass, int which, cs_tensor t)
+{
+    if (b->after[which].weight)
+        t = cs_rms_forward(&b->after[which], pass, t);
+    if (b->residual > 0)
+        cs_op_scale(cs_pass_stream(pass), t, t, b->residual);
+    return t;
+}
+
+static cs_tensor added_backward(const block *b, cs_pass *pass, int which, cs_tensor dy)
+{
+    if (b->residual > 0) {
+        cs_tensor scaled = cs_pass_like(pass, dy);
+        cs_op_scale(cs_pass_stream(pass), scaled, dy, b->residual);
+        dy = scaled;
+    }
+    return b->after[which].weight ? cs_rms_backward(&b->after[which], pass, dy) : dy;
 }
 
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor h = cs_pass_like(pass, x), t;
-    t = cs_rms_forward(&b->norm1, pass, x);
+    cs_tensor h = cs_pass_like(pass, x), t = x;
+    if (b->before[0].weight)
+        t = cs_rms_forward(&b->before[0], pass, x);
     t = cs_attention_forward(&b->attention, pass, t);
-    t = cs_rms_forward_add(&b->norm2, pass, &(cs_addition){ .sum = h, .a = x, .b = t });
-    t = cs_gated_forward(&b->mlp, pass, t);
+    t = added(b, pass, 0, t);
+    if (b->before[1].weight)
+        t = cs_rms_forward_add(&b->before[1], pass, &(cs_addition){ .sum = h, .a = x, .b = t });
+    else
+        cs_op_add(cs_pass_stream(pass), h, x, t);
+    t = cs_gated_forward(&b->mlp, pass, b->before[1].weight ? t : h);
+    t = added(b, pass, 1, t);
     cs_op_add(cs_pass_stream(pass), y, h, t);
+}
+
+/* dx = the gradient dt of what attention or feed-forward read, through the norm before, + beside. */
+static void read_backward(const block *b, cs_pass *pass, int which, cs_tensor dx, cs_tensor dt, cs_tensor beside)
+{
+    if (b->before[which].weight)
+        cs_rms_backward_add(&b->before[which], pass, dx, dt, beside);
+    else
+        cs_op_add(cs_pass_stream(pass), dx, beside, dt);
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
     cs_tensor dh = cs_pass_like(pass, dy), t;
-    t = cs_gated_backward(&b->mlp, pass, dy);
-    cs_rms_backward_add(&b->norm2, pass, dh, t, dy);
-    t = cs_attention_backward(&b->attention, pass, dh);
-    cs_rms_backward_add(&b->norm1, pass, dx, t, dh);
+    t = added_backward(b, pass, 1, dy);
+    t = cs_gated_backward(&b->mlp, pass, t);
+    read_backward(b, pass, 1, dh, t, dy);
+    t = added_backward(b, pass, 0, dh);
+    t = cs_attention_backward(&b->attention, pass, t);
+    read_backward(b, pass, 0, dx, t, dh);
 }
 
 static const cs_kind block_kind = { "llama block", block_declare, block_forward, block_backward, NULL };
 
 /* ---- sizes ---- */
 
+/* Whether the key is there and null, where that does not mean its default. */
+static bool is_null(const ce_family_input *input, const char *key)
+{
+    return json_is_null(json_object_get(input->config, key));
+}
+
 /* Fills in what config.json leaves out or gives as null. */
-static void fill_sizes(llama_sizes *s, const traits *model_traits, const ce_family_input *input)
+static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const ce_family_input *input)
 {
     bool keys_said = json_object_get(input->config, "num_key_value_heads") != NULL;
     if (s->keys == 0)
-        s->keys = !keys_said && model_traits->keys > 0 ? model_traits->keys : s->heads;
+        s->keys = !keys_said && traits->keys > 0 ? traits->keys : s->heads;
     if (s->head == 0)
-        s->head = model_traits->head > 0 ? model_traits->head : s->width / s->heads;
-    if (model_traits->window == WINDOW && !json_object_get(input->config, "sliding_window"))
+        s->head = traits->head > 0 ? traits->head : s->width / s->heads;
+    if (traits->window == CS_WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
-    if (model_traits->window == WINDOW_IF_ASKED && json_is_null(json_object_get(input->config, "sliding_window")))
+    if ((traits->window == CS_WINDOW_IF_ASKED || traits->window == CS_WINDOW_BY_LAYER) &&
+        is_null(input, "sliding_window"))
         s->window = 0;
+    if (is_null(input, "attn_logit_softcapping"))
+        s->attention_cap = 0;
+    if (is_null(input, "final_logit_softcapping"))
+        s->logits_cap = 0;
     if (s->heads % s->keys != 0)
         ce_json_fault(input->doc, input->path, "num_attention_heads %lld is not a multiple of num_key_value_heads %lld",
                       (long long)s->heads, (long long)s->keys);
@@ -184,7 +230,7 @@ static void fill_sizes(llama_sizes *s, const traits *model_traits, const ce_fami
 }
 
 /* Returns the type that layer_types gives for layer i, or NULL if it does not. */
-static const char *type_of(const llama_sizes *s, int64_t i, const ce_family_input *input)
+static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_input *input)
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
     if (s->layer_types && (!type || (strcmp(type, "full_attention") != 0 && strcmp(type, "sliding_attention") != 0)))
@@ -193,13 +239,25 @@ static const char *type_of(const llama_sizes *s, int64_t i, const ce_family_inpu
     return type;
 }
 
-/* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
- * layer_types may only repeat that type. */
-static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64_t i, const ce_family_input *input)
+/* Whether layer i is one of those with a window, where a model has both kinds. */
+static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i, const ce_family_input *input)
 {
     const char *type = type_of(s, i, input);
-    bool wanted = type ? strcmp(type, "sliding_attention") == 0 : i >= s->window_from;
-    if (model_traits->window == WINDOW_IF_ASKED)
+    if (type)
+        return strcmp(type, "sliding_attention") == 0;
+    return traits->window == CS_WINDOW_BY_LAYER ? (i + 1) % s->period != 0 : i >= s->window_from;
+}
+
+/* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
+ * layer_types may only repeat that type. */
+static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i,
+                         const ce_family_input *input)
+{
+    const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
+    bool wanted = is_local(s, traits, i, input);
+    if (traits->window == CS_WINDOW_BY_LAYER)
+        return wanted ? s->window : 0;
+    if (traits->window == CS_WINDOW_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
         ce_json_fault(input->doc, input->path,
@@ -208,63 +266,97 @@ static int64_t window_of(const llama_sizes *s, const traits *model_traits, int64
     return s->window;
 }
 
-static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
-                       const traits *model_traits)
+/* Reads the rotary positions: ropes[1] are those of layers with a window. */
+static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce_llama_traits *traits,
+                       const ce_family_input *input)
 {
-    llama_sizes s = *(const llama_sizes *)input->settings;
-    block_sizes sizes = { .sizes = &s, .model_traits = model_traits };
-    fill_sizes(&s, model_traits, input);
-    ce_rotary_read(&sizes.rope, &(ce_rotary_input){ s.head, s.positions, s.theta, s.scaling, s.rotary }, input->doc,
-                   input->path);
-    for (int64_t i = 0; i < s.layers; i++)
-        window_of(&s, model_traits, i, input);
-    CS_TRY(ce_json_verdict(input->doc));
-    CS_TRY(cs_model_new(model, s.width));
-    cs_init init = { CS_NORMAL, (float)s.init_std };
-    ce_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init } };
-    cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
-    for (int64_t i = 0; i < s.layers; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
-        sizes.window = window_of(&s, model_traits, i, input);
-        cs_model_add(*model, &block_kind, name, &sizes);
+    ce_rotary_input all = { .width = s->head,
+                            .positions = s->positions,
+                            .theta = s->theta,
+                            .scaling = s->scaling,
+                            .parameters = s->rotary,
+                            .partial = s->partial > 0 ? s->partial : traits->partial,
+                            .original = s->original };
+    if (!traits->two_ropes) {
+        ce_rotary_read(&ropes[0], &all, input->doc, input->path);
+        ropes[1] = ropes[0];
+        if (traits->fused && ropes[0].kind != CS_ROPE_PLAIN && ropes[0].kind != CS_ROPE_LONG)
+            ce_json_fault(input->doc, input->path,
+                          "not supported: this rope_type, because Phi-3 has only \"longrope\"");
+        return;
     }
-    ce_ends_last last = { "model.norm",          CS_ENDS_RMS_NORM,     s.width, s.vocabulary, (float)s.epsilon, init,
-                          s.tied ? embed : NULL, "embed_tokens.weight" };
-    cs_model_add(*model, &ce_ends_head, "", &last);
-    *facts = (ce_model_facts){ .positions = s.positions, .vocabulary = s.vocabulary };
-    if (s.tied) {
+    ce_rotary_input local = all;
+    local.theta = s->local_theta;
+    local.scaling = NULL;
+    all.parameters = json_object_get(s->rotary, "full_attention");
+    local.parameters = json_object_get(s->rotary, "sliding_attention");
+    if (s->rotary && json_object_size(s->rotary) != (size_t)(!!all.parameters + !!local.parameters))
+        ce_json_fault(input->doc, input->path,
+                      "rope_parameters must be an object of \"full_attention\" and \"sliding_attention\"");
+    ce_rotary_read(&ropes[0], &all, input->doc, input->path);
+    ce_rotary_read(&ropes[1], &local, input->doc, input->path);
+}
+
+static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs_rope_sizes *rope)
+{
+    *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
+    if (rope->kind == CS_ROPE_LONG && (double)s->positions > rope->original)
+        facts->context = (int64_t)rope->original;
+    if (s->tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "model.embed_tokens.weight";
     }
+    if (s->attention_cap > 0 || s->logits_cap > 0)
+        facts->cpu_only = "soft caps";
+    else if (ce_function_of(s->activation) != CS_SILU)
+        facts->cpu_only = "gates with other functions than SiLU";
+}
+
+static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes ropes[2], const ce_family_input *input)
+{
+    for (int64_t i = 0; i < sizes->sizes->layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
+        sizes->window = window_of(sizes->sizes, sizes->traits, i, input);
+        sizes->rope = &ropes[is_local(sizes->sizes, sizes->traits, i, input)];
+        cs_model_add(model, &block_kind, name, sizes);
+    }
+}
+
+cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
+                         const ce_llama_traits *traits)
+{
+    ce_llama_sizes s = *(const ce_llama_sizes *)input->settings;
+    block_sizes sizes = { .sizes = &s, .traits = traits };
+    cs_rope_sizes ropes[2];
+    fill_sizes(&s, traits, input);
+    read_ropes(ropes, &s, traits, input);
+    for (int64_t i = 0; i < s.layers; i++)
+        window_of(&s, traits, i, input);
+    CS_TRY(ce_json_verdict(input->doc));
+    CS_TRY(cs_model_new(model, s.width));
+    cs_init init = { CS_NORMAL, (float)s.init_std };
+    float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
+    ce_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init, factor } };
+    cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
+    add_blocks(*model, &sizes, ropes, input);
+    ce_ends_last last = { .norm = "model.norm",
+                          .kind = CS_ENDS_RMS_NORM,
+                          .width = s.width,
+                          .vocabulary = s.vocabulary,
+                          .epsilon = (float)s.epsilon,
+                          .init = init,
+                          .lender = s.tied ? embed : NULL,
+                          .table = "embed_tokens.weight",
+                          .plus_one = traits->plus_one,
+                          .scale = s.logits > 0 ? factor_of(1 / s.logits) : 0,
+                          .cap = (float)s.logits_cap };
+    cs_model_add(*model, &ce_ends_head, "", &last);
+    state_facts(facts, &s, &ropes[0]);
     return CS_OK;
 }
 
-static cs_status build_llama(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
-{
-    return build(model, facts, input, &llama);
-}
-
-static cs_status build_mistral(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
-{
-    return build(model, facts, input, &mistral);
-}
-
-static cs_status build_qwen2(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
-{
-    return build(model, facts, input, &qwen2);
-}
-
-static cs_status build_qwen3(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
-{
-    return build(model, facts, input, &qwen3);
-}
-
-#define FAMILY(name, class)                                                                                            \
-    {                                                                                                                  \
-#name, class, CS_KEYS(name##_keys), sizeof(llama_sizes), build_##name                                          \
-    }
-const ce_family ce_family_llama = FAMILY(llama, "LlamaForCausalLM");
-const ce_family ce_family_mistral = FAMILY(mistral, "MistralForCausalLM");
-const ce_family ce_family_qwen2 = FAMILY(qwen2, "Qwen2ForCausalLM");
-const ce_family ce_family_qwen3 = FAMILY(qwen3, "Qwen3ForCausalLM");
+CS_LLAMA_FAMILY(llama, "LlamaForCausalLM");
+CS_LLAMA_FAMILY(mistral, "MistralForCausalLM");
+CS_LLAMA_FAMILY(qwen2, "Qwen2ForCausalLM");
+CS_LLAMA_FAMILY(qwen3, "Qwen3ForCausalLM");

@@ -11,6 +11,8 @@ typedef struct {
     const char *alias;  /* second name of the parameter alias_of (a tied head); NULL: there is none */
     const char *alias_of;
     const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"           */
+    int64_t context;          /* length of the longest text that is generated; 0: `positions` */
+    const char *cpu_only;     /* what of the model a GPU has no kernels for yet; NULL: it has them */
 } ce_model_facts;
 
 /* Builds the model that a Hugging Face config.json describes. `path` is the path of the object in doc, for messages:

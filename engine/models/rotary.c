@@ -6,14 +6,15 @@
 #include <stdio.h>
 
 typedef struct {
-    double theta, factor, low, high, original, attention, fast, slow;
+    double theta, factor, low, high, original, attention, fast, slow, partial;
     int type, old_type;
     bool truncate;
+    json_t *shorter, *longer;
 } rope_keys;
 
-enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, UNSAID };
+enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, LONGROPE, SU, UNSAID };
 
-#define TYPES "default|linear|llama3|yarn|dynamic|none"
+#define TYPES "default|linear|llama3|yarn|dynamic|longrope|su|none"
 #define AT(field) offsetof(rope_keys, field)
 static const ce_key keys[] = {
     { "rope_type", CS_KEY_CHOICE, AT(type), "\"none\"", 0, 0, TYPES, "how positions are scaled" },
@@ -23,11 +24,13 @@ static const ce_key keys[] = {
     { "low_freq_factor", CS_KEY_NUMBER, AT(low), "null", 1e-6, 1e6, NULL, "llama3: longer wavelengths are stretched" },
     { "high_freq_factor", CS_KEY_NUMBER, AT(high), "null", 1e-6, 1e6, NULL, "llama3: shorter wavelengths stay" },
     { "original_max_position_embeddings", CS_KEY_NUMBER, AT(original), "null", 1, 1e9, NULL, "the context before" },
-    { "attention_factor", CS_KEY_NUMBER, AT(attention), "null", 1e-6, 1e6, NULL, "yarn: on cosine and sine" },
+    { "attention_factor", CS_KEY_NUMBER, AT(attention), "null", 1e-6, 1e6, NULL, "yarn, longrope: on cosine, sine" },
     { "beta_fast", CS_KEY_NUMBER, AT(fast), "32", 1e-6, 1e6, NULL, "yarn: pairs that turn as often stay" },
     { "beta_slow", CS_KEY_NUMBER, AT(slow), "1", 1e-6, 1e6, NULL, "yarn: pairs that turn as seldom are stretched" },
     { "truncate", CS_KEY_BOOL, AT(truncate), "true", 0, 0, NULL, "yarn: the ramp ends at whole numbers" },
-    { "partial_rotary_factor", CS_KEY_REFUSED, 0, "1.0", 0, 0, "1", "whole heads are turned" },
+    { "short_factor", CS_KEY_JSON, AT(shorter), "null", 0, 0, NULL, "longrope: divisors of the frequencies" },
+    { "long_factor", CS_KEY_JSON, AT(longer), "null", 0, 0, NULL, "longrope: those of texts longer than before" },
+    { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "null", 1e-6, 1, NULL, "part of a head that is turned" },
     { "mscale", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
     { "mscale_all_dim", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
 };
@@ -38,13 +41,44 @@ static void need(ce_json *doc, const char *path, const char *type, const char *k
         ce_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
 }
 
+/* Reads a list of a divisor for each pair. */
+static void take_divisors(float *to, const json_t *list, const char *key, int64_t pairs, ce_json *doc, const char *path)
+{
+    bool good = json_is_array(list) && (int64_t)json_array_size(list) == pairs;
+    for (int64_t i = 0; good && i < pairs; i++) {
+        to[i] = (float)json_number_value(json_array_get(list, (size_t)i));
+        good = to[i] > 0;
+    }
+    if (!good)
+        ce_json_fault(doc, path, "rope_type \"longrope\" needs \"%s\", a list of %lld positive numbers", key,
+                      (long long)pairs);
+}
+
+static void take_part(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc,
+                      const char *path)
+{
+    if (input->partial == 0 && k->partial != 0 && k->partial != 1)
+        ce_json_fault(doc, path, "not supported: partial_rotary_factor, because whole heads are turned");
+    if (input->partial > 0 && k->partial > 0)
+        sizes->width = (int64_t)((double)input->width * k->partial);
+}
+
 static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc, const char *path)
 {
     int type = k->type != UNSAID ? k->type : k->old_type;
     sizes->theta = k->theta > 0 ? k->theta : sizes->theta;
     sizes->factor = k->factor;
-    sizes->original = k->original > 0 ? k->original : (double)input->positions;
-    if (type == LINEAR) {
+    sizes->original = input->original > 0 ? (double)input->original
+                      : k->original > 0   ? k->original
+                                          : (double)input->positions;
+    take_part(sizes, k, input, doc, path);
+    if (type == LONGROPE || type == SU) {
+        sizes->kind = CS_ROPE_LONG;
+        sizes->attention = k->attention;
+        sizes->factor = k->factor > 0 ? k->factor : (double)input->positions / sizes->original;
+        take_divisors(sizes->shorter, k->shorter, "short_factor", sizes->width / 2, doc, path);
+        take_divisors(sizes->longer, k->longer, "long_factor", sizes->width / 2, doc, path);
+    } else if (type == LINEAR) {
         sizes->kind = CS_ROPE_LINEAR;
         need(doc, path, "linear", "factor", k->factor);
     } else if (type == LLAMA3) {
@@ -71,13 +105,18 @@ void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json 
     json_t *object = input->parameters ? input->parameters : input->scaling;
     char full[256];
     rope_keys k = { 0 };
-    *sizes = (cs_rope_sizes){ .width = input->width, .theta = input->theta, .kind = CS_ROPE_PLAIN };
+    *sizes = (cs_rope_sizes){ .width = input->width, .theta = input->theta, .head = input->width };
+    if (input->partial > 0)
+        sizes->width = (int64_t)((double)input->width * input->partial);
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "",
              input->parameters ? "rope_parameters" : "rope_scaling");
     if (object && !json_is_object(object))
         ce_json_fault(doc, full, "must be an object, or null");
-    if (!json_is_object(object))
-        return;
-    ce_keys_fill(doc, object, full, &k, CS_KEYS(keys));
-    take(sizes, &k, input, doc, full);
+    if (json_is_object(object)) {
+        ce_keys_fill(doc, object, full, &k, CS_KEYS(keys));
+        take(sizes, &k, input, doc, full);
+    }
+    if (sizes->width % 2 != 0 || sizes->width == 0)
+        ce_json_fault(doc, path, "%lld columns of each head are turned: it must be an even number, and at least 2",
+                      (long long)sizes->width);
 }

@@ -209,6 +209,9 @@ const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the mod
 int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
 int64_t cs_vocabulary(const cs_engine *engine);      /* of a language model that the configuration names; otherwise 0 */
 int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
+/* The longest text of a context: cs_positions, or with longrope the original context, because keys that are cached
+ * cannot be rotated again when a text grows beyond it. */
+int64_t cs_context_positions(const cs_engine *engine);
 
 /* Seconds that this rank spent in each phase of the last complete optimizer step. Work that overlaps with computation
  * counts only as far as this rank waited for it. */

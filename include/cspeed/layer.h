@@ -69,8 +69,11 @@ void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_t
 typedef struct {
     cs_param *weight;
     float epsilon;
+    bool plus_one; /* the factor of a normalized element is 1 + weight, as in Gemma's models */
 } cs_rms;
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
+/* With `plus_one`: the weight's initial value is 0. */
+void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
 /* As cs_norm_forward_add and cs_norm_backward_add, with an RMS norm. */
@@ -80,26 +83,35 @@ void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tens
 /* ---- rotary position embedding (RoPE): the table of frequencies, with the scalings of Hugging Face's rope_scaling
  * ---- */
 typedef struct {
-    int64_t width; /* of a head */
+    int64_t width; /* columns of a head that are rotated */
     double theta;  /* rope_theta, the base of the frequencies */
-    enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN } kind;
+    enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN, CS_ROPE_LONG } kind;
     double factor;    /* all kinds but plain: new context length / original context length */
     double low, high; /* llama3: low_freq_factor, high_freq_factor; yarn: beta_slow, beta_fast */
-    double original;  /* llama3, yarn: the original context length */
-    double attention; /* yarn: attention_factor, multiplies cosine and sine; 0: computed from `factor` */
+    double original;  /* llama3, yarn, longrope: the original context length */
+    double attention; /* yarn, longrope: attention_factor, multiplies cosine and sine; 0: computed from `factor` */
     bool truncate;    /* yarn: rounds the ends of the ramp to whole dimensions */
+    int64_t head;     /* columns of a head; 0: `width` */
+    /* longrope: divisors of the frequencies, short_factor and long_factor */
+    float shorter[CS_ROPE_WIDTH / 2], longer[CS_ROPE_WIDTH / 2];
 } cs_rope_sizes;
 /* Fills *rope for cs_op_rope. */
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes);
+/* The same for texts longer than `original`, which differs with longrope only. */
+void cs_rope_open_longer(cs_rope *rope, const cs_rope_sizes *sizes);
 
 /* ---- causal self-attention: q, k, v and output projections, optional norms of q and k, optional RoPE, grouped-query
  * attention ---- */
 typedef struct {
     cs_linear qkv, out;
     cs_heads heads;
-    int64_t width;             /* of a head */
-    cs_rope rope;              /* rope.width 0: no rotary positions */
-    cs_param *q_norm, *k_norm; /* RMS norms over each head; NULL: none */
+    int64_t width;  /* of a head */
+    cs_rope rope;   /* rope.width 0: no rotary positions */
+    cs_rope longer; /* of samples longer than `original`, if that is not 0 */
+    int64_t original;
+    bool grouped;              /* qkv returns the heads in groups, see cs_op_ungroup_heads */
+    cs_param *q_norm, *k_norm; /* RMS norms over each head, or over all q and all k; NULL: none */
+    bool plus_one;             /* their factors are 1 + weight */
     float epsilon;             /* of q_norm and k_norm */
     float rate;                /* probability of dropout on the attention probabilities */
     uint64_t place;            /* the random key of this dropout, see cs_residual_place */
@@ -109,6 +121,7 @@ typedef struct {
     int64_t width, heads;
     float dropout;
     cs_init init, out_init;
+    float scale; /* of the scores; 0: 1/sqrt(D) */
 } cs_attention_sizes;
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
 /* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if normed, NAME.q_norm and NAME.k_norm. */
@@ -120,34 +133,46 @@ typedef struct {
     bool normed;                 /* q and k pass through RMS norms */
     float epsilon, dropout;
     cs_init init;
+    bool norm_whole, norm_plus_one; /* all heads of q (of k) are one row of the norm; its factor is 1 + weight */
+    const char *fused;              /* name of one projection to q, k and v; NULL: they are q_proj, k_proj, v_proj */
+    bool grouped;                   /* the fused projection returns the heads in groups, see cs_op_ungroup_heads */
+    const char *out;                /* name of the output projection; NULL: o_proj */
 } cs_attention_parts;
 void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
                                 const cs_attention_parts *parts);
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x);
 cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy);
 
-/* ---- GPT-2's feed-forward network: NAME.c_fc, GELU, NAME.c_proj ---- */
+/* ---- GPT-2's feed-forward network: NAME.c_fc, GELU or another function, NAME.c_proj ---- */
 typedef struct {
     cs_linear up, down;
+    cs_activation function;
 } cs_mlp;
 typedef struct {
     int64_t width, hidden;
     cs_init init, down_init;
+    cs_activation function;
+    const char *up, *down; /* other names than c_fc and c_proj, or NULL */
+    cs_layout layout;
+    bool unbiased;
 } cs_mlp_sizes;
 void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_sizes *sizes);
 cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x);
 cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy);
 
-/* ---- Llama's feed-forward network, SwiGLU: down(silu(gate(x)) * up(x)) ---- */
+/* ---- Llama's feed-forward network: down(silu(gate(x)) * up(x)), which is SwiGLU, or with another function ---- */
 typedef struct {
     cs_linear gate_up, down;
+    cs_activation function;
 } cs_gated;
 typedef struct {
     int64_t width, hidden;
     cs_with_bias bias;
     cs_init init;
+    cs_activation function;
+    const char *fused; /* name of one projection to gate and up, or NULL */
 } cs_gated_sizes;
-/* Parameters: NAME.gate_proj, NAME.up_proj, NAME.down_proj. */
+/* Parameters: NAME.gate_proj, NAME.up_proj (or NAME.FUSED), NAME.down_proj. */
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes);
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x);
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy);
@@ -169,11 +194,13 @@ typedef struct {
     cs_param *tokens, *positions; /* positions NULL: there is no table of positions */
     float rate;                   /* probability of dropout */
     uint64_t place;
+    float scale; /* factor of the embedding; 0: none */
 } cs_embed;
 typedef struct {
     int64_t vocabulary, positions, width;
     float dropout;
     cs_init init;
+    float scale;
 } cs_embed_sizes;
 /* Parameters: TOKENS.weight (vocabulary, width) and, unless `positions` is NULL, POSITIONS.weight (positions,
  * width). */
@@ -189,6 +216,9 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
  * weight of each row's loss is known before (cs_pass_dloss), this also adds to the gradients of the head's
  * parameters, and saves the gradient of x. */
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
+/* The same, where the logits pass through a soft cap (cs_op_softcap) before the softmax; cap 0: they do not. */
+void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
+                               cs_tensor loss);
 /* Returns the gradient of x, which forward has computed. */
 cs_tensor cs_entropy_backward(cs_pass *pass);
 

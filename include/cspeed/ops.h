@@ -71,6 +71,24 @@ void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
+/* The activation functions, by the names that Hugging Face gives them: gelu_new, gelu_pytorch_tanh and others of the tanh
+ * form (CS_GELU_TANH), gelu, which is x times the normal distribution function (CS_GELU), quick_gelu, silu, relu, and
+ * relu2, the square of relu. CS_USUAL_ACTIVATION is for layers only: the one that the layer has without a choice. */
+typedef enum { CS_USUAL_ACTIVATION, CS_GELU_TANH, CS_GELU, CS_QUICK_GELU, CS_SILU, CS_RELU, CS_RELU2 } cs_activation;
+/* y = f(x), with the types and shapes of cs_op_gelu. On a GPU only CS_GELU_TANH, so far. */
+void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
+void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
+/* y = f(gate) * up, with the types and shapes of cs_op_swiglu. On a GPU only CS_SILU, so far. */
+void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
+void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
+
+/* y = x * factor; all (N, C) c. y may be x if their types have the same size. */
+void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
+
+/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C) c. y may be x; dx may be dy. Not on a GPU yet. */
+void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap);
+void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap);
+
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
@@ -99,7 +117,15 @@ typedef struct {
     int64_t window;   /* sliding window: a position attends to itself and the window - 1 before it; 0: to all before */
     cs_tensor starts; /* (B, T) i32 or absent: position t attends to none before starts[t] <= t, so that documents
                        * packed into one sample are separate. starts never decrease along t. */
+    float scale;      /* factor of the scores; 0: 1/sqrt(D) */
+    float cap; /* the scores become cap * tanh(scores / cap) before the softmax; 0: they do not. Not on a GPU yet */
 } cs_heads;
+
+/* Some models' projections return the heads in groups, one for each key head: its query heads, its key, its value.
+ * cs_op_ungroup_heads copies such an x to y, which holds q, k and v in adjacent columns as cs_op_attention reads them;
+ * cs_op_group_heads copies back. x and y (N, (queries + 2 keys) D) of one type. Not on a GPU yet. */
+void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
+void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 
 /* A residual sum and its norm in one kernel, where the device can: sum = a + dropout(b); y and stats are those of
  * cs_op_norm or cs_op_rms for whole rows of sum. sum may be a or b. */
@@ -120,7 +146,7 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
 
 /* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) c holds q, k and v in adjacent
  * columns; head h of each begins at its column h*D. y (B*T, queries D) c; lse (B*queries, T) f32 is the logarithm of
- * the softmax's denominator, which backward needs. Scores are multiplied by 1/sqrt(D). Dropout applies to the
+ * the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped. Dropout applies to the
  * probabilities; that of head h, query i and key j is the sample's element (h*T + i)*T + j. Where the device multiplies
  * 16-bit types natively, probabilities and gradients of scores are rounded to that type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
@@ -130,12 +156,13 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
 
 /* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i of
  * [0, D/2) of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and
- * multiplied by `factor`. cs_rope_open fills the table. */
+ * multiplied by `factor`. Elements from D on of wider heads do not change. cs_rope_open fills the table. */
 enum { CS_ROPE_WIDTH = 512 };
 typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
     float factor;
     float frequency[CS_ROPE_WIDTH / 2];
+    int64_t head; /* columns of a head, at least `width`; 0: `width` */
 } cs_rope;
 typedef struct {
     int64_t heads;  /* how many heads are rotated; the first begins at column 0 */

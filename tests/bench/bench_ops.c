@@ -169,7 +169,7 @@ static cs_dropout dropout(float rate)
 {
     return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
 }
-static const cs_heads all = { .queries = HEADS, .keys = HEADS }, window = { HEADS, HEADS, NEAR, { 0 } };
+static const cs_heads all = { .queries = HEADS, .keys = HEADS }, window = { HEADS, HEADS, NEAR, { 0 }, 0, 0 };
 static cs_heads packed(void)
 {
     return (cs_heads){ .queries = HEADS, .keys = HEADS, .starts = starts };

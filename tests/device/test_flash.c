@@ -113,7 +113,7 @@ static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] 
 
 static cs_heads heads_of(attention_case given, cs_tensor starts)
 {
-    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts) };
+    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts), 0, 0 };
 }
 
 static cs_dropout dropout_of(attention_case given)

@@ -17,18 +17,19 @@ static void open_device(int threads)
     stream = ce_device_stream(near_open(threads), CS_COMPUTE);
 }
 
-static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
+/* D columns of each head are rotated, of E. */
+static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D, int E)
 {
-    int W = heads * D + rest;
+    int W = heads * E + rest;
     cs_tensor x = near_random(dtype, B * T, W, 1, 1), whole = near_copy(x);
     double *want = near_doubles(x);
-    cs_rope rope = { .width = D, .factor = 1.25f };
+    cs_rope rope = { .width = D, .factor = 1.25f, .head = E == D ? 0 : E };
     for (int i = 0; i < D / 2; i++)
         rope.frequency[i] = 1.0f / (float)(i + 1);
     for (int row = 0; row < B * T; row++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < D / 2; i++) {
-                double *low = want + row * W + h * D + i, *high = low + D / 2, angle = (3 + row % T) / (i + 1.0);
+                double *low = want + row * W + h * E + i, *high = low + D / 2, angle = (3 + row % T) / (i + 1.0);
                 double a = *low, b = *high;
                 *low = 1.25 * (a * cos(angle) - b * sin(angle));
                 *high = 1.25 * (b * cos(angle) + a * sin(angle));
@@ -40,7 +41,7 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
     cs_op_rope_grad(stream, near_at(x), &rope, rows); /* rotated back; the scale applies twice */
     near_fetch();
     for (int i = 0; i < B * T * W; i++)
-        want[i] = near_element(whole, i) * (i % W < heads * D ? 1.25 * 1.25 : 1);
+        want[i] = near_element(whole, i) * (i % W < heads * E && i % W % E < D ? 1.25 * 1.25 : 1);
     ck_assert(near_all("rope_grad", x, want, dtype == CS_F32 ? 2e-6 : dtype == CS_F16 ? 2e-3 : 1e-2));
     free(want);
     near_free(x), near_free(whole);
@@ -102,6 +103,7 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 
 typedef struct {
     int T, H, G, D, window, document; /* one sample; H query heads, G key heads; length of documents, or 0 */
+    double scale, cap;                /* of the scores; 0: 1/sqrt(D), and no cap */
 } heads;
 
 /* Computes y for double values x, and returns the loss sum(y dy) for finite differences. */
@@ -119,7 +121,8 @@ static double attend(double *y, const double *x, const double *dy, heads s)
                 double score = 0;
                 for (int d = 0; d < s.D; d++)
                     score += q[d] * k[j * W + d];
-                sum += p[j] = exp(score / sqrt(s.D));
+                score *= s.scale > 0 ? s.scale : 1 / sqrt(s.D);
+                sum += p[j] = exp(s.cap > 0 ? s.cap * tanh(score / s.cap) : score);
             }
             for (int d = 0; d < s.D; d++) {
                 double mixed = 0;
@@ -138,6 +141,8 @@ static void check_heads(cs_dtype dtype, heads s)
     int W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
     cs_tensor starts = near_new(CS_I32, 1, s.T);
     cs_heads given = { .queries = s.H, .keys = s.G, .window = s.window };
+    given.scale = (float)s.scale;
+    given.cap = (float)s.cap;
     cs_tensor qkv = near_random(dtype, s.T, W, 1, 1), dy = near_random(dtype, s.T, C, 2, 1);
     cs_tensor dqkv = near_new(dtype, s.T, W), y = near_new(dtype, s.T, C), lse = near_new(CS_F32, s.H, s.T);
     double *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);
@@ -171,9 +176,10 @@ START_TEST(operations_agree_with_plain_loops)
         open_device(threads);
         for (int type = CS_F32; type <= CS_F16; type++) {
             cs_dtype dtype = (cs_dtype)type;
-            check_rope(dtype, 1, 1, 1, 0, 2);
-            check_rope(dtype, 3, 37, 5, 11, 12);
-            check_rope(dtype, 2, 70, 3, 0, 128);
+            check_rope(dtype, 1, 1, 1, 0, 2, 2);
+            check_rope(dtype, 3, 37, 5, 11, 12, 12);
+            check_rope(dtype, 2, 70, 3, 0, 128, 128);
+            check_rope(dtype, 2, 9, 3, 5, 6, 10);
             check_rms(dtype, 1, 0, 1, 4, 0);
             check_rms(dtype, 67, 0, 1, 1030, 0);
             check_rms(dtype, 33, 20, 3, 10, 7);
@@ -187,13 +193,17 @@ END_TEST
 
 START_TEST(heads_share_keys_and_see_windows)
 {
-    static const heads cases[] = { { 1, 2, 1, 2, 0, 0 },  { 9, 6, 2, 4, 0, 0 },   { 9, 4, 4, 2, 3, 0 },
-                                   { 70, 2, 1, 2, 5, 0 }, { 12, 3, 1, 4, 1, 0 },  { 9, 6, 2, 4, 0, 4 },
-                                   { 70, 2, 1, 2, 5, 8 }, { 140, 2, 1, 2, 0, 65 } };
+    static const heads cases[] = {
+        { 1, 2, 1, 2, 0, 0, 0, 0 },    { 9, 6, 2, 4, 0, 0, 0, 0 },     { 9, 4, 4, 2, 3, 0, 0, 0 },
+        { 70, 2, 1, 2, 5, 0, 0, 0 },   { 12, 3, 1, 4, 1, 0, 0, 0 },    { 9, 6, 2, 4, 0, 4, 0, 0 },
+        { 70, 2, 1, 2, 5, 8, 0, 0 },   { 140, 2, 1, 2, 0, 65, 0, 0 },  { 9, 6, 2, 4, 0, 0, 0.25, 0 },
+        { 12, 4, 2, 8, 0, 0, 0, 0.5 }, { 110, 2, 1, 4, 7, 0, 1.5, 2 }, { 9, 2, 2, 4, 0, 4, 0.125, 50 },
+    };
     open_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int type = CS_F32; type <= CS_F16; type++)
-            check_heads((cs_dtype)type, cases[i]);
+            if (near_is_cpu() || cases[i].cap == 0) /* GPUs refuse caps */
+                check_heads((cs_dtype)type, cases[i]);
     near_close();
 }
 END_TEST

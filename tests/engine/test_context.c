@@ -10,6 +10,9 @@
 
 enum { POSITIONS = 16, LOGITS = POSITIONS * RUN_VOCABULARY };
 
+#define SMALL                                                                                                          \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": 32, \"max_position_embeddings\": 16, "     \
+    "\"vocab_size\": 61, \"initializer_range\": 0.1, "
 static const char *const models[] = {
     "cspeed.model={\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, "
     "\"vocab_size\": 61, \"initializer_range\": 0.05}",
@@ -22,6 +25,17 @@ static const char *const models[] = {
     "cspeed.model={\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
     "\"num_key_value_heads\": 2, \"head_dim\": 16, \"hidden_size\": 32, \"intermediate_size\": 64, "
     "\"max_position_embeddings\": 16, \"vocab_size\": 61, \"initializer_range\": 0.05, \"tie_word_embeddings\": true}",
+    "cspeed.model={\"model_type\": \"gpt_neox\", " SMALL "\"intermediate_size\": 64}",
+    "cspeed.model={\"model_type\": \"gemma2\", " SMALL
+    "\"intermediate_size\": 64, \"head_dim\": 8, \"num_key_value_heads\": 2, \"sliding_window\": 5, "
+    "\"attn_logit_softcapping\": 2}",
+    "cspeed.model={\"model_type\": \"gemma3_text\", " SMALL
+    "\"intermediate_size\": 64, \"head_dim\": 8, \"num_key_value_heads\": 2, \"sliding_window\": 5, "
+    "\"sliding_window_pattern\": 2}",
+    "cspeed.model={\"model_type\": \"olmo2\", " SMALL "\"intermediate_size\": 64}",
+    "cspeed.model={\"model_type\": \"granite\", " SMALL
+    "\"intermediate_size\": 64, \"attention_multiplier\": 0.5, \"logits_scaling\": 2}",
+    "cspeed.model={\"model_type\": \"falcon\", " SMALL "\"new_decoder_architecture\": true, \"num_kv_heads\": 2}",
 };
 enum { MODELS = sizeof models / sizeof *models };
 

@@ -306,6 +306,8 @@ static void both_ways(const char *python, const char *kind)
     their_logits(python, "theirs", first);
     logits_of("\"theirs\"", second);
     within(second, first, 1e-5, kind);
+    ck_assert_int_eq(shell_run("%s/cspeed import theirs again", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py same theirs again", python, CS_TESTS), 0);
     train_and_save("\"theirs\"", first);
     ck_assert_int_eq(shell_run("%s/cspeed export saved ours --dtype fp32 --max_shard 9KB", CS_BIN), 0);
     their_logits(python, "ours", second);
@@ -333,7 +335,10 @@ static void llmc_imports(const char *python)
 
 START_TEST(transformers_agrees)
 {
-    static const char *const kinds[] = { "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "smollm" };
+    static const char *const kinds[] = { "gpt2",      "llama",    "llama3",    "mistral", "qwen2",      "qwen3",
+                                         "smollm",    "pythia",   "neox",      "gemma2",  "gemma3",     "phi3",
+                                         "phi4",      "phi4long", "olmo2",     "granite", "starcoder2", "falcon",
+                                         "falcon40b", "falconrw", "gpt2layers" };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");

@@ -4,7 +4,7 @@
     python tests/peers/config_keys.py --write build/bin/train    writes engine/models/neutral_keys.h; rows of keys that this
                                                                  version of transformers does not have stay
 
-The keys are those of PretrainedConfig and of the classes of gpt2, llama, mistral, qwen2 and qwen3: what they save, what their
+The keys are those of PretrainedConfig and of the classes of FAMILIES: what they save, what their
 constructors read and drop, and what GenerationConfig holds, since older versions save that in config.json too. A key that has no
 row in the table of its family (train --config_help) gets one here: a key of ALWAYS never changes what the model computes; one of
 NEUTRAL does not at the value given, and is refused at any other. A key that is in neither is named: it has to be judged. Needs
@@ -20,7 +20,9 @@ import sys
 import transformers
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/models/neutral_keys.h")
-FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config"}
+FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config",
+            "gpt_neox": "GPTNeoXConfig", "gemma2": "Gemma2Config", "gemma3_text": "Gemma3TextConfig", "phi3": "Phi3Config",
+            "olmo2": "Olmo2Config", "granite": "GraniteConfig", "starcoder2": "Starcoder2Config", "falcon": "FalconConfig"}
 
 GENERATION = "about generation in Python"
 LABELS = "of classification heads"
@@ -81,15 +83,15 @@ def constructed(config_class):
 
 
 def keys_of_transformers():
-    """{key: whether it is gpt2's too}"""
+    """{key: the families whose configuration class knows it}"""
     base = set(transformers.PretrainedConfig().to_dict()) | constructed(transformers.PretrainedConfig)
     base |= set(transformers.GenerationConfig().to_dict()) | set(READ)
-    keys = {key: True for key in base}
+    keys = {key: set(FAMILIES) for key in base}
     for family, name in FAMILIES.items():
         if hasattr(transformers, name):
             for key in set(getattr(transformers, name)().to_dict()) - base:
-                keys[key] = keys.get(key, False) or family == "gpt2"
-    return {key: gpt2 for key, gpt2 in keys.items() if not key.startswith("_") and key != "model_type"}
+                keys.setdefault(key, set()).add(family)
+    return {key: known for key, known in keys.items() if not key.startswith("_") and key != "model_type"}
 
 
 def keys_of_families(train):
@@ -100,18 +102,8 @@ def keys_of_families(train):
     return {family: {row.split("`")[1] for row in rows.splitlines() if row.strip()} for family, rows in sections}
 
 
-def is_missing(key, gpt2, own):
-    if key in SPELLINGS:
-        return False
-    wanted = set(FAMILIES) - ({"gpt2"} if not gpt2 else set())
-    if not gpt2 and all(key not in own[family] for family in wanted):
-        raise SystemExit(f"{key}: no family of Llama's kin has a row for it")
-    # A key of gpt2's class alone means nothing to the others, and the other way round.
-    return any(key not in own[family] for family in wanted) and not (gpt2 and key in own["gpt2"] and is_gpt2s_alone(key))
-
-
-def is_gpt2s_alone(key):
-    return key in set(transformers.GPT2Config().to_dict()) - set(transformers.PretrainedConfig().to_dict()) and key not in NEUTRAL
+def is_missing(key, known, own):
+    return key not in SPELLINGS and any(key not in own[family] for family in known)
 
 
 def row_of(key):
@@ -124,16 +116,18 @@ def row_of(key):
 
 
 def read_table():
+    """{key: its row}, in one line each, as row_of writes it; clang-format breaks them."""
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as file:
-        return {re.search('"([^"]+)"', line)[1]: line.rstrip("\n") for line in file if line.startswith("{")}
+        rows = re.findall(r'\{\s*"[^"]+",\s*CS_KEY.*?"\s*\},', file.read(), re.S)
+    return {row.split('"')[1]: re.sub(r"\s+", " ", row) for row in rows}
 
 
 def main():
     train = sys.argv[-1]
     keys, own, table = keys_of_transformers(), keys_of_families(train), read_table()
-    rows = {key: row_of(key) for key, gpt2 in sorted(keys.items()) if is_missing(key, gpt2, own)}
+    rows = {key: row_of(key) for key, known in sorted(keys.items()) if is_missing(key, known, own)}
     unknown = [key for key, row in rows.items() if row is None]
     print(f"transformers {transformers.__version__}: {len(keys)} keys, {len(rows)} of them in no family's own table")
     for key in unknown:

@@ -1,4 +1,4 @@
-"""generate_same.py - greedy text of `generate` against transformers' generate, for a small random GPT-2 and Llama.
+"""generate_same.py - greedy text of `generate` against transformers' generate, for small random models of all families.
 
     python tests/peers/generate_same.py BUILD/bin/generate TOKENIZER_FOLDER
 
@@ -10,16 +10,23 @@ import tempfile
 import torch
 import transformers
 
+from hf_logits import KINDS
+
 PROMPTS = ["The quick brown fox", "x = [1, 2, 3]", "Über den Wolken"]
 TOKENS = 24
 
 
 def models(vocabulary):
-    small = dict(vocab_size=vocabulary, initializer_range=0.1, bos_token_id=None, eos_token_id=None)
-    yield transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_head=4, n_embd=64, n_positions=128, **small))
-    yield transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=64,
-                                 intermediate_size=128, max_position_embeddings=128, **small))
+    """Small random models of all kinds of hf_logits.py, with this vocabulary and 128 positions. Those with longrope have
+    128 original ones too: generate turns no text by long_factor."""
+    for kind, (family, sizes) in KINDS.items():
+        positions = {"n_positions": 128} if family == "gpt2" else {"max_position_embeddings": 128}
+        if "original_max_position_embeddings" in sizes:
+            positions["original_max_position_embeddings"] = 128
+        config = transformers.AutoConfig.for_model(family, **{**sizes, **positions, "vocab_size": vocabulary,
+                                                              "initializer_range": 0.1, "bos_token_id": None,
+                                                              "eos_token_id": None})
+        yield kind, transformers.AutoModelForCausalLM.from_config(config)
 
 
 def main():
@@ -27,7 +34,7 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     torch.manual_seed(1)
     wrong = 0
-    for model in models(len(tokenizer)):
+    for kind, model in models(len(tokenizer)):
         with tempfile.TemporaryDirectory() as place:
             model.eval().save_pretrained(place)
             for prompt in PROMPTS:
@@ -38,7 +45,7 @@ def main():
                                       "--max_tokens", str(TOKENS)], check=True, capture_output=True).stdout
                 same = got.decode(errors="replace").encode() == wanted
                 wrong += not same
-                print(type(model).__name__, repr(prompt), "same" if same else f"differs: {got!r}, not {wanted!r}")
+                print(kind, repr(prompt), "same" if same else f"differs: {got!r}, not {wanted!r}")
     sys.exit(wrong > 0)
 
 

@@ -1,21 +1,26 @@
 """hf_logits.py - the two directions between Hugging Face folders and cspeed, judged by transformers.
 
-usage: hf_logits.py make KIND OUT            a small random model of KIND (gpt2, llama, llama3, mistral, qwen2, qwen3,
-                                             smollm) saved to the folder OUT
+usage: hf_logits.py kinds                    the names of all KINDs
+       hf_logits.py make KIND OUT            a small random model of KIND saved to the folder OUT
        hf_logits.py shards KIND OUT          the same in several shards of bf16
        hf_logits.py logits FOLDER OUT        what AutoModelForCausalLM computes in fp32 for tokens 0, 7, 14, ... (2 x 8,
                                              modulo the vocabulary), as raw fp32, to the file OUT
        hf_logits.py llmc FOLDER OUT          a GPT-2 folder as llm.c's fp32 checkpoint
        hf_logits.py pickle KIND OUT          saved as pytorch_model.bin, as older versions did
+       hf_logits.py same FOLDER OTHER        exits with 1 if the two folders' tensors differ in names, types, shapes or bytes
 """
+import glob
 import sys
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
 SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+OTHER = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
+FALCON = {key: value for key, value in OTHER.items() if key != "intermediate_size"}
 KINDS = {
     "gpt2": ("gpt2", {"vocab_size": 61, "n_positions": 64, "n_embd": 24, "n_layer": 2, "n_head": 3,
                       "bos_token_id": 0, "eos_token_id": 0}),
@@ -26,6 +31,29 @@ KINDS = {
     "mistral": ("mistral", {**SMALL, "sliding_window": 5}),
     "qwen2": ("qwen2", {**SMALL, "tie_word_embeddings": True}),
     "qwen3": ("qwen3", {**SMALL, "head_dim": 10}),
+    "pythia": ("gpt_neox", {**OTHER, "num_attention_heads": 3}),
+    "neox": ("gpt_neox", {**OTHER, "use_parallel_residual": False, "rotary_pct": 1.0, "tie_word_embeddings": True}),
+    "gemma2": ("gemma2", {**SMALL, "head_dim": 8, "num_hidden_layers": 3, "query_pre_attn_scalar": 9, "sliding_window": 5,
+                          "attn_logit_softcapping": 4.0, "final_logit_softcapping": 6.0}),
+    "gemma3": ("gemma3_text", {**SMALL, "head_dim": 8, "num_hidden_layers": 3, "query_pre_attn_scalar": 9, "sliding_window": 5,
+                               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "phi3": ("phi3", {**SMALL, "pad_token_id": 0, "sliding_window": 6}),
+    "phi4": ("phi3", {**SMALL, "hidden_size": 32, "pad_token_id": 0, "tie_word_embeddings": True,
+                      "original_max_position_embeddings": 32,
+                      "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.2], "long_factor": [1.0, 2.0, 5.0]},
+                      "partial_rotary_factor": 0.75}),
+    "phi4long": ("phi3", {**SMALL, "hidden_size": 32, "pad_token_id": 0, "original_max_position_embeddings": 4,
+                          "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.2], "long_factor": [1.0, 2.0, 5.0]},
+                          "partial_rotary_factor": 0.75}),
+    "olmo2": ("olmo2", {**SMALL, "pad_token_id": 0}),
+    "granite": ("granite", {**SMALL, "embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.3,
+                            "logits_scaling": 2.5}),
+    "starcoder2": ("starcoder2", {**OTHER, "num_key_value_heads": 2, "sliding_window": 5}),
+    "falcon": ("falcon", {**FALCON, "hidden_size": 32}),
+    "falcon40b": ("falcon", {**FALCON, "hidden_size": 32, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "falconrw": ("falcon", {**FALCON, "hidden_size": 32, "parallel_attn": False, "multi_query": False, "bias": True}),
+    "gpt2layers": ("gpt2", {"vocab_size": 61, "n_positions": 64, "n_embd": 24, "n_layer": 2, "n_head": 3, "bos_token_id": 0,
+                            "eos_token_id": 0, "scale_attn_by_inverse_layer_idx": True, "activation_function": "relu"}),
     "smollm": ("llama", {**SMALL, "num_attention_heads": 3, "num_key_value_heads": 1, "tie_word_embeddings": True,
                          "rms_norm_eps": 1e-5}),
 }
@@ -41,6 +69,24 @@ def random_model(kind):
             one = "norm" in name or (("ln_" in name) and name.endswith("weight"))
             value.copy_(0.2 * noise + (1 if one else 0))
     return model
+
+
+def tensors(folder):
+    found = {}
+    for path in glob.glob(f"{folder}/*.safetensors"):
+        found |= safetensors.torch.load_file(path)
+    return found
+
+
+def same(folder, other):
+    one, two = tensors(folder), tensors(other)
+    differ = sorted(set(one) ^ set(two))
+    for name in set(one) & set(two):
+        a, b = one[name], two[name]
+        if a.dtype != b.dtype or a.shape != b.shape or not torch.equal(a.view(torch.uint8), b.view(torch.uint8)):
+            differ.append(name)
+    print(f"{len(one)} tensors, " + (f"these differ: {differ}" if differ else "all the same"))
+    return 1 if differ else 0
 
 
 def logits(folder, out):
@@ -71,8 +117,13 @@ def llmc(folder, out):
 
 
 def main():
-    what, first, out = sys.argv[1:4]
     transformers.logging.set_verbosity_error()
+    if sys.argv[1] == "kinds":
+        print(*KINDS)
+        return
+    what, first, out = sys.argv[1:4]
+    if what == "same":
+        sys.exit(same(first, out))
     if what == "make":
         random_model(first).save_pretrained(out)
     elif what == "shards":

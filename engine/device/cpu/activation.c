@@ -1,5 +1,6 @@
 /* activation.c - GELU in its tanh form, computed as x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a
  * x^3). */
+#include "device/cpu/activation.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -12,7 +13,7 @@ typedef struct {
     cs_tensor y, x, dy;
 } gelu_job;
 
-static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
+void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
@@ -22,7 +23,7 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
 
 /* The derivative of x s(2u) is s + x s (1 - s) 2 u', where 1 - s is computed as e s, which is exact for large u. e
  * is kept finite, so that 0 times it is 0. */
-static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+void ce_gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         float square = x[i] * x[i];
@@ -41,7 +42,7 @@ static void gelu_part(void *argument, ce_range range, int part)
     float wide[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        gelu_chunk(out, ce_elements_read(all->x, at, count, wide), count);
+        ce_gelu_chunk(out, ce_elements_read(all->x, at, count, wide), count);
         ce_elements_write(all->y, at, count, out);
     }
 }
@@ -54,7 +55,7 @@ static void gelu_grad_part(void *argument, ce_range range, int part)
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
         const float *x = ce_elements_read(all->x, at, count, wide);
-        gelu_grad_chunk(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
+        ce_gelu_grad_chunk(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
         ce_elements_write(all->y, at, count, out);
     }
 }

@@ -23,7 +23,12 @@ ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args 
     all.each = pairs ? 2 : 1;
     all.depth = (all.width + all.each - 1) / all.each;
     all.group = given->heads.queries / given->heads.keys;
-    all.scale = 1 / sqrtf((float)all.width);
+    all.scale = ce_heads_scale(given->heads, all.width);
+    if (given->heads.cap > 0) {
+        all.cap = given->heads.cap;
+        all.into = all.scale / all.cap;
+        all.scale = 1;
+    }
     return all;
 }
 
@@ -211,6 +216,8 @@ static void forward_strip(const ce_attention_job *all, const head *view, int64_t
     ce_tile_multiply(&scores, pairs);
     for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
         float *line = view->strip + r * CS_BLOCK;
+        if (all->cap > 0)
+            ce_attention_cap(all, line, strip, NULL);
         ce_attention_hide(line, strip, ce_attention_seen(all, &view->mask, row + r, key, strip), -INFINITY);
         raise_max(all, view, line, strip, at + r);
     }

@@ -22,9 +22,10 @@ typedef struct {
     int64_t each;          /* elements of a word: 2 if products are of pairs */
     int64_t depth;         /* words of D */
     int64_t group;         /* query heads for each key head */
-    float scale;
-    float *scratch; /* of all threads */
-    int64_t stride; /* floats of scratch for each thread */
+    float scale;           /* of the scores, or 1 if they are capped */
+    float cap, into;       /* 0, or the scores become cap * tanh(into * score) */
+    float *scratch;        /* of all threads */
+    int64_t stride;        /* floats of scratch for each thread */
 } ce_attention_job;
 
 /* What the queries of one head of a sample see and drop. */
@@ -114,6 +115,17 @@ static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, 
         row[j] = value;
     for (int64_t j = seen.to; j < strip.to; j++)
         row[j] = value;
+}
+
+/* Caps the scores of `strip`. If slopes is not NULL, stores the derivatives there. */
+static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_range strip, float *slopes)
+{
+    for (int64_t j = strip.from; j < strip.to; j++) {
+        float part = ce_elements_tanh_one(row[j] * all->into);
+        row[j] = all->cap * part;
+        if (slopes)
+            slopes[j] = all->cap * all->into * (1 - part * part);
+    }
 }
 
 /* Returns the random bits of row i's dropout, of the keys [from, to). `scratch` has room for CS_BLOCK + 16 values. */

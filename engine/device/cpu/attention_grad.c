@@ -163,14 +163,18 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
     multiply_strip(all, p, view->q, view->k_panels, row, key, strip);
     multiply_strip(all, ds, view->dy, view->v_panels, row, key, strip);
     for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
-        float *line = p + r * CS_BLOCK, *slope = ds + r * CS_BLOCK;
+        float *line = p + r * CS_BLOCK, *slope = ds + r * CS_BLOCK, capped[CS_BLOCK];
         ce_range seen = ce_attention_seen(all, &view->mask, row + r, key, strip);
+        if (all->cap > 0)
+            ce_attention_cap(all, line, strip, capped);
         ce_attention_hide(line, strip, seen, -INFINITY);
         ce_attention_hide(slope, strip, seen, 0);
         if (all->given->dropout.rate > 0)
             softmax_grad_drop_row(all, view, line, slope, strip, row + r, key);
         else
             softmax_grad_row(all, view, line, slope, strip, row + r);
+        for (int64_t j = strip.from; all->cap > 0 && j < strip.to; j++)
+            slope[j] *= capped[j];
         if (!pairs) {
             memset(line, 0, (size_t)strip.from * sizeof(float));
             memset(slope, 0, (size_t)strip.from * sizeof(float));

@@ -17,7 +17,7 @@ typedef struct {
     const ce_extension *given;
     int64_t rows, start;  /* new positions; positions in the cache before */
     int64_t width, group; /* D; query heads for each key head             */
-    float scale;
+    float scale, cap;     /* of the scores; cap 0: they are not capped */
     bool narrow;
     float *scratch;
     int64_t stride; /* floats of scratch for each thread */
@@ -98,9 +98,12 @@ static void select_queries(const job *all, head *view, int64_t column)
 }
 
 /* Softmax of one row of `whole` scores, of which those in `sees` are not masked; the others become 0. */
-static void softmax_row(float *row, ce_range sees, int64_t whole, float scale)
+static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole)
 {
     int64_t count = ce_range_length(sees);
+    float scale = all->cap > 0 ? 1 : all->scale;
+    for (int64_t j = sees.from; all->cap > 0 && j < sees.to; j++)
+        row[j] = all->cap * ce_elements_tanh_one(row[j] * (all->scale / all->cap));
     float max = ce_elements_max(row + sees.from, count) * scale;
     max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
     float part = 1 / ce_elements_exp(row + sees.from, count, scale, max);
@@ -121,8 +124,8 @@ static void attend_block(const job *all, const head *view, int64_t from, int64_t
     ce_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
     for (int64_t i = from; i < to; i++) {
         int64_t end = all->start + i + 1, window = all->given->heads.window;
-        softmax_row(view->score + (i - from) * seen, (ce_range){ window && end > window ? end - window : 0, end }, seen,
-                    all->scale);
+        softmax_row(all, view->score + (i - from) * seen, (ce_range){ window && end > window ? end - window : 0, end },
+                    seen);
     }
     ce_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
 }
@@ -200,7 +203,7 @@ static inline void attend_one(const job *all, int64_t column, int64_t query, flo
     float *q = room, *y = room + ce_round_up(all->width, 16), *score = y + ce_round_up(all->width, 16);
     ce_elements_widen(q, ce_elements_at(given->qkv, query), dtype, all->width);
     score_keys(score, q, ce_elements_at(given->keys, column), deep, sees, all->width, dtype);
-    softmax_row(score, sees, end, all->scale);
+    softmax_row(all, score, sees, end);
     weigh_values(y, score, ce_elements_at(given->values, column), deep, sees, all->width, dtype);
     ce_elements_write(given->y, query, all->width, y);
 }
@@ -279,7 +282,8 @@ void ce_cpu_extend(cs_device *device, const ce_extension *given)
     job all = { .given = given, .rows = cs_rows(given->y), .start = given->start };
     all.width = cs_columns(given->y) / heads.queries;
     all.group = heads.queries / heads.keys;
-    all.scale = 1 / sqrtf((float)all.width);
+    all.scale = ce_heads_scale(heads, all.width);
+    all.cap = heads.cap;
     all.narrow = given->y.dtype != CS_F32;
     all.stride = scratch_floats(&all);
     all.scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));

@@ -19,10 +19,10 @@ static void rotate_head(float *restrict out, const float *restrict x, const floa
 
 static void rotate_row(const ce_turn *turn, int64_t row, const float *cosine, const float *sine)
 {
-    int64_t width = turn->rope->width, columns = cs_columns(turn->x);
+    int64_t width = turn->rope->width, apart = ce_rope_head(turn->rope), columns = cs_columns(turn->x);
     float wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
     for (int64_t head = 0; head < turn->rows.heads; head++) {
-        int64_t place = row * columns + head * width;
+        int64_t place = row * columns + head * apart;
         rotate_head(out, ce_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
         ce_elements_write(turn->x, place, width, out);
     }

@@ -257,7 +257,7 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
     job.group = (int)(heads.queries / heads.keys);
     job.pack = job.splits = 1;
     job.window = (int)(heads.window < length ? heads.window : 0);
-    job.scale = 1 / sqrtf((float)width);
+    job.scale = ce_heads_scale(heads, width);
     return job;
 }
 

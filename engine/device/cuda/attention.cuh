@@ -27,7 +27,7 @@ struct ce_attention_job {
     int pack;   /* 1 or group: number of query heads of one position that the kernel treats as rows */
     int window; /* number of keys that a row sees; 0: no limit */
     int splits;
-    float scale; /* 1 / sqrt(D) */
+    float scale; /* of the scores */
 };
 
 constexpr float ce_attention_log2e = 1.44269504088896341f, ce_attention_ln2 = 0.693147180559945309f;

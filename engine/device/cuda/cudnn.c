@@ -214,7 +214,7 @@ static void split(void *rows, const ce_cudnn_shape *shape, void **q, void **k, v
 static void attend(cs_device *device, struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const ce_cudnn_shape *shape = &made->shape;
-    float scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
+    float scale = ce_heads_scale(given->heads, shape->width), hidden = -INFINITY, one = 1;
     size_t rows = shape->grad ? (size_t)ce_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
     char *workspace = ce_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
     addresses at = { [CS_CUDNN_Y] = given->y.data, [CS_CUDNN_LSE] = given->lse.data, [CS_CUDNN_DY] = given->dy.data,

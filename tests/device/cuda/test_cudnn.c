@@ -85,7 +85,7 @@ static void drop(attention *it)
 
 static cs_heads heads_of(const attention *it)
 {
-    return (cs_heads){ it->is.queries, it->is.keys, it->is.window, near_at(it->starts) };
+    return (cs_heads){ it->is.queries, it->is.keys, it->is.window, near_at(it->starts), 0, 0 };
 }
 
 static cs_dropout dropout_of(const attention *it)

@@ -1,0 +1,232 @@
+/* functions.c - activation functions other than the tanh form of GELU, alone and as gates, and the soft cap. */
+#include "device/cpu/activation.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+enum { LEAST = 8192, LEAST_ROWS = 4 };
+
+/* ---- the functions, and dx = dy f'(x), of a chunk ---- */
+
+static void gelu(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] * ce_elements_normal_one(x[i], ce_elements_exp_one(-0.5f * x[i] * x[i]));
+}
+
+/* The derivative of x Phi(x) is Phi(x) + x phi(x), where phi is the normal density. */
+static void gelu_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float e = ce_elements_exp_one(-0.5f * x[i] * x[i]);
+        dx[i] = dy[i] * (ce_elements_normal_one(x[i], e) + x[i] * e * 0.3989422804f);
+    }
+}
+
+/* x s(a x), where s is the logistic function; and its derivative s + a x s (1 - s), where 1 - s is e^(-a x) s. The
+ * exponential is kept finite, so that 0 times it is 0. */
+static inline float decay_of(float x)
+{
+    return ce_elements_exp_one(x < -88 ? 88 : -x);
+}
+
+static inline void logistic(float *restrict y, const float *restrict x, int64_t count, float a)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] / (1 + decay_of(a * x[i]));
+}
+
+static inline void logistic_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count,
+                                 float a)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float e = decay_of(a * x[i]);
+        float s = 1 / (1 + e);
+        dx[i] = dy[i] * (s + a * x[i] * (e * s * s));
+    }
+}
+
+static void quick_gelu(float *restrict y, const float *restrict x, int64_t count)
+{
+    logistic(y, x, count, 1.702f);
+}
+
+static void quick_gelu_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    logistic_grad(dx, dy, x, count, 1.702f);
+}
+
+static void silu(float *restrict y, const float *restrict x, int64_t count)
+{
+    logistic(y, x, count, 1);
+}
+
+static void silu_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    logistic_grad(dx, dy, x, count, 1);
+}
+
+/* NaN stays NaN. */
+static void relu(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] < 0 ? 0 : x[i];
+}
+
+static void relu_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        dx[i] = x[i] <= 0 ? 0 : dy[i];
+}
+
+static void relu2(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] < 0 ? 0 : x[i] * x[i];
+}
+
+static void relu2_grad(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        dx[i] = x[i] <= 0 ? 0 : 2 * x[i] * dy[i];
+}
+
+static const struct {
+    void (*value)(float *restrict y, const float *restrict x, int64_t count);
+    void (*slope)(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count);
+} functions[] = {
+    [CS_GELU_TANH] = { ce_gelu_chunk, ce_gelu_grad_chunk },
+    [CS_GELU] = { gelu, gelu_grad },
+    [CS_QUICK_GELU] = { quick_gelu, quick_gelu_grad },
+    [CS_SILU] = { silu, silu_grad },
+    [CS_RELU] = { relu, relu_grad },
+    [CS_RELU2] = { relu2, relu2_grad },
+};
+
+/* ---- alone ---- */
+
+typedef struct {
+    cs_tensor y, x, dy;
+    cs_activation function;
+    float cap;
+} function_job;
+
+static void activation_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const function_job *all = argument;
+    float wide[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        functions[all->function].value(out, ce_elements_read(all->x, at, count, wide), count);
+        ce_elements_write(all->y, at, count, out);
+    }
+}
+
+static void activation_grad_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const function_job *all = argument;
+    float wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *x = ce_elements_read(all->x, at, count, wide);
+        functions[all->function].slope(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
+        ce_elements_write(all->y, at, count, out);
+    }
+}
+
+void ce_cpu_activation(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
+{
+    ce_cpu_walk(device, cs_count(x), LEAST, activation_part, &(function_job){ .y = y, .x = x, .function = function });
+}
+
+void ce_cpu_activation_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
+{
+    ce_cpu_walk(device, cs_count(x), LEAST, activation_grad_part,
+                &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
+}
+
+/* ---- as gates: a row of x is gate | up ---- */
+
+static void gated_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const function_job *all = argument;
+    int64_t columns = cs_columns(all->y);
+    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        for (int64_t at = 0; at < columns; at += CS_CHUNK) {
+            int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = 2 * row * columns + at;
+            const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
+            functions[all->function].value(out, ce_elements_read(all->x, place, count, wide_gate), count);
+            for (int64_t i = 0; i < count; i++)
+                out[i] *= up[i];
+            ce_elements_write(all->y, row * columns + at, count, out);
+        }
+    }
+}
+
+static void gated_grad_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const function_job *all = argument;
+    int64_t columns = cs_columns(all->dy);
+    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], wide_dy[CS_CHUNK], dgate[CS_CHUNK], dup[CS_CHUNK], product[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        for (int64_t at = 0; at < columns; at += CS_CHUNK) {
+            int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = 2 * row * columns + at;
+            const float *gate = ce_elements_read(all->x, place, count, wide_gate);
+            const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
+            const float *dy = ce_elements_read(all->dy, row * columns + at, count, wide_dy);
+            functions[all->function].value(dup, gate, count);
+            for (int64_t i = 0; i < count; i++) {
+                dup[i] *= dy[i];
+                product[i] = dy[i] * up[i];
+            }
+            functions[all->function].slope(dgate, product, gate, count);
+            ce_elements_write(all->y, place, count, dgate);
+            ce_elements_write(all->y, place + columns, count, dup);
+        }
+    }
+}
+
+void ce_cpu_gated(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
+{
+    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, gated_rows, &(function_job){ .y = y, .x = x, .function = function });
+}
+
+void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
+{
+    ce_cpu_walk(device, cs_rows(dy), LEAST_ROWS, gated_grad_rows,
+                &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
+}
+
+/* ---- the soft cap: dy absent in forward ---- */
+
+static void softcap_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const function_job *all = argument;
+    float cap = all->cap, wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *x = ce_elements_read(all->x, at, count, wide), *dy = NULL;
+        if (all->dy.data)
+            dy = ce_elements_read(all->dy, at, count, wide_dy);
+        for (int64_t i = 0; i < count; i++)
+            out[i] = ce_elements_tanh_one(x[i] / cap);
+        for (int64_t i = 0; i < count; i++)
+            out[i] = dy ? dy[i] * (1 - out[i] * out[i]) : cap * out[i];
+        ce_elements_write(all->y, at, count, out);
+    }
+}
+
+void ce_cpu_softcap(cs_device *device, cs_tensor y, cs_tensor x, float cap)
+{
+    ce_cpu_walk(device, cs_count(x), LEAST, softcap_part, &(function_job){ .y = y, .x = x, .cap = cap });
+}
+
+void ce_cpu_softcap_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
+{
+    ce_cpu_walk(device, cs_count(x), LEAST, softcap_part, &(function_job){ .y = dx, .x = x, .dy = dy, .cap = cap });
+}

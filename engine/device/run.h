@@ -1,0 +1,39 @@
+/* run.h - what the files of operations share: checks of tensors, and the call of a function of the device's table. */
+#ifndef CS_DEVICE_RUN_H
+#define CS_DEVICE_RUN_H
+
+#include "device/table.h"
+#include "base/must.h"
+
+#define RUN_ON(stream, given, operation, ...)                                                                          \
+    do {                                                                                                               \
+        if ((stream)->device->table->operation)                                                                        \
+            (stream)->device->table->operation(given, __VA_ARGS__);                                                    \
+    } while (0)
+#define RUN(stream, operation, ...) RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
+#define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
+
+static inline bool is_compute(cs_tensor x)
+{
+    return x.data && x.dtype <= CS_F16;
+}
+
+static inline bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
+{
+    return cs_rows(x) == rows && cs_columns(x) == columns;
+}
+
+/* Whether b has the rows and columns of a; its type may differ. */
+static inline bool is_shaped(cs_tensor a, cs_tensor b)
+{
+    return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
+}
+
+/* Ends the process if an operation, of which the GPU has no kernel yet, was called there. The dry device has none. */
+#define CHECK_CPU_ONLY(stream, operation, what)                                                                        \
+    do {                                                                                                               \
+        if (!(stream)->device->table->operation && (stream)->device->table->copy)                                      \
+            ce_fatal(CS_UNSUPPORTED, "not supported: %s on a GPU yet, because there is no kernel for it", what);       \
+    } while (0)
+
+#endif

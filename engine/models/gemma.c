@@ -1,0 +1,56 @@
+/* gemma.c - Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025): norms before and after, whose factor is
+ * 1 + weight, embeddings times sqrt(width), sliding windows in all layers but each second or sixth. Gemma 2 has soft
+ * caps of scores and logits; Gemma 3 has norms of q and k, and rotary positions of two kinds. */
+#include "models/llama.h"
+
+#define AT CS_LLAMA_AT
+
+static const ce_llama_traits gemma2 = {
+    .after = true, .plus_one = true, .keys = 4, .head = 256, .window = CS_WINDOW_BY_LAYER
+};
+static const ce_llama_traits gemma3_text = { .after = true,
+                                             .plus_one = true,
+                                             .normed = true,
+                                             .two_ropes = true,
+                                             .keys = 4,
+                                             .head = 256,
+                                             .window = CS_WINDOW_BY_LAYER };
+
+#define BOTH(type, vocab, max, base)                                                                                   \
+    CS_LLAMA_SIZES(type, vocab, max, "2304", "9216", "26", "8", "1e-6", "true"),                                       \
+        CS_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CS_LLAMA_ROPE(base), CS_LLAMA_LAYER_TYPES,        \
+        CS_LLAMA_BIAS, { "sliding_window",                                                                             \
+                         CS_KEY_INT,                                                                                   \
+                         AT(window),                                                                                   \
+                         "4096",                                                                                       \
+                         1,                                                                                            \
+                         1 << 30,                                                                                      \
+                         NULL,                                                                                         \
+                         "rows a windowed layer sees; null: all" },                                                    \
+        { "query_pre_attn_scalar",         CS_KEY_NUMBER, AT(query_scalar), "256", 1e-6, 1e9, NULL,                    \
+          "scores are divided by its root" },                                                                          \
+        { "use_bidirectional_attention", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "attention is causal" },           \
+        CS_INERT("hidden_act", "hidden_activation is what counts"),                                                    \
+        CS_INERT("sliding_window_size", "sliding_window is what counts")
+
+static const ce_key gemma2_keys[] = {
+    BOTH("gemma2", "256000", "8192", "10000"),
+    { "sliding_window_pattern", CS_KEY_INT, AT(period), "2", 2, 2, NULL, "each second layer sees all rows" },
+    { "attn_logit_softcapping", CS_KEY_NUMBER, AT(attention_cap), "50", 1e-3, 1e9, NULL,
+      "soft cap of scores; null: none" },
+    { "final_logit_softcapping", CS_KEY_NUMBER, AT(logits_cap), "30", 1e-3, 1e9, NULL,
+      "soft cap of logits; null: none" },
+};
+
+static const ce_key gemma3_text_keys[] = {
+    BOTH("gemma3_text", "262208", "131072", "1000000"),
+    { "sliding_window_pattern", CS_KEY_INT, AT(period), "6", 1, 1 << 14, NULL,
+      "each such layer sees all rows; layer_types wins" },
+    { "rope_local_base_freq", CS_KEY_NUMBER, AT(local_theta), "10000", 1, 1e12, NULL,
+      "rope_theta of the layers with a window" },
+    { "attn_logit_softcapping", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "transformers does not use it in Gemma 3" },
+    { "final_logit_softcapping", CS_KEY_NUMBER, AT(logits_cap), "0", 0, 1e9, NULL, "soft cap of logits; null: none" },
+};
+
+CS_LLAMA_FAMILY(gemma2, "Gemma2ForCausalLM");
+CS_LLAMA_FAMILY(gemma3_text, "Gemma3ForCausalLM");

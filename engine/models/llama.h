@@ -1,0 +1,123 @@
+/* llama.h - models built of Llama's block: their sizes, what differs between them, and the rows that their key tables
+ * share. llama.c builds them; a family is a key table, a ce_llama_traits and a call of ce_llama_build. */
+#ifndef CS_MODELS_LLAMA_H
+#define CS_MODELS_LLAMA_H
+
+#include "models/family.h"
+#include "models/functions.h"
+
+#include <stddef.h>
+
+typedef struct {
+    int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
+    double dropout, epsilon, init_std, theta, partial;
+    double local_theta;                             /* of the layers with a window; 0: theta */
+    double embedding, residual, attention, logits;  /* Granite's multipliers, and divisor of logits */
+    double query_scalar, attention_cap, logits_cap; /* Gemma's */
+    int activation;
+    bool tied, bias, mlp_bias, windowed;
+    json_t *scaling, *rotary, *layer_types;
+} ce_llama_sizes;
+
+typedef struct {
+    bool qkv_bias;   /* q, k and v always have biases, and o never has */
+    bool normed;     /* q and k pass an RMSNorm for each head */
+    bool whole;      /* or one for all heads */
+    bool fused;      /* qkv_proj and gate_up_proj are one matrix each */
+    bool after;      /* norms after attention and feed-forward, beside those before */
+    bool only_after; /* norms after them, none before */
+    bool plus_one;   /* a norm's factor is 1 + weight, and embeddings are multiplied by sqrt(width) */
+    bool two_ropes;  /* layers with a window have rotary positions of their own */
+    double partial;  /* partial_rotary_factor if config.json does not give it; 0: whole heads are turned */
+    int64_t keys;    /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
+    int64_t head;    /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
+    /* The layers with a window: none; all, where a missing one is 4096 or none; later ones, if config.json asks for
+     * it; or all but each `period`-th. */
+    enum { CS_NO_WINDOW, CS_WINDOW, CS_WINDOW_IF_GIVEN, CS_WINDOW_IF_ASKED, CS_WINDOW_BY_LAYER } window;
+} ce_llama_traits;
+
+/* A family's build function, see ce_family. The settings of the input are a ce_llama_sizes. */
+cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
+                         const ce_llama_traits *traits);
+
+/* ---- rows of key tables ---- */
+
+#define CS_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
+#define CS_INERT(name, sentence)                                                                                       \
+    {                                                                                                                  \
+        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
+    }
+#define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                  \
+    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                     \
+        { "vocab_size", CS_KEY_INT, CS_LLAMA_AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },   \
+        { "max_position_embeddings", CS_KEY_INT, CS_LLAMA_AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },       \
+        { "hidden_size", CS_KEY_INT, CS_LLAMA_AT(width), width_, 1, 1 << 20, NULL, "width of the residual stream" },        \
+        { "intermediate_size", CS_KEY_INT, CS_LLAMA_AT(inner), inner_, 1, 1 << 22, NULL, "width inside the feed-forward" }, \
+        { "num_hidden_layers", CS_KEY_INT, CS_LLAMA_AT(layers), layers_, 1, 1 << 14, NULL, "blocks" },                      \
+        { "num_attention_heads", CS_KEY_INT, CS_LLAMA_AT(heads), heads_, 1, 1 << 14, NULL, "heads of queries" },            \
+        { "num_key_value_heads",                                                                                            \
+          CS_KEY_INT,                                                                                                       \
+          CS_LLAMA_AT(keys),                                                                                                \
+          "0",                                                                                                              \
+          0,                                                                                                                \
+          1 << 14,                                                                                                          \
+          NULL,                                                                                                             \
+          "heads of keys and values; divides num_attention_heads; null: as many" },                                         \
+        { "head_dim",                                                                                                       \
+          CS_KEY_INT,                                                                                                       \
+          CS_LLAMA_AT(head),                                                                                                \
+          "0",                                                                                                              \
+          0,                                                                                                                \
+          CS_ROPE_WIDTH,                                                                                                    \
+          NULL,                                                                                                             \
+          "width of a head, even; null: hidden_size / num_attention_heads" },                                               \
+        { "rms_norm_eps", CS_KEY_NUMBER, CS_LLAMA_AT(epsilon), epsilon_, 1e-12, 1, NULL, "added to the mean square" },      \
+        { "initializer_range", CS_KEY_NUMBER, CS_LLAMA_AT(init_std), "0.02", 0, 10, NULL, "deviation of first weights" },   \
+        { "attention_dropout",                                                                                              \
+          CS_KEY_NUMBER,                                                                                                    \
+          CS_LLAMA_AT(dropout),                                                                                             \
+          "0",                                                                                                              \
+          0,                                                                                                                \
+          0.999,                                                                                                            \
+          NULL,                                                                                                             \
+          "dropout on attention probabilities" },                                                                           \
+    {                                                                                                                       \
+        "tie_word_embeddings", CS_KEY_BOOL, CS_LLAMA_AT(tied), tied_, 0, 0, NULL, "the head is the token table"             \
+    }
+#define CS_LLAMA_FUNCTION(name, fallback)                                                                              \
+    {                                                                                                                  \
+        name, CS_KEY_CHOICE, CS_LLAMA_AT(activation), "\"" fallback "\"", 0, 0, CS_FUNCTIONS, "function(gate) * up"    \
+    }
+#define CS_LLAMA_ROPE(base)                                                                                            \
+    { "rope_theta", CS_KEY_NUMBER, CS_LLAMA_AT(theta), base, 1, 1e12, NULL, "base of the rotary frequencies" },        \
+        { "rope_scaling",                                                                                              \
+          CS_KEY_JSON,                                                                                                 \
+          CS_LLAMA_AT(scaling),                                                                                        \
+          "null",                                                                                                      \
+          0,                                                                                                           \
+          0,                                                                                                           \
+          NULL,                                                                                                        \
+          "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
+    {                                                                                                                  \
+        "rope_parameters", CS_KEY_JSON, CS_LLAMA_AT(rotary), "null", 0, 0, NULL,                                       \
+            "rope_theta and rope_scaling in one object"                                                                \
+    }
+#define CS_LLAMA_LAYER_TYPES                                                                                           \
+    {                                                                                                                  \
+        "layer_types", CS_KEY_JSON, CS_LLAMA_AT(layer_types), "null", 0, 0, NULL,                                      \
+            "full_attention or sliding_attention for each layer; with a choice (qwen2, qwen3) wins over "              \
+            "max_window_layers"                                                                                        \
+    }
+#define CS_LLAMA_BIAS                                                                                                  \
+    {                                                                                                                  \
+        "attention_bias", CS_KEY_BOOL, CS_LLAMA_AT(bias), "false", 0, 0, NULL, "q, k, v and o have biases"             \
+    }
+
+#define CS_LLAMA_FAMILY(name, class)                                                                                   \
+    static cs_status build_##name(cs_model **model, ce_model_facts *facts, const ce_family_input *input)               \
+    {                                                                                                                  \
+        return ce_llama_build(model, facts, input, &name);                                                             \
+    }                                                                                                                  \
+    const ce_family ce_family_##name = { #name, class, CS_KEYS(name##_keys), sizeof(ce_llama_sizes), build_##name }
+
+#endif

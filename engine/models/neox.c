@@ -1,0 +1,386 @@
+/* neox.c - models with LayerNorm, rotary positions and a plain feed-forward: GPT-NeoX and Pythia (Black et al. 2022),
+ * Falcon (Almazrouei et al. 2023) and StarCoder 2 (Lozhkov et al. 2024). Attention and feed-forward may read the same
+ * rows (parallel residual). Parameter names and layouts are those of Hugging Face's transformers. */
+#include "models/ends.h"
+#include "models/family.h"
+#include "models/functions.h"
+#include "models/rotary.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window;
+    int64_t norms; /* of a block: 1; 2, with Falcon's names; 0: 2, with the other names */
+    double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
+    int activation;
+    bool tied, bias, mlp_bias, parallel, newer, multi_query;
+    json_t *scaling, *rotary;
+} neox_sizes;
+
+/* The names of a family's parameters. */
+typedef struct {
+    const char *body, *tokens, *layers, *last_norm, *attention, *out, *up, *down;
+    const char *fused; /* the projection to q, k and v; NULL: there are three */
+    const char *head;  /* NULL: lm_head */
+} neox_names;
+
+static const neox_names gpt_neox = { .body = "gpt_neox",
+                                     .tokens = "gpt_neox.embed_in.weight",
+                                     .layers = "gpt_neox.layers",
+                                     .last_norm = "gpt_neox.final_layer_norm",
+                                     .attention = "attention",
+                                     .out = "dense",
+                                     .up = "dense_h_to_4h",
+                                     .down = "dense_4h_to_h",
+                                     .fused = "query_key_value",
+                                     .head = "embed_out" };
+static const neox_names falcon = { .body = "transformer",
+                                   .tokens = "transformer.word_embeddings.weight",
+                                   .layers = "transformer.h",
+                                   .last_norm = "transformer.ln_f",
+                                   .attention = "self_attention",
+                                   .out = "dense",
+                                   .up = "dense_h_to_4h",
+                                   .down = "dense_4h_to_h",
+                                   .fused = "query_key_value" };
+static const neox_names starcoder2 = { .body = "model",
+                                       .tokens = "model.embed_tokens.weight",
+                                       .layers = "model.layers",
+                                       .last_norm = "model.norm",
+                                       .attention = "self_attn",
+                                       .out = "o_proj",
+                                       .up = "c_fc",
+                                       .down = "c_proj" };
+
+#define AT(field) offsetof(neox_sizes, field)
+#define INERT(name, sentence)                                                                                          \
+    {                                                                                                                  \
+        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
+    }
+#define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                    \
+    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                \
+        { "vocab_size", CS_KEY_INT, AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },       \
+        { "max_position_embeddings", CS_KEY_INT, AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },           \
+        { "hidden_size", CS_KEY_INT, AT(width), width_, 1, 1 << 20, NULL, "width of the residual stream" },            \
+        { "num_hidden_layers", CS_KEY_INT, AT(layers), layers_, 1, 1 << 14, NULL, "blocks" },                          \
+        { "num_attention_heads", CS_KEY_INT, AT(heads), heads_, 1, 1 << 14, NULL, "heads; divides hidden_size" },      \
+        { epsilon_name, CS_KEY_NUMBER, AT(epsilon), "1e-5", 1e-12, 1, NULL, "added to the variance" },                 \
+        { "initializer_range", CS_KEY_NUMBER, AT(init_std), std, 0, 10, NULL, "deviation of first weights" },          \
+        { "tie_word_embeddings", CS_KEY_BOOL, AT(tied), tied_, 0, 0, NULL, "the head is the token table" },            \
+        { "rope_scaling",                                                                                              \
+          CS_KEY_JSON,                                                                                                 \
+          AT(scaling),                                                                                                 \
+          "null",                                                                                                      \
+          0,                                                                                                           \
+          0,                                                                                                           \
+          NULL,                                                                                                        \
+          "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
+    {                                                                                                                  \
+        "rope_parameters", CS_KEY_JSON, AT(rotary), "null", 0, 0, NULL, "rope_theta and rope_scaling in one object"    \
+    }
+#define INNER(name, fallback)                                                                                          \
+    {                                                                                                                  \
+        name, CS_KEY_INT, AT(inner), fallback, 0, 1 << 22, NULL, "width inside the feed-forward"                       \
+    }
+#define FUNCTION(name, fallback)                                                                                       \
+    {                                                                                                                  \
+        name, CS_KEY_CHOICE, AT(activation), "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                   \
+            "between the two products of the feed-forward"                                                             \
+    }
+#define RATE(name, field, sentence)                                                                                    \
+    {                                                                                                                  \
+        name, CS_KEY_NUMBER, AT(field), "0", 0, 0.999, NULL, sentence                                                  \
+    }
+#define THETA(name)                                                                                                    \
+    {                                                                                                                  \
+        name, CS_KEY_NUMBER, AT(theta), "10000", 1, 1e12, NULL, "base of the rotary frequencies"                       \
+    }
+
+static const ce_key gpt_neox_keys[] = {
+    COMMON("gpt_neox", "50432", "2048", "6144", "44", "64", "layer_norm_eps", "0.02", "false"),
+    INNER("intermediate_size", "24576"),
+    FUNCTION("hidden_act", "gelu"),
+    RATE("attention_dropout", attention_dropout, "dropout on attention probabilities"),
+    RATE("hidden_dropout", dropout, "dropout on the embeddings and on what a block adds"),
+    THETA("rotary_emb_base"),
+    { "rotary_pct", CS_KEY_NUMBER, AT(partial), "0.25", 1e-6, 1, NULL, "part of a head that is turned" },
+    { "use_parallel_residual", CS_KEY_BOOL, AT(parallel), "true", 0, 0, NULL,
+      "attention and feed-forward read the same rows" },
+    { "attention_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "the attention's projections have biases" },
+    INERT("rope_theta", "rotary_emb_base is what counts"),
+    INERT("attention_probs_dropout_prob", "attention_dropout is what counts"),
+    INERT("hidden_dropout_prob", "hidden_dropout is what counts"),
+};
+
+static const ce_key falcon_keys[] = {
+    COMMON("falcon", "65024", "2048", "4544", "32", "71", "layer_norm_epsilon", "0.02", "true"),
+    INNER("ffn_hidden_size", "0"),
+    FUNCTION("activation", "gelu"),
+    THETA("rope_theta"),
+    { "num_kv_heads", CS_KEY_INT, AT(keys), "0", 0, 1 << 14, NULL,
+      "heads of keys and values of the new architecture; null: num_attention_heads" },
+    { "new_decoder_architecture", CS_KEY_BOOL, AT(newer), "false", 0, 0, NULL, "Falcon 40B's: groups of heads" },
+    { "num_ln_in_parallel_attn", CS_KEY_INT, AT(norms), "0", 0, 2, NULL,
+      "norms of a block of the new architecture: 1, or 2, one for each of attention and feed-forward; null: 2" },
+    { "multi_query", CS_KEY_BOOL, AT(multi_query), "true", 0, 0, NULL,
+      "in the old architecture, one head of keys and values for all queries" },
+    { "parallel_attn", CS_KEY_BOOL, AT(parallel), "true", 0, 0, NULL, "attention and feed-forward read the same rows" },
+    { "bias", CS_KEY_BOOL, AT(bias), "false", 0, 0, NULL, "linear layers have biases" },
+    { "alibi", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "attention has no biases of distance (ALiBi)" },
+    { "hidden_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "there is no dropout on what a block adds" },
+    { "attention_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "transformers has no dropout on these probabilities" },
+    { "apply_residual_connection_post_layernorm", CS_KEY_REFUSED, 0, "false", 0, 0, "false",
+      "transformers does not use it" },
+    INERT("auto_map", "transformers has this class itself"),
+};
+
+static const ce_key starcoder2_keys[] = {
+    COMMON("starcoder2", "49152", "4096", "3072", "30", "24", "norm_epsilon", "0.018042", "true"),
+    INNER("intermediate_size", "12288"),
+    FUNCTION("hidden_act", "gelu_pytorch_tanh"),
+    THETA("rope_theta"),
+    { "num_key_value_heads", CS_KEY_INT, AT(keys), "2", 1, 1 << 14, NULL,
+      "heads of keys and values; divides num_attention_heads" },
+    { "head_dim", CS_KEY_INT, AT(head), "0", 0, CS_ROPE_WIDTH, NULL,
+      "width of a head, even; null: hidden_size / num_attention_heads" },
+    { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; null: all" },
+    RATE("attention_dropout", attention_dropout, "dropout on attention probabilities"),
+    RATE("residual_dropout", dropout, "dropout on what a block adds"),
+    RATE("embedding_dropout", embed_dropout, "dropout on the embeddings"),
+    { "use_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "linear layers have biases" },
+    INERT("activation_function", "hidden_act is what counts"),
+    INERT("layer_norm_epsilon", "norm_epsilon is what counts"),
+    INERT("mlp_type", "a note"),
+    INERT("norm_type", "a note"),
+    INERT("scale_attn_weights", "transformers does not use it"),
+    INERT("scale_attention_softmax_in_fp32", "sums are fp32 in any case"),
+    INERT("attention_softmax_in_fp32", "sums are fp32 in any case"),
+};
+
+/* ---- the block ---- */
+
+typedef struct {
+    cs_norm norm1, norm2; /* norm2.weight NULL: the feed-forward reads what the attention reads */
+    cs_attention attention;
+    cs_mlp mlp;
+    cs_residual residual1, residual2;
+    bool parallel;
+} block;
+
+typedef struct {
+    const neox_sizes *sizes;
+    const neox_names *names;
+    const cs_rope_sizes *rope;
+} block_sizes;
+
+static void declare_norms(block *b, cs_unit *unit, const neox_sizes *s)
+{
+    bool two = s->norms == 2;
+    cs_norm_declare(&b->norm1, unit, two ? "ln_attn" : "input_layernorm", s->width, (float)s->epsilon);
+    if (s->norms != 1)
+        cs_norm_declare(&b->norm2, unit, two ? "ln_mlp" : "post_attention_layernorm", s->width, (float)s->epsilon);
+}
+
+static void block_declare(cs_unit *unit, const void *sizes)
+{
+    const block_sizes *given = sizes;
+    const neox_sizes *s = given->sizes;
+    block *b = cs_unit_self(unit, sizeof *b);
+    cs_init init = { CS_NORMAL, (float)s->init_std };
+    cs_attention_parts attention = {
+        .width = s->width,
+        .head = s->head,
+        .heads = { .queries = s->heads, .keys = s->keys, .window = s->window },
+        .rope = given->rope,
+        .bias = s->bias ? CS_BIAS : CS_NO_BIAS,
+        .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
+        .dropout = (float)s->attention_dropout,
+        .init = init,
+        .fused = given->names->fused,
+        .grouped = given->names->fused && s->keys > 1,
+        .out = given->names->out,
+    };
+    cs_mlp_sizes mlp = { .width = s->width,
+                         .hidden = s->inner,
+                         .init = init,
+                         .down_init = init,
+                         .function = ce_function_of(s->activation),
+                         .up = given->names->up,
+                         .down = given->names->down,
+                         .layout = CS_OUT_IN,
+                         .unbiased = !s->mlp_bias };
+    b->parallel = s->parallel;
+    declare_norms(b, unit, s);
+    cs_attention_declare_parts(&b->attention, unit, given->names->attention, &attention);
+    cs_residual_declare(&b->residual1, unit, "attention.residual", (float)s->dropout);
+    cs_mlp_declare(&b->mlp, unit, "mlp", &mlp);
+    cs_residual_declare(&b->residual2, unit, "mlp.residual", (float)s->dropout);
+}
+
+static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    const block *b = cs_unit_self(unit, sizeof *b);
+    cs_tensor h = cs_pass_like(pass, x), t = cs_norm_forward(&b->norm1, pass, x);
+    cs_tensor a = cs_attention_forward(&b->attention, pass, t);
+    cs_residual_forward(&b->residual1, pass, h, x, a);
+    if (b->norm2.weight)
+        t = cs_norm_forward(&b->norm2, pass, b->parallel ? x : h);
+    t = cs_mlp_forward(&b->mlp, pass, t);
+    cs_residual_forward(&b->residual2, pass, y, h, t);
+}
+
+/* One after the other. */
+static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    cs_tensor dh = cs_pass_like(pass, dy), t;
+    t = cs_residual_backward(&b->residual2, pass, dy);
+    t = cs_mlp_backward(&b->mlp, pass, t);
+    cs_norm_backward_add(&b->norm2, pass, dh, t, dy);
+    t = cs_residual_backward(&b->residual1, pass, dh);
+    t = cs_attention_backward(&b->attention, pass, t);
+    cs_norm_backward_add(&b->norm1, pass, dx, t, dh);
+}
+
+/* Attention and feed-forward read x: dx is dy and the gradients through both. */
+static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    cs_tensor beside = dy, read = { 0 }, t;
+    t = cs_residual_backward(&b->residual2, pass, dy);
+    t = cs_mlp_backward(&b->mlp, pass, t);
+    if (b->norm2.weight) {
+        beside = cs_pass_like(pass, dy);
+        cs_norm_backward_add(&b->norm2, pass, beside, t, dy);
+    } else {
+        read = t;
+    }
+    t = cs_residual_backward(&b->residual1, pass, dy);
+    t = cs_attention_backward(&b->attention, pass, t);
+    if (read.data)
+        cs_op_add(cs_pass_stream(pass), t, t, read);
+    cs_norm_backward_add(&b->norm1, pass, dx, t, beside);
+}
+
+static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const block *b = cs_unit_self(unit, sizeof *b);
+    if (b->parallel)
+        backward_parallel(b, pass, dy, dx);
+    else
+        backward_in_turn(b, pass, dy, dx);
+}
+
+static const cs_kind block_kind = { "neox block", block_declare, block_forward, block_backward, NULL };
+
+/* ---- models ---- */
+
+static void state_facts(ce_model_facts *facts, const neox_sizes *s, const neox_names *names)
+{
+    *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
+    if (s->tied || names->head) { /* transformers' models call the head so; folders of GPT-NeoX call it embed_out */
+        facts->alias = "lm_head.weight";
+        facts->alias_of = s->tied ? names->tokens : "embed_out.weight";
+    }
+    if (names->fused && s->keys > 1)
+        facts->cpu_only = "projections that return heads in groups";
+    else if (ce_function_of(s->activation) != CS_GELU_TANH)
+        facts->cpu_only = "activation functions other than the tanh form of GELU";
+}
+
+static void check_sizes(neox_sizes *s, const ce_family_input *input)
+{
+    if (s->head == 0 && s->width % s->heads != 0)
+        ce_json_fault(input->doc, input->path, "hidden_size %lld is not a multiple of num_attention_heads %lld",
+                      (long long)s->width, (long long)s->heads);
+    if (s->head == 0)
+        s->head = s->width / s->heads;
+    if (s->head > CS_ROPE_WIDTH)
+        ce_json_fault(input->doc, input->path, "heads are %lld wide: at most %d", (long long)s->head, CS_ROPE_WIDTH);
+    if (s->heads % s->keys != 0)
+        ce_json_fault(input->doc, input->path, "%lld heads of queries are not a multiple of %lld heads of keys",
+                      (long long)s->heads, (long long)s->keys);
+}
+
+static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_input *input, neox_sizes *s,
+                       const neox_names *names)
+{
+    cs_rope_sizes rope;
+    check_sizes(s, input);
+    ce_rotary_read(&rope,
+                   &(ce_rotary_input){ .width = s->head,
+                                       .positions = s->positions,
+                                       .theta = s->theta,
+                                       .scaling = s->scaling,
+                                       .parameters = s->rotary,
+                                       .partial = s->partial },
+                   input->doc, input->path);
+    CS_TRY(ce_json_verdict(input->doc));
+    CS_TRY(cs_model_new(model, s->width));
+    cs_init init = { CS_NORMAL, (float)s->init_std };
+    char tokens[64];
+    const char *table = names->tokens + strlen(names->body) + 1;
+    snprintf(tokens, sizeof tokens, "%.*s", (int)(strlen(table) - strlen(".weight")), table);
+    ce_ends_first first = { tokens, NULL, { s->vocabulary, 0, s->width, (float)s->embed_dropout, init, 0 } };
+    cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, names->body, &first);
+    for (int64_t i = 0; i < s->layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%lld", names->layers, (long long)i);
+        cs_model_add(*model, &block_kind, name, &(block_sizes){ s, names, &rope });
+    }
+    ce_ends_last last = { .norm = names->last_norm,
+                          .kind = CS_ENDS_LAYER_NORM,
+                          .width = s->width,
+                          .vocabulary = s->vocabulary,
+                          .epsilon = (float)s->epsilon,
+                          .init = init,
+                          .lender = s->tied ? embed : NULL,
+                          .table = table,
+                          .head = names->head };
+    cs_model_add(*model, &ce_ends_head, "", &last);
+    state_facts(facts, s, names);
+    return CS_OK;
+}
+
+static cs_status build_gpt_neox(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
+{
+    neox_sizes s = *(const neox_sizes *)input->settings;
+    s.keys = s.heads;
+    s.mlp_bias = true;
+    s.embed_dropout = s.dropout;
+    return build(model, facts, input, &s, &gpt_neox);
+}
+
+static cs_status build_falcon(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
+{
+    neox_sizes s = *(const neox_sizes *)input->settings;
+    s.keys = !s.newer ? s.multi_query ? 1 : s.heads : s.keys ? s.keys : s.heads;
+    s.mlp_bias = s.bias;
+    s.inner = s.inner ? s.inner : 4 * s.width;
+    if (s.newer && !s.parallel)
+        ce_json_fault(input->doc, input->path,
+                      "not supported: parallel_attn false, because the new decoder architecture is parallel");
+    if (!s.newer && s.norms == 2)
+        ce_json_fault(input->doc, input->path,
+                      "not supported: num_ln_in_parallel_attn 2, because the old decoder architecture has one norm");
+    if (s.newer)
+        s.norms = s.norms ? s.norms : 2;
+    else
+        s.norms = s.parallel;
+    return build(model, facts, input, &s, &falcon);
+}
+
+static cs_status build_starcoder2(cs_model **model, ce_model_facts *facts, const ce_family_input *input)
+{
+    neox_sizes s = *(const neox_sizes *)input->settings;
+    s.mlp_bias = s.bias;
+    return build(model, facts, input, &s, &starcoder2);
+}
+
+#define FAMILY(name, class)                                                                                            \
+    {                                                                                                                  \
+#name, class, CS_KEYS(name##_keys), sizeof(neox_sizes), build_##name                                           \
+    }
+const ce_family ce_family_gpt_neox = FAMILY(gpt_neox, "GPTNeoXForCausalLM");
+const ce_family ce_family_falcon = FAMILY(falcon, "FalconForCausalLM");
+const ce_family ce_family_starcoder2 = FAMILY(starcoder2, "Starcoder2ForCausalLM");

@@ -1,0 +1,76 @@
+/* test_families.c - tiny models of the families beside GPT-2 and Llama compared with transformers: logits, all gradients,
+ * ten losses and gradient norms; and the same bits at all stages. */
+#include "against.h"
+#include "runs.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GOLDEN "families_tiny.golden"
+
+/* The cases of tests/golden/make_families.py. */
+static const char *const models[] = { "neox",    "neot", "gem2", "gem3", "phi",  "phishort", "philong",  "olmo",
+                                      "granite", "star", "fal",  "falo", "falq", "fals",     "gptlayer", "gptrelu" };
+enum { MODELS = sizeof models / sizeof *models };
+
+static void against(const char *model, const char *precision, const char *recompute, double logits, double losses)
+{
+    against_transformers(&(against_case){ .golden = GOLDEN,
+                                          .model = model,
+                                          .precision = precision,
+                                          .recompute = recompute,
+                                          .gradients = strcmp(precision, "fp32") == 0,
+                                          .logits = logits,
+                                          .losses = losses });
+}
+
+START_TEST(fp32)
+{
+    for (int i = 0; i < MODELS; i++)
+        against(models[i], "fp32", "none", 1e-5, 1e-6);
+}
+END_TEST
+
+START_TEST(fp32_recomputed)
+{
+    for (int i = 0; i < MODELS; i++)
+        against(models[i], "fp32", "unit", 1e-5, 1e-6);
+}
+END_TEST
+
+/* bf16 has 8 bits of precision; in such small models each rounding shows in heads and logits. */
+START_TEST(bf16)
+{
+    for (int i = 0; i < MODELS; i++)
+        against(models[i], "bf16", "none", 6e-2, 2e-2);
+}
+END_TEST
+
+static void check_stages(const char *model)
+{
+    char text[4096], *config = against_config(GOLDEN, model);
+    run_spec spec = { .world = 2, .steps = 4, .precision = "fp32", .prefetch = 1, .set = { text } };
+    run_result first_run, other;
+    snprintf(text, sizeof text, "cspeed.model=%s", config);
+    memcpy(strstr(text, "\"vocab_size\": 37"), "\"vocab_size\": 61", sizeof "\"vocab_size\": 61" - 1); /* run_batch's */
+    run_train(&spec, &first_run);
+    ck_assert_msg(first_run.norm[3] > 0 && first_run.norm[3] != first_run.norm[0], "%s", model);
+    for (spec.stage = 1; spec.stage <= 3; spec.stage++) {
+        spec.recompute = spec.stage % 2 ? "unit" : "none";
+        run_train(&spec, &other);
+        ck_assert_msg(memcmp(first_run.loss, other.loss, 4 * sizeof(double)) == 0, "%s, stage %d", model, spec.stage);
+        ck_assert_msg(memcmp(first_run.norm, other.norm, 4 * sizeof(double)) == 0, "%s, stage %d", model, spec.stage);
+    }
+    free(config);
+}
+
+START_TEST(stages_alike)
+{
+    for (int i = 0; i < MODELS; i++)
+        check_stages(models[i]);
+}
+END_TEST
+
+SUITE_MAIN("families", fp32, fp32_recomputed, bf16, stages_alike)

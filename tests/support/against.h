@@ -1,0 +1,19 @@
+/* against.h - tiny models compared with what transformers computes: logits, gradients, ten losses and gradient norms. The
+ * golden files are made by tests/golden/make_llama.py and make_families.py. */
+#ifndef CS_TESTS_AGAINST_H
+#define CS_TESTS_AGAINST_H
+
+#include <stdbool.h>
+
+typedef struct {
+    const char *golden, *model; /* name of the file in tests/golden, and of the case in it */
+    const char *precision, *recompute;
+    bool gradients;        /* the file has the gradients of the first step, and they are compared */
+    double logits, losses; /* bounds of the differences, relative */
+} against_case;
+void against_transformers(const against_case *given);
+
+/* Returns the config.json of a case; the caller frees it. */
+char *against_config(const char *name, const char *model);
+
+#endif
