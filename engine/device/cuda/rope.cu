@@ -46,16 +46,16 @@ static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job,
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
             for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
-                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * job.head), middle,
-                           item % runs * CS_RUN, cosine, sine);
+                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * job.head), middle, item % runs * CS_RUN,
+                           cosine, sine);
     }
 }
 
 /* If there are too few positions to fill the GPU, the samples are divided between blocks too. */
 extern "C" void ce_cuda_rope(cs_device *device, const ce_turn *turn)
 {
-    rope_job job = { ce_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign,
-                     ce_rope_head(turn->rope) };
+    rope_job job = { ce_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x),
+                     turn->rows,           turn->sign,       ce_rope_head(turn->rope) };
     int64_t samples = (job.rows + job.at.length - 1) / job.at.length;
     int64_t wanted = 16 * (int64_t)ce_cuda_facts_of(device)->processors;
     int64_t length = job.at.length < job.rows ? job.at.length : job.rows;
