@@ -35,6 +35,11 @@ KINDS = {
                                                                     "target_modules": "all-linear"}),
     "llama-some": ("llama", SMALL, {"r": 3, "lora_alpha": 8, "target_modules": ["k_proj", "down_proj", "up_proj"]}),
     "qwen3": ("qwen3", {**SMALL, "head_dim": 10}, {"r": 4, "lora_alpha": 8, "use_rslora": True}),
+    "gpt_neox": ("gpt_neox", {"vocab_size": VOCAB, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+                              "num_attention_heads": 3, "max_position_embeddings": 64, "rotary_pct": 0.5},
+                 {"r": 4, "lora_alpha": 8}),
+    "gemma2": ("gemma2", {**SMALL, "head_dim": 8, "pad_token_id": 60}, {"r": 4, "lora_alpha": 8}),
+    "phi3-all": ("phi3", {**SMALL, "pad_token_id": 60}, {"r": 3, "lora_alpha": 8, "target_modules": "all-linear"}),
 }
 
 
