@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the table of a kind of device; for the CPU, the set of instructions too, which has a table of its own. */
+/* Finds the table of a kind of device. For the CPU, chooses the set of instructions first: each set has its own
+ * table. */
 static cs_status find(const ce_device_table **table, ce_isa *isa, const char *kind)
 {
     const ce_module *module = NULL;

@@ -1,9 +1,9 @@
 /* device.h - a device: memory, streams, events, and measurements of its speed.
  *
- * A device runs operations in streams. The compute stream has the order of the caller. The comm stream is for transfers
- * and collectives; on the CPU it is a worker thread if the rank has more than one core, and otherwise its calls run at
- * once in the caller. The order of collectives is the same in both cases. Operations of state.h may also run in calls
- * of the comm stream; operations of ops.h belong to the thread that opened the device.
+ * A device runs operations in streams. Work in the compute stream runs in the order in which the caller gives it. The
+ * comm stream is for transfers and collectives; on the CPU it is a worker thread if the rank has more than one core,
+ * and otherwise its calls run at once in the caller. The order of collectives is the same in both cases. Operations of
+ * state.h may also run in calls of the comm stream; operations of ops.h belong to the thread that opened the device.
  *
  *     ce_stream_call(ce_device_stream(device, CS_COMM), gather, &job);
  *     ce_event done = ce_stream_record(comm);       ... compute something else ...
@@ -21,15 +21,15 @@ typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
     const char *kind; /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto" */
-    int threads;      /* threads of this rank; 0: OMP_NUM_THREADS, else the cores of this process / local_ranks */
-    int local_ranks;  /* ranks that share these cores; 1: each has its own. More than 1: threads are not pinned */
+    int threads;      /* threads of this rank; 0: OMP_NUM_THREADS if set, else cores of this process / local_ranks */
+    int local_ranks;  /* number of ranks that share these cores; if it is more than 1, threads are not pinned */
     int local_rank;   /* this rank uses GPU number local_rank modulo the number of GPUs of this process */
     bool tf32;        /* a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
 } ce_device_settings;
 
-/* Returns CS_NO_DEVICE, with a message, if there is no such device. If there is a core for each thread, the CPU pins
- * its threads, the calling one included, until the device is closed. The dry device returns addresses that must not
- * be accessed, counts memory and flops, and runs no operation, call or task. */
+/* Returns CS_NO_DEVICE, with a message, if there is no such device. If local_ranks is at most 1 and there is a core for
+ * each thread, the CPU device pins its threads, and the calling thread too, until the device is closed. The dry device
+ * returns addresses that must not be accessed, counts memory and flops, and runs no operation, call or task. */
 cs_status ce_device_open(cs_device **device, const ce_device_settings *settings);
 void ce_device_close(cs_device *device); /* accepts NULL */
 
@@ -44,11 +44,11 @@ int64_t ce_device_row_multiple(const char *kind);
 /* The most bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32 MB on a CPU, 1 GiB on a
  * GPU, whose products need more rows to be fast. "auto" as in ce_device_row_multiple. */
 size_t ce_device_chunk_bytes(const char *kind);
-/* Whether the device has memory that only operations and ce_stream_copy can access, and the program cannot. */
+/* Whether the device has its own memory, which only operations and ce_stream_copy can access. */
 bool ce_device_has_own_memory(const cs_device *device);
 
-/* The memory is zeroed and aligned to 64 bytes, in huge pages where the system grants them. If there is none left,
- * ends the process with ce_fatal(CS_NO_MEMORY). */
+/* The memory is zeroed and aligned to 64 bytes, in huge pages where the system grants them. If no memory is left, ends
+ * the process with ce_fatal(CS_NO_MEMORY). */
 void *ce_device_alloc(cs_device *device, size_t bytes);
 void ce_device_free(cs_device *device, void *memory);
 /* Allocates pinned host memory, which a device with its own memory reads and writes at full speed while it computes.
@@ -69,7 +69,7 @@ void ce_device_leave(cs_device *device);
 /* Floating-point operations of matrix products and attention since the device was opened: a multiply-add counts as
  * two. */
 double ce_device_flops(const cs_device *device);
-double ce_device_gradient_flops(const cs_device *device); /* those of them that computed gradients */
+double ce_device_gradient_flops(const cs_device *device); /* the part of ce_device_flops for gradients */
 /* The greatest rate of matrix products of this rank at `dtype`, in FLOP/s, measured on the first call (about 50 ms). */
 double ce_device_roof(cs_device *device, cs_dtype dtype);
 /* Reports that a step has reached this rate, in FLOP/s. If the measured roof is lower, because other programs ran
@@ -78,9 +78,9 @@ double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
 ce_isa ce_device_isa(const cs_device *device);
-/* Makes the kernels of an open CPU device and oneDNN use a lower set. The device must not have computed anything,
- * because oneDNN changes its set only once in a process and only before its first use. Otherwise, and if the CPU lacks
- * the set, this fails with CS_UNSUPPORTED. */
+/* Makes an open CPU device use a lower set, in its kernels and in oneDNN. Must be called before the device computes,
+ * because oneDNN changes its set only once in a process and only before its first use. Fails with CS_UNSUPPORTED if it
+ * is called later, or if the CPU lacks the set. */
 cs_status ce_device_lower_isa(cs_device *device, ce_isa isa);
 
 typedef struct {
@@ -96,17 +96,17 @@ void ce_stream_wait(cs_stream *stream, ce_event event); /* later work of the str
 /* Orders two streams: work given to `later` from now on runs after everything that `earlier` has been given so far. */
 void ce_stream_follow(cs_stream *later, cs_stream *earlier);
 void ce_event_wait(ce_event event);     /* blocks the caller until the event; returns at once if the event is zero */
-void ce_stream_sync(cs_stream *stream); /* blocks the caller until everything given so far is complete */
-/* Copies in the stream's order, between device memory, host memory, or both. The caller must not change or read the
- * host memory until it has waited for the copy. */
+void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work given so far is complete */
+/* Copies in the stream's order, between device memory, host memory, or both. Before the caller reads or changes the
+ * host memory, it must wait for the copy. */
 void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
 /* Copies to host memory and waits for the copy. */
 void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
-/* Between ce_device_graph_begin and ce_device_graph_end the calling thread gives both streams the same work each
- * time under this key. A device with graphs (CUDA graphs) captures the work when a key comes the second time and
- * replays it from then on. The caller's code still runs; in between it must not wait for the device or allocate its
- * memory. On other devices these calls have no effect. They do not nest. */
+/* Between ce_device_graph_begin and ce_device_graph_end the calling thread gives work to both streams; it must be the
+ * same work each time the same key is used. A device with graphs (CUDA graphs) captures the work when a key is used for
+ * the second time, and replays it at each later use. The caller's code between the two calls always runs; it must not
+ * wait for the device or allocate device memory. On other devices these calls have no effect. They do not nest. */
 void ce_device_graph_begin(cs_device *device, uint64_t key);
 void ce_device_graph_end(cs_device *device);
 bool ce_device_has_graphs(const cs_device *device);

@@ -1,6 +1,7 @@
-/* isa.c - the sets of CPU instructions, and the table of the CPU device for each.
+/* isa.c - the sets of CPU instructions, and for each set the table of the CPU device.
  *
- * This file is compiled for any CPU of the architecture. It must run before any kernel does. */
+ * This file is compiled for any CPU of the architecture. Its functions must run before any kernel, to choose the
+ * kernels. */
 #include "device/isa.h"
 #include "device/table.h"
 
@@ -10,7 +11,7 @@
 typedef struct {
     const char *name;
     const ce_device_table *kernels; /* NULL: a set of another architecture */
-    bool (*is_there)(void);         /* whether the CPU has what this set adds to the one before it */
+    bool (*is_there)(void);         /* whether the CPU has what this set adds to the previous set */
 } isa_row;
 
 #if defined(__x86_64__)
@@ -59,7 +60,7 @@ static const char lowest[] = "AVX2, FMA, BMI1 and BMI2";
 #elif defined(__aarch64__)
 static bool has_asimd(void)
 {
-    return true; /* every 64-bit ARM CPU that runs Linux has it */
+    return true; /* every 64-bit ARM CPU that runs Linux has ASIMD */
 }
 
 extern const ce_device_table ce_device_cpu_asimd;

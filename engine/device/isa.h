@@ -1,9 +1,9 @@
-/* isa.h - the sets of CPU instructions: which ones this CPU has, and which one its kernels use.
+/* isa.h - the sets of CPU instructions: which sets this CPU has, and which set the kernels use.
  *
  * The kernels of the CPU device are compiled once for each set that changes their code (CMakeLists.txt); the other sets
- * differ in what oneDNN uses. The set is chosen when the device is opened: it is the highest one that the CPU has, or
- * the one that the environment variable CSPEED_CPU_ISA names. Sets of one architecture are ordered: a CPU that has one
- * has the lower ones too. */
+ * change only the instructions that oneDNN uses. The set is chosen when the device is opened: it is the set that the
+ * environment variable CSPEED_CPU_ISA names, or else the highest set that the CPU has. Sets of one architecture are
+ * ordered: a CPU that has a set has all lower sets too. */
 #ifndef CS_DEVICE_ISA_H
 #define CS_DEVICE_ISA_H
 
@@ -22,16 +22,16 @@ typedef enum {
 
 const char *ce_isa_name(ce_isa isa); /* as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx", "asimd" */
 
-/* The sets that this CPU and its operating system have: bit i is set if they have set i. */
+/* The sets that this CPU and its operating system have: bit i is 1 if they have the set with the number i (ce_isa). */
 unsigned ce_isa_available(void);
 ce_isa ce_isa_highest(unsigned available);
 
 enum { CS_ISA_LIST = 64 };
 void ce_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" */
 
-/* Chooses among the available sets: the highest one if `wanted` is NULL or empty, otherwise the one of that name. Fails
- * with CS_UNSUPPORTED if none is available or the wanted one is not, with CS_BAD_CONFIG if there is no such set. The
- * message lists the available ones. */
+/* Chooses among the available sets: the highest set if `wanted` is NULL or empty, otherwise the set of that name.
+ * Errors: CS_UNSUPPORTED if no set is available or the wanted set is not; CS_BAD_CONFIG if no set has that name. The
+ * message lists the available sets. */
 cs_status ce_isa_choose(ce_isa *isa, unsigned available, const char *wanted);
 
 #endif

@@ -23,14 +23,15 @@ typedef struct {
     char *(*report)(void);
 } ce_module;
 
-/* Made from the sizes of structs that both sides share. A module of another build has another number and is refused. */
+/* Made from the sizes of structs that the program and the module share. A module of another build has another number
+ * and is refused. */
 #define CS_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
 
 bool ce_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
-/* Opens the module, once for each process. Returns CS_NO_DEVICE with a message that says where it was searched and
- * why it cannot be opened. The environment variable CSPEED_CUDA_MODULE gives its path; otherwise it is searched
- * beside the program, beside libcspeed.so, in the library folder of the installed tree that the program is in, and by
- * the system's loader. */
+/* Opens the module, once for each process. The environment variable CSPEED_CUDA_MODULE gives the module's path. If the
+ * variable is not set, the module is looked for beside the program, beside libcspeed.so, in the library folder of the
+ * installed tree that the program is in, and by the system's loader. If the module cannot be opened, returns
+ * CS_NO_DEVICE; the message says where the module was looked for and why it failed to open. */
 cs_status ce_module_open(const ce_module **module);
 
 #endif

@@ -24,7 +24,7 @@ static void count_product(cs_stream *stream, const ce_product *product)
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
 }
 
-/* Counts what the operation has added to flops as a gradient's. */
+/* Counts the flops of an operation as a gradient's. `before`: device->flops before the operation. */
 static void note_gradient(cs_stream *stream, double before)
 {
     stream->device->gradient_flops += stream->device->flops - before;

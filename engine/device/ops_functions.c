@@ -1,5 +1,5 @@
 /* ops_functions.c - the operations of cspeed/ops.h that models other than GPT-2 and Llama need: activation functions,
- * gates, factors, soft caps, and the order of heads. Checked here, once for all devices, as in ops.c. */
+ * gates, factors, soft caps, and the order of heads. As in ops.c, shapes and types are checked here. */
 #include "device/run.h"
 
 static void check_function(cs_activation function)

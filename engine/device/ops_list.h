@@ -2,15 +2,16 @@
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
  * cuda/cuda.c) are made from it.
  *
- * Define OPERATION before including; OPERATION, FUSED and CPU_ONLY are undefined at the end, and FUSED is OPERATION where it is
- * not defined, as is CPU_ONLY. OPERATION(name, parameters): every device that computes has it; the function of a device is
- * cs_<device>_<name>. FUSED(name, parameters): a device may leave it out, and ops.c composes it of others.
+ * Define OPERATION before including; OPERATION, FUSED and CPU_ONLY are undefined at the end. If FUSED or CPU_ONLY is
+ * not defined, OPERATION is used in its place. OPERATION(name, parameters): every device that computes has the
+ * operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device may leave the operation
+ * out; ops.c then composes it of other operations.
  *
  * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
  * cs_stream are those of state.h (and add) and work in that stream. All return void. ops.c and state.c check shapes and
- * types before they call.
+ * types before they call these functions.
  *
- * CPU_ONLY(name, parameters): the GPU has no kernel for it yet, and ops.c refuses it there.
+ * CPU_ONLY(name, parameters): the GPU has no kernel for the operation yet, and ops.c refuses it on a GPU.
  *
  * To add an operation: declare it in cspeed/ops.h, check it in ops.c, add its line here, and write one kernel for each
  * device. */
@@ -28,7 +29,8 @@ OPERATION(product, (cs_device *device, const ce_product *product))
 FUSED(product_gelu, (cs_device *device, cs_tensor y, const ce_product *product))
 /* product->c = the product * gelu'(pre). */
 FUSED(product_gelu_grad, (cs_device *device, const ce_product *product, cs_tensor pre))
-/* The product, and sums (fp32) += the sum of each column of product->a (of_a) or product->b; a is transposed. */
+/* The product, and sums (fp32) += the sum of each column of product->a if of_a, else of product->b; product->a is
+ * transposed. */
 FUSED(product_sums, (cs_device *device, const ce_product *product, cs_tensor sums, bool of_a))
 /* sums (fp32) += the sum of each column of x. */
 OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
@@ -58,7 +60,8 @@ CPU_ONLY(gated, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation func
 CPU_ONLY(gated_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
 CPU_ONLY(softcap, (cs_device *device, cs_tensor y, cs_tensor x, float cap))
 CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap))
-/* y is x with its heads in the order of cs_op_attention, or, if `back`, the opposite. */
+/* y is x with its heads put into the order of cs_op_attention; with `back`, y is x with its heads put back from that
+ * order. */
 CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* If a is absent, it counts as 0. */

@@ -113,7 +113,7 @@ static int index_of(const char *const *names, int count, const char *name)
     return -1;
 }
 
-/* Parses one entry; returns its length, or 0 if it is none. */
+/* Parses one entry; returns the entry's length, or 0 if the text does not begin with an entry. */
 static int read_entry(ce_product_choice *choice, const char *text)
 {
     char a, b, method[16];
@@ -159,8 +159,8 @@ static ce_method fastest(const ce_product_trial *trial, int index)
     return speed[best] >= min_gain * speed[trial->fixed[index]] ? best : trial->fixed[index];
 }
 
-/* Returns the index of the measured class that decides for class `index`: itself, or the one with the same transposes
- * and the most work; -1: none was measured. */
+/* Returns the index of the measured class whose speeds decide for class `index`: `index` itself if it was measured,
+ * else the measured class with the same transposes that has the most work, or -1 if there is no such class. */
 static int judge_of(const ce_product_trial *trial, int index)
 {
     int judge = -1;

@@ -1,7 +1,7 @@
 /* products.h - the methods by which a CPU multiplies matrices, and the choice of one for each class of products.
  *
  * The methods round differently. Therefore a choice is made once, by measuring, and is then used by all ranks; a
- * checkpoint records it as text. A GPU has no such choice: its methods are none. */
+ * checkpoint records it as text. A GPU offers no methods, so there is no such choice. */
 #ifndef CS_DEVICE_PRODUCTS_H
 #define CS_DEVICE_PRODUCTS_H
 
@@ -9,7 +9,7 @@
 
 /* NATIVE: oneDNN's primitives multiply the type itself and add in fp32. SGEMM: oneDNN's sgemm, on fp32 copies of 16-bit
  * matrices. PACKED: cspeed's own product, which converts to fp32 while it packs. FIXED: SGEMM or PACKED by a rule about
- * the shape, without a measurement. The names in text are those of this list. */
+ * the shape, without a measurement. This list also gives the names of the methods in text. */
 #define CS_PRODUCT_METHODS(METHOD)                                                                                     \
     METHOD(FIXED, "fixed") METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed")
 typedef enum {
@@ -23,18 +23,18 @@ const char *ce_method_name(ce_method method);
 enum { CS_PRODUCTS = 64, CS_PRODUCTS_TEXT = 4096 };
 
 /* A class of products c (m, n) = op(a) (m, k) op(b) (k, n). "nn", "nt", "tn" say whether a and b are transposed, as in
- * BLAS. The number of tokens does not distinguish classes: it is m if a is not transposed (`rows` is then k), else k
- * (`rows` is then m). `columns` is n. */
+ * BLAS. If a is not transposed, the number of tokens is m, and `rows` is k; if a is transposed, the number of tokens is
+ * k, and `rows` is m. `columns` is n. Classes do not differ by the number of tokens. */
 typedef struct {
     bool transpose_a, transpose_b;
     int64_t rows, columns;
 } ce_product_class;
 
-/* How a class is used: in one forward and backward pass. */
+/* How a class is used in one forward and backward pass. */
 typedef struct {
     ce_product_class of;
-    cs_dtype dtype, to; /* type of a and b; of c */
-    bool add, bias;     /* the product is added to c; a bias is added to it */
+    cs_dtype dtype, to; /* the type of a and b; the type of c */
+    bool add, bias;     /* add: the product is added to c; bias: a bias is added to the product */
     int64_t tokens;
     double flops;
 } ce_product_use;
@@ -42,10 +42,11 @@ typedef struct {
     ce_product_use use[CS_PRODUCTS];
     int count;
 } ce_product_list;
-/* The products that a dry device was asked for, in order of first use; further classes than CS_PRODUCTS are left out. Of
- * several numbers of tokens the greatest counts. NULL: this is not a dry device. */
+/* The products that a dry device was asked for, in order of first use; at most the first CS_PRODUCTS classes. If a
+ * class is used with several numbers of tokens, the list has the greatest. Returns NULL if the device is not a dry
+ * device. */
 const ce_product_list *ce_device_product_list(const cs_device *device);
-/* m, n and k of a product of this class with so many tokens. */
+/* The sizes m, n and k of a product of a class, for a number of tokens. */
 typedef struct {
     int64_t m, n, k;
 } ce_product_size;
@@ -62,36 +63,37 @@ typedef struct {
 } ce_product_choice;
 /* "bf16: nn 768x2304 native, tn 768x2304 sgemm, others fixed" */
 void ce_products_print(char text[CS_PRODUCTS_TEXT], const ce_product_choice *choice);
-/* Returns false, with *choice undefined, unless the text is one that ce_products_print writes. */
+/* Returns true if ce_products_print could have written the text; otherwise returns false, and *choice is undefined. */
 bool ce_products_read(ce_product_choice *choice, const char *text);
 ce_method ce_products_method(const ce_product_choice *choice, const ce_product_class *of);
-unsigned ce_products_methods(const ce_product_choice *choice); /* the methods it uses: bit 1 << method */
+unsigned ce_products_methods(const ce_product_choice *choice); /* the methods of the choice, as bits 1 << method */
 
 /* A measurement of speeds by ce_device_try_products. The caller sets the first three fields. */
 typedef struct {
     const ce_product_list *list;
-    unsigned methods;                      /* which may be measured: bit 1 << method */
-    double seconds;                        /* CPU time it may take; classes with most work are measured first */
+    unsigned methods;                      /* the methods that may be measured, as bits 1 << method */
+    double seconds;                        /* CPU time for the measurement; classes with most work are measured first */
     double speed[CS_PRODUCTS][CS_METHODS]; /* FLOP/s of one thread; 0: not measured */
-    ce_method fixed[CS_PRODUCTS];          /* the method that FIXED means; SGEMM if that one may not be measured */
-    double roof;                           /* the greatest speed that was measured, of a square product too */
+    ce_method fixed[CS_PRODUCTS];          /* the method that FIXED means; SGEMM if that method may not be measured */
+    double roof;                           /* the greatest measured speed, also of square products */
 } ce_product_trial;
-/* Takes the fastest method for each class that was measured. It must be at least 1.1 times as fast as FIXED's, because
- * methods round differently. A class that was not measured follows the measured one with the same transposes that has
- * the most work.
- * Sets everything but choice->dtype. Returns the speed of all products of the list as a share of the roof, 0 to 1. */
+/* Takes the fastest method for each class that was measured. A method replaces FIXED's only if it is at least 1.1 times
+ * as fast, because methods round differently. A class that was not measured takes the method of the measured class with
+ * the same transposes that has the most work. Sets everything but choice->dtype. Returns the speed of all products of
+ * the list as a share of the roof, 0 to 1. */
 double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial);
 
 /* ---- the device ---- */
-/* The methods that this device offers for products of a type: bit 1 << method. With `slow`, NATIVE is among them even if
- * it is the library's reference code. 0: the device has no choice. */
+/* The methods that this device offers for products of a type, as bits 1 << method. With `slow`, NATIVE is among them
+ * even if oneDNN has only reference code for it. 0: the device has no choice of methods. */
 unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow);
-/* Measures on one thread, by its CPU time, on parts of the products that take a fraction of a millisecond. */
+/* Measures, in CPU time of one thread, parts of the products that each take a fraction of a millisecond. */
 void ce_device_try_products(cs_device *device, ce_product_trial *trial);
-/* The methods must be offered. Without effect on a device that has no choice. */
+/* Makes the device use a choice, whose methods the device must offer. Has no effect on a device without a choice of
+ * methods. */
 void ce_device_use_products(cs_device *device, const ce_product_choice *choice);
 const ce_product_choice *ce_device_products(const cs_device *device); /* NULL: no choice */
-/* What the speed of products depends on: "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads"; "" if there is no choice. */
+/* What the speed of products depends on: "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads"; "": no choice. */
 const char *ce_device_products_on(cs_device *device);
 
 #endif

@@ -25,7 +25,7 @@ void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t
  * call. */
 void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms);
 
-/* Sets each element to *scale / divisor: the seed of backward. Works in the compute stream. */
+/* Sets each element to *scale / divisor: the gradient from which backward starts. Works in the compute stream. */
 void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
 /* Facts about each pair of answers; CS_PREFERENCE_CORRECT is 1 if the chosen answer has the greater reward, else 0. */
@@ -39,15 +39,15 @@ enum {
     CS_PREFERENCE_FACTS
 };
 /* The loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses. Sequence
- * 2 b is the chosen answer of pair b, sequence 2 b + 1 the rejected one; a sequence has T rows. A pair without targets
- * has facts 0. */
+ * 2 b is the chosen answer of pair b, sequence 2 b + 1 the rejected one; a sequence has T rows. All facts of a pair
+ * without targets are 0. */
 typedef struct {
     ce_preference rule;
     cs_tensor losses;     /* (2 B T, 1) f32, from cs_op_cross_entropy */
     cs_tensor targets;    /* (2 B, T) i32 */
     cs_tensor references; /* (2 B) f32: log-probabilities by the reference model; absent: 0 */
-    cs_tensor weights;    /* (2 B T, 1) f32, or absent: each is multiplied by the derivative of its pair's loss by its
-                           * row's loss */
+    cs_tensor weights;    /* (2 B T, 1) f32, or absent: each weight is multiplied by the derivative of its pair's loss
+                           * with respect to its row's loss */
     cs_tensor facts;      /* (CS_PREFERENCE_FACTS, B) f32 */
 } ce_preference_rows;
 void ce_state_preference(cs_stream *stream, const ce_preference_rows *rows);
@@ -59,16 +59,15 @@ void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
  * if their types have the same size. */
 void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
-/* One range of an update: elements of one parameter. The table of ranges is in device memory, so that one kernel
- * launch processes many ranges. Range k has the tiles ranges[k].tile to ranges[k + 1].tile - 1. Tile t of it
- * contains those elements of the range that are in the CS_STATE_TILE elements from CS_STATE_TILE * (from /
- * CS_STATE_TILE + t - tile) on. */
+/* One range of an update: elements of one parameter. The table of ranges is in device memory, so that one kernel launch
+ * processes many ranges. Range k has the tiles ranges[k].tile to ranges[k + 1].tile - 1. Tile t contains the range's
+ * elements in [begin, begin + CS_STATE_TILE), where begin = CS_STATE_TILE * (from / CS_STATE_TILE + t - tile). */
 enum { CS_STATE_TILE = 2048 };
 typedef struct {
     int64_t from, to;              /* elements of master, gradient and publish */
     int64_t slots[CS_OPTIM_SLOTS]; /* the index of element `from` in each slot */
     int64_t tile;                  /* number of the range's first tile */
-    int64_t decays;                /* 0: weight decay does not apply, hyper.decay counts as 0 */
+    int64_t decays;                /* 0: no weight decay: hyper.decay counts as 0 */
 } ce_state_range;
 
 typedef struct {
@@ -79,11 +78,11 @@ typedef struct {
 /* The number of tiles of such a range. */
 int64_t ce_state_tiles(ce_range elements);
 
-/* Applies the optimizer's rule to the ranges. master, gradient (multiplied by hyper.grad_scale and the gate's
- * factor) and slots may have any float type: they are converted to fp32, updated, and rounded to nearest even. If
- * `publish` is present, it gets the new value too. A rule that returns a direction writes it to the gradient and
- * leaves the master unchanged. If the gate is closed, nothing is written. The bits do not depend on how elements are
- * cut into ranges. */
+/* Applies the optimizer's rule to the ranges. master, gradient (multiplied by hyper.grad_scale and the gate's factor)
+ * and slots may have any float type: they are converted to fp32, updated, and rounded to nearest even. If `publish` is
+ * present, the new values are written to it too. A rule that returns a direction writes it to the gradient and leaves
+ * the master unchanged. If the gate is closed, nothing is written. The bits do not depend on how elements are cut into
+ * ranges. */
 typedef struct {
     cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* slots that the optimizer does not have are absent */
     cs_tensor publish;

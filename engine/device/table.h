@@ -1,9 +1,10 @@
 /* table.h - the table of functions that a device implements, and the struct of an open device. Only for the files of
  * this room.
  *
- * device.c and ops.c check the arguments, count, and then call the function of the table. A function that is NULL does
- * nothing; most functions of the dry device are NULL. Operations of models run in the compute stream, those of state.h
- * in the stream that is passed. The functions may assume that shapes and types are right. */
+ * device.c and ops.c check the arguments, count memory and flops, and then call the function of the table. If the
+ * function is NULL, nothing is called; most functions of the dry device are NULL. Operations of models run in the
+ * compute stream, those of state.h in the stream that is passed. The functions may assume that shapes and types are
+ * right. */
 #ifndef CS_DEVICE_TABLE_H
 #define CS_DEVICE_TABLE_H
 
@@ -15,7 +16,7 @@
 #include "cspeed/ops.h"
 #include "device/state.h"
 
-/* c (+)= op(a) op(b) + bias, where op transposes or not. c is 16-bit like a and b, or fp32. */
+/* c (+)= op(a) op(b) + bias, where op(x) is x or its transpose. c is 16-bit like a and b, or fp32. */
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
@@ -43,7 +44,7 @@ typedef struct {
     cs_tensor x;
     const cs_rope *rope;
     cs_rope_rows rows;
-    float sign; /* 1, or -1: back */
+    float sign; /* 1: forward, -1: back */
 } ce_turn;
 
 /* Adds a narrow matrix to some columns of a wide one, or takes these columns; ops.h describes the tensors. */
@@ -54,7 +55,7 @@ typedef struct {
     bool takes;
 } ce_columns;
 
-/* Returns the columns from one head to the next. */
+/* Returns the number of columns from one head to the next. */
 static inline int64_t ce_rope_head(const cs_rope *rope)
 {
     return rope->head > 0 ? rope->head : rope->width;
@@ -71,18 +72,18 @@ typedef struct {
     const char *kind;
     cs_status (*open)(cs_device *device, const ce_device_settings *settings);
     void (*close)(cs_device *device);
-    void *(*alloc)(cs_device *device, size_t bytes); /* NULL when there is none left */
+    void *(*alloc)(cs_device *device, size_t bytes); /* returns NULL if no memory is left */
     void (*free)(cs_device *device, void *memory, size_t bytes);
-    /* Pinned host memory. The row is NULL if the device uses host memory; the function returns NULL if none is left. */
+    /* Pinned host memory. alloc_pinned is NULL if the device uses host memory; it returns NULL if no memory is left. */
     void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
     size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
     double (*roof)(cs_device *device, cs_dtype dtype);
-    /* Limits the libraries to the instructions of a lower set, and notes it in device->isa; NULL: not a CPU. */
+    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa; NULL: not a CPU. */
     cs_status (*lower)(cs_device *device, ce_isa isa);
     const ce_product_list *(*product_list)(const cs_device *device);   /* only the dry device has one */
-    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow); /* NULL, all five: there is no choice */
+    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow); /* all five are NULL: there is no choice */
     void (*try_products)(cs_device *device, ce_product_trial *trial);
     void (*use_products)(cs_device *device, const ce_product_choice *choice);
     const ce_product_choice *(*products)(const cs_device *device);
@@ -95,7 +96,7 @@ typedef struct {
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, ce_event event);      /* stream NULL: the caller waits */
     void (*sync)(cs_stream *stream);                      /* NULL: wait() for a new event is used instead */
-    void (*graph_begin)(cs_device *device, uint64_t key); /* NULL, both: it has no graphs */
+    void (*graph_begin)(cs_device *device, uint64_t key); /* both NULL: the device has no graphs */
     void (*graph_end)(cs_device *device);
 
 /* The operations. A FUSED one is NULL if the device does not implement it. */
@@ -129,7 +130,7 @@ struct cs_device {
     double flops, gradient_flops; /* the second is a part of the first */
     double roofs[CS_F16 + 1];
 
-    pthread_mutex_t lock; /* protects the fields below: the ranks' comm threads allocate too */
+    pthread_mutex_t lock; /* protects the fields below, because comm threads allocate too */
     ce_device_block *blocks;
     size_t block_count, block_room;
     size_t allocated, workspace, pinned;

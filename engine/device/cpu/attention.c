@@ -1,9 +1,9 @@
 /* attention.c - causal self-attention, forward: one task for each query head of a sample.
  *
- * A block of queries walks over the blocks of keys that it sees, and keeps for each row the maximum of the scores so
- * far, the sum of the exponentials, and the sum of values that they weigh; when the maximum grows, the sums are scaled
- * (online softmax). Forward stores the log of each softmax denominator, from which backward computes the probabilities
- * again. */
+ * For each block of queries, a task iterates over the blocks of keys that these queries see. It keeps for each row the
+ * maximum of the scores so far, the sum of their exponentials, and the sum of the values, each multiplied by its
+ * exponential; when the maximum grows, both sums are rescaled (online softmax). Forward stores the log of each softmax
+ * denominator, from which backward computes the probabilities again. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
 
@@ -93,7 +93,7 @@ const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attentio
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *k, *v; /* rows, panels, layers */
+    const float *q, *k, *v; /* in the layouts rows, panels and layers, respectively */
     /* one block of queries: the weighted sums of values, and for each row the maximum and CS_LANES partial sums */
     float *values, *max, *sums;
     float *strip, *pairs; /* the probabilities of a strip */
@@ -137,7 +137,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 #endif
 #define LOW_HALF(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
 #define HIGH_HALF(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
-/* The larger of each two lanes; b where one is NaN. */
+/* For each lane, the larger of a and b; b if one of them is NaN. */
 #define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
 
 static float largest_lane(ce_lanes x)
@@ -152,7 +152,7 @@ static float largest_lane(ce_lanes x)
     return first > second ? first : second;
 }
 
-/* Raises the maximum of row `at` of the block to that of these scores; what was summed up before is scaled. */
+/* Raises the maximum of row `at` of the block to that of these scores; the sums so far are rescaled. */
 static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
 {
     ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
@@ -186,7 +186,7 @@ static void exp_row(const ce_attention_job *all, const head *view, float *row, c
     *(ce_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
 }
 
-/* Sets what dropout drops of row i to 0; the rest is scaled when the row is complete. */
+/* Sets the probabilities of row i that dropout drops to 0; the others are scaled when the row is complete. */
 static void dropout_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t i,
                         int64_t key)
 {
@@ -200,7 +200,8 @@ static void dropout_row(const ce_attention_job *all, const head *view, float *ro
         row[j] = bits[j] >= threshold ? row[j] : 0.0f;
 }
 
-/* The strip of queries from `from` + `at` on, where `from` begins the block, with the block of keys from `key` on. */
+/* Computes the strip of queries that begins at `from` + `at` with the block of keys that begins at `key`; `from` is the
+ * first query of the strip's block. */
 static void forward_strip(const ce_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
 {
     int64_t row = from + at, across = all->wide / all->each;

@@ -2,10 +2,11 @@
  * masks, and the exponential.
  *
  * Scores are computed in blocks of CS_BLOCK queries and CS_BLOCK keys, CS_TILE_ROWS queries (a strip) at a time, so
- * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). Of a strip,
- * only the vectors of keys that one of its queries sees are computed. If this device multiplies bf16 natively, all
- * products are of bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied, as
- * in PyTorch. Otherwise all is fp32, in copies where the tensors are 16-bit. Sums and softmax are always fp32. */
+ * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). For a strip,
+ * only the vectors of keys that at least one of its queries sees are computed. If this device multiplies bf16 natively,
+ * all products are of bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied,
+ * as in PyTorch. Otherwise products are of fp32 elements, copies of them if the tensors are 16-bit. Sums and softmax
+ * are always fp32. */
 #ifndef CS_DEVICE_CPU_ATTENTION_H
 #define CS_DEVICE_CPU_ATTENTION_H
 
@@ -20,15 +21,15 @@ typedef struct {
     int64_t length, lines; /* T; T rounded up to whole strips and vectors */
     int64_t width, wide;   /* D; D rounded up to whole vectors */
     int64_t each;          /* elements of a word: 2 if products are of pairs */
-    int64_t depth;         /* words of D */
+    int64_t depth;         /* words of a row of D elements */
     int64_t group;         /* query heads for each key head */
-    float scale;           /* of the scores, or 1 if they are capped */
-    float cap, into;       /* 0, or the scores become cap * tanh(into * score) */
-    float *scratch;        /* of all threads */
+    float scale;           /* factor of the scores; 1 if they are capped */
+    float cap, into;       /* cap 0: no cap; else scores become cap * tanh(into * score) */
+    float *scratch;        /* scratch memory of all threads */
     int64_t stride;        /* floats of scratch for each thread */
 } ce_attention_job;
 
-/* What the queries of one head of a sample see and drop. */
+/* Which keys the queries of one head of a sample see, and which probabilities dropout drops. */
 typedef struct {
     const int32_t *starts; /* first row that each row of the sample sees, or NULL */
     uint64_t key, place;   /* for dropout: the sample's key, and the head's first element in the sample */
@@ -39,7 +40,7 @@ void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, i
 ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given);
 ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which);
 
-/* Takes `floats` of a thread's scratch. */
+/* Takes room for `floats` floats from a thread's scratch. */
 static inline float *ce_attention_take(float **room, int64_t floats)
 {
     float *taken = *room;
@@ -47,22 +48,22 @@ static inline float *ce_attention_take(float **room, int64_t floats)
     return taken;
 }
 
-/* Words of one packed matrix of a head: each of the three layouts of attention_tile.h fits. */
+/* Returns the words of one packed matrix of a head, enough for each of the three layouts of attention_tile.h. */
 static inline int64_t ce_attention_words(const ce_attention_job *all)
 {
     return all->lines * all->wide / all->each;
 }
 
-/* Rows of a head are far apart in memory, so that the processor does not fetch them ahead by itself: this asks for the
- * row that is read or written CS_AHEAD rows later. Addresses after the tensor's end do no harm. */
+/* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This prefetches the row
+ * that is read or written CS_AHEAD rows later. Addresses after the tensor's end do no harm. */
 enum { CS_AHEAD = 8, CS_LINE = 64 };
 #define CS_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
     for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
     __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
 
-/* Copies a head's column of x, of T rows from `row` on, to rows; lines from T on are 0. */
+/* Copies a head's part of x, T rows from (row, column) on, to the layout rows; lines from T on are 0. */
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
-/* Returns the layers of these rows: in `room`, or the rows themselves where a word is one element. */
+/* Returns a matrix in the layout layers: in `room`, or the rows themselves if a word is one element. */
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
 
@@ -85,8 +86,8 @@ static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_a
     return window && i - window >= first ? i - window + 1 : first;
 }
 
-/* Which keys of the block from `key` on are seen by the strip from `row` < T on: whole vectors, relative to `key`. Both
- * ends are 0 if it sees none. */
+/* Returns the keys that the strip from `row` < T on sees in the block from `key` on: whole vectors, relative to `key`.
+ * Both ends are 0 if the strip sees no key. */
 static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
                                           int64_t key)
 {
@@ -96,7 +97,7 @@ static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_
     return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
-/* Which elements of `strip` row i sees; none if i >= T. */
+/* Returns the elements of `strip` that row i sees: no element if i >= T. */
 static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i,
                                          int64_t key, ce_range strip)
 {
@@ -108,7 +109,7 @@ static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_a
     return first < seen ? (ce_range){ first, seen } : (ce_range){ strip.to, strip.to };
 }
 
-/* Sets the elements of `strip` that are not in `seen`. */
+/* Sets the elements of `strip` that are not in `seen` to `value`. */
 static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, float value)
 {
     for (int64_t j = strip.from; j < seen.from; j++)
@@ -117,7 +118,7 @@ static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, 
         row[j] = value;
 }
 
-/* Caps the scores of `strip`. If slopes is not NULL, stores the derivatives there. */
+/* Caps the scores of `strip`. If slopes is not NULL, stores the derivatives of the cap there. */
 static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_range strip, float *slopes)
 {
     for (int64_t j = strip.from; j < strip.to; j++) {
@@ -128,11 +129,11 @@ static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_
     }
 }
 
-/* Returns the random bits of row i's dropout, of the keys [from, to). `scratch` has room for CS_BLOCK + 16 values. */
+/* Returns the random bits of the dropout of row i at `keys`. `scratch` has room for CS_BLOCK + 16 values. */
 const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);
 
-/* Returns e^x for x <= 1, with an error of about 1 ulp; what is smaller than the normal numbers is 0. */
+/* Returns e^x for x <= 1, with an error of about 1 ulp; a result that would be subnormal is 0. */
 static inline ce_lanes ce_attention_exp(ce_lanes x)
 {
     ce_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits */

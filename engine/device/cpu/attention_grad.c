@@ -1,9 +1,10 @@
 /* attention_grad.c - causal self-attention, backward: one task for each key head of a sample, which adds up the
  * gradients from all query heads that read this key head.
  *
- * The probabilities P are computed again from the log of their denominators. With dP = dy v^T (with the dropout of P)
- * and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q. Each block
- * of keys walks over the blocks of queries after it. */
+ * The probabilities P are computed again from the log of their denominators. With dP = dy v^T, to which the dropout of
+ * P is applied, and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q.
+ * For each block of keys, a task iterates over the blocks of queries, beginning with the block at the same
+ * positions. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
 
@@ -33,7 +34,8 @@ static int64_t scratch_floats(const ce_attention_job *all)
     return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
 }
 
-/* Takes what all query heads of a task share. Returns the rest of the thread's scratch. */
+/* Packs the keys and values, and takes the scratch, that all query heads of a task share. Returns the rest of the
+ * thread's scratch. */
 static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
 {
     int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
@@ -91,7 +93,7 @@ static void take_queries(const ce_attention_job *all, head *view, int64_t sample
     memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
 }
 
-/* A strip's product with keys or values, in panels. */
+/* Multiplies a strip by keys or values in the layout panels. */
 static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
                            int64_t key, ce_range strip)
 {
@@ -104,8 +106,8 @@ static void multiply_strip(const ce_attention_job *all, float *c, const float *r
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
-/* Gradient of the softmax of row i, of the elements of `strip`. p: in, q k^T; out, P with dropout. ds: in, dP; out,
- * dS. */
+/* Computes the gradient of the softmax of row i for the elements of `strip`. p holds q k^T before the call, and P
+ * afterwards; ds holds dP before the call, and dS afterwards. */
 static void softmax_grad_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                              int64_t i)
 {
@@ -117,7 +119,7 @@ static void softmax_grad_row(const ce_attention_job *all, const head *view, floa
     }
 }
 
-/* The same with dropout. */
+/* Like softmax_grad_row, with dropout: afterwards p holds P after dropout. */
 static void softmax_grad_drop_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                                   int64_t i, int64_t key)
 {
@@ -135,7 +137,7 @@ static void softmax_grad_drop_row(const ce_attention_job *all, const head *view,
         p[j] *= kept[j];
 }
 
-/* Makes the words that products read of a strip that is at line `at` of its block. */
+/* Makes the words that the products read from P and dS of a strip, which is at line `at` of its block. */
 static void make_words(const head *view, ce_range strip, int64_t at)
 {
     int64_t count = ce_range_length(strip);
@@ -152,8 +154,8 @@ static void make_words(const head *view, ce_range strip, int64_t at)
         ce_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
 }
 
-/* Computes P and dS of the strip from `row` on, which is line `at` of its block, with the block of keys from `key` on,
- * and adds to dq. */
+/* Computes P and dS of the strip of queries from `row` on with the block of keys from `key` on, and adds their part of
+ * dq. `at` is the strip's first line in its block. */
 static void backward_strip(const ce_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
                            ce_range strip)
 {
@@ -205,8 +207,9 @@ static void add_to_keys(const ce_attention_job *all, float *gradient, const floa
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
-/* The block of queries from `row` on with the block of keys from `key` on. Where they are the same block, keys see
- * nothing of the strips before theirs. The strips that see one of the keys come before those that see none. */
+/* Processes the block of queries from `row` on with the block of keys from `key` on. If both blocks have the same
+ * positions, a key is seen by no strip that comes before it. Strips that see a key of the block come before strips that
+ * see none. */
 static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
 {
     int64_t lines = 0;

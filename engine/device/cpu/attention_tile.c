@@ -133,8 +133,7 @@ void ce_tile_multiply(const ce_tile *tile, bool pairs)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #endif
 
-/* One round of a transposition of LANES x LANES words, which is log2(LANES) times an interleaving of line i with line
- * i + LANES / 2. */
+/* One of the log2(LANES) rounds that transpose LANES x LANES words. A round interleaves lines i and i + LANES / 2. */
 INLINE void zip_round(ce_lane_bits to[LANES], const ce_lane_bits from[LANES])
 {
 #pragma GCC unroll 8

@@ -175,7 +175,7 @@ static const ce_product_choice *cpu_products(const cs_device *device)
     return &((const ce_cpu *)device->private_data)->choice;
 }
 
-/* The processor's name in /proc/cpuinfo; aarch64 has none there, but a number. */
+/* Reads the processor's name from /proc/cpuinfo; on aarch64 that file has only a part number, which is read instead. */
 static void read_processor(char name[64])
 {
     char line[256];

@@ -30,7 +30,7 @@ void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument);
 /* ---- stream.c: the worker thread of the comm stream ---- */
 typedef struct ce_worker ce_worker;
 cs_status ce_worker_open(ce_worker **worker);
-void ce_worker_close(ce_worker *worker); /* accepts NULL; calls that were given before are run first */
+void ce_worker_close(ce_worker *worker); /* accepts NULL; first runs the calls that were given so far */
 void ce_worker_give(ce_worker *worker, void (*call)(void *argument), void *argument);
 uint64_t ce_worker_given(ce_worker *worker);
 void ce_worker_await(ce_worker *worker, uint64_t sequence);
@@ -49,7 +49,8 @@ typedef struct {
 cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device);
 void ce_matmul_close(ce_matmul *matmul); /* accepts NULL */
 void ce_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
-/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN uses higher ones already. */
+/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN already uses instructions of a higher
+ * set. */
 cs_status ce_matmul_limit(ce_isa isa);
 void ce_matmul_version(char text[32]); /* "oneDNN 2.6.3" */
 /* What oneDNN has for products of this type on this CPU: nothing, reference loops, or optimized code. */
@@ -68,8 +69,8 @@ typedef struct {
     void *c, *scratch;        /* scratch memory of this thread */
 } ce_matmul_operands;
 
-/* One thread prepares all panels of a product before its threads run them. Returns the bytes of scratch that each
- * thread needs for this shape. */
+/* One thread prepares all panels of a product, before the threads run the panels. Returns the bytes of scratch that
+ * each thread needs for this shape. */
 size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape);
 void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread);
 
@@ -80,8 +81,8 @@ typedef struct {
     ce_team *team;
     ce_worker *worker; /* NULL: calls of the comm stream run in the caller */
     ce_matmul *matmul;
-    ce_product_choice choice; /* all zero, which is FIXED, when it is opened */
-    char products_on[160];    /* see ce_device_products_on; "" until it is asked for */
+    ce_product_choice choice; /* all zero when the device is opened, which means FIXED */
+    char products_on[160];    /* see ce_device_products_on; "" before its first call */
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
 } ce_cpu;
@@ -97,11 +98,12 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Whether some products of bf16 matrices are NATIVE; those of attention then multiply bf16 too. */
+/* Whether some products of bf16 matrices are NATIVE; the products of attention then multiply bf16 too. */
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
-/* product.c: the method that FIXED means for a panel of one thread; and one panel by a given method, in the caller. */
+/* product.c: the first returns the method that FIXED means for one thread's panel; the second computes one panel by a
+ * given method in the calling thread. */
 ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype);
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);
 

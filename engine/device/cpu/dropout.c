@@ -29,8 +29,8 @@ uint32_t ce_dropout_threshold(cs_dropout dropout)
 
 typedef uint64_t word_lanes __attribute__((vector_size(8 * TOGETHER)));
 
-/* Multiplies words, which are the low halves of 64-bit lanes. Compilers do not see that the high halves do not
- * count. */
+/* Multiplies words, which are the low halves of 64-bit lanes. It uses intrinsics, because compilers do not see that the
+ * high halves are not needed. */
 static inline word_lanes product_of(word_lanes words, uint32_t factor)
 {
 #if defined __AVX512F__

@@ -1,8 +1,8 @@
 /* elements.h - functions on short arrays of elements: conversion between fp32 and 16-bit types, sums in a fixed order,
  * e^x.
  *
- * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a chunk is read (where the
- * tensor is fp32, by a pointer into it), computed in a plain loop that the compiler vectorizes, and written. */
+ * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a chunk is read (an fp32 tensor
+ * without a copy), computed in a plain loop that the compiler vectorizes, and written. */
 #ifndef CS_DEVICE_CPU_ELEMENTS_H
 #define CS_DEVICE_CPU_ELEMENTS_H
 
@@ -34,7 +34,8 @@ static inline void ce_elements_write(cs_tensor y, int64_t from, int64_t count, c
     ce_elements_narrow(ce_elements_at(y, from), y.dtype, values, count);
 }
 
-/* Adds `more` to a gradient of one row; if the gradient is fresh, sets it instead, and it is no longer fresh. */
+/* Adds `more` to a gradient of one row. If the gradient is fresh and `first` is true, sets the gradient to `more`
+ * instead. */
 static inline void ce_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
 {
     float *sum = gradient.data;
@@ -53,8 +54,8 @@ float ce_elements_spread(const float *x, int64_t count, float mean); /* sum of (
 float ce_elements_exp(float *x, int64_t count, float scale, float shift);
 
 /* Returns e^x with an error of about 1 ulp: 0 below -87, where results are about to be subnormal, infinity above 88.3,
- * NaN for NaN. It has no branches, so loops of it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial; n
- * becomes the exponent of the factor 2^n. */
+ * NaN for NaN. It has no branches, so loops that call it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a
+ * polynomial; n becomes the exponent of the factor 2^n. */
 static inline float ce_elements_exp_one(float x)
 {
     const float round = 0x1.8p23f + 127; /* adding it leaves the nearest integer + 127 in the low bits */

@@ -1,5 +1,5 @@
-/* embed.c - token and position embedding. The gradient is split by columns, so that rows of one token are added in
- * order. */
+/* embed.c - token and position embedding. The work of the gradient is split between threads by columns, so that rows of
+ * one token are added in order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "base/must.h"

@@ -1,10 +1,11 @@
 /* extend.c - attention of new positions with a key-value cache, for text generation. There is one task for each key
  * head.
  *
- * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then
- * it computes the query heads that read this key head. One new position, as in a step of generation, reads the cache
- * once, as it is. Of more, BLOCK rows at a time are matrix products, of fp32 copies if the tensors are 16-bit. The first
- * positions of a text are the attention of training. */
+ * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then it
+ * computes the query heads that read this key head. With one new position, as in a step of generation, the task reads
+ * the cache once, without converted copies. With more new positions, BLOCK rows at a time are computed by matrix
+ * products, of fp32 copies if the tensors are 16-bit. The first positions of a text, when the cache is empty, are
+ * computed by the attention of training. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/lanes.h"
@@ -15,7 +16,7 @@ enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
-    int64_t rows, start;  /* new positions; positions in the cache before */
+    int64_t rows, start;  /* new positions; positions that are already cached */
     int64_t width, group; /* D; query heads for each key head             */
     float scale, cap;     /* of the scores; cap 0: they are not capped */
     bool narrow;
@@ -97,7 +98,7 @@ static void select_queries(const job *all, head *view, int64_t column)
     view->slim = cs_columns(given->y);
 }
 
-/* Softmax of one row of `whole` scores, of which those in `sees` are not masked; the others become 0. */
+/* Softmax of one row of `whole` scores, of which only those in `sees` are not masked; the masked ones become 0. */
 static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole)
 {
     int64_t count = ce_range_length(sees);
@@ -132,8 +133,8 @@ static void attend_block(const job *all, const head *view, int64_t from, int64_t
 
 /* ---- one new position ---- */
 
-/* Fetches a head's columns of the row that is read AHEAD rows after this one: the CPU's prefetcher does not follow such
- * short pieces of rows. */
+/* Prefetches a head's columns of the row that is read AHEAD rows after this row: the CPU's prefetcher does not follow
+ * such short pieces of rows. */
 static inline void fetch_ahead(const char *line, size_t row, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += CACHE_LINE)
@@ -163,7 +164,7 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     }
 }
 
-/* Adds to columns [at, at + sets CS_LANES) of y the rows of v, each times its probability. */
+/* Adds the rows of v, each times its probability, to columns [at, at + sets * CS_LANES) of y. */
 static inline void add_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                               ce_range rows, int64_t at, int sets, cs_dtype dtype)
 {

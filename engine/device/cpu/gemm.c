@@ -1,9 +1,10 @@
 /* gemm.c - matrix products for CPUs with AVX2: packed blocks and a tile of 6 x 16 in registers (Goto & van de Geijn
  * 2008).
  *
- * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. An element of c is the
- * same sum in the same order, however c is divided. A block of b fills a part of the third-level cache, a block of a
- * the second, and a strip of b (DEPTH x COLUMNS) the first. bench_ops prints the share of the roof. */
+ * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. An element of c is the same
+ * sum in the same order, however c is divided. A block of b takes a part of the third-level cache, a block of a takes
+ * the second-level cache, and a strip of b (DEPTH x COLUMNS) takes the first-level cache. bench_ops prints the share of
+ * the roof. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 
@@ -12,8 +13,8 @@ enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
-/* One operand: its lines are contiguous in the inner dimension (`along`), or the inner dimension steps from line to
- * line. */
+/* One operand. If `along`, the elements of a line in memory run along the inner dimension; otherwise each line in
+ * memory has one inner index. */
 typedef struct {
     const void *data;
     cs_dtype dtype;
@@ -35,7 +36,7 @@ size_t ce_gemm_scratch(void)
     return (size_t)(DEPTH * (BLOCK_ROWS + BLOCK_COLUMNS)) * sizeof(float);
 }
 
-/* ---- packing: strips of `width` lines, padded with zeros; the inner dimension is the slow one of a strip ---- */
+/* ---- packing: strips of `width` lines, padded with zeros; a strip has `width` elements for each inner index ---- */
 
 static const float *line_of(const operand *from, int64_t line, int64_t at, int64_t count, float *room)
 {
@@ -85,7 +86,7 @@ static inline void pack_along(float *restrict to, int width, const operand *from
     }
 }
 
-/* Packs lines that are contiguous across it: each gives one row of the strip. */
+/* Packs lines that each have one inner index: each line becomes one row of the strip. */
 static inline void pack_across(float *restrict to, int width, const operand *from, ce_range lines, int64_t at,
                                int64_t depth)
 {
@@ -143,7 +144,7 @@ static void multiply_tile(float *restrict c, int64_t ldc, const float *restrict 
     }
 }
 
-/* Computes a tile that extends over the edge of c, in a buffer beside c. */
+/* Computes a tile that extends beyond the edge of c: in a buffer, from which the elements inside c are copied. */
 static void multiply_edge(float *c, int64_t ldc, const float *a, const float *b, int64_t depth, bool add, int64_t rows,
                           int64_t columns)
 {

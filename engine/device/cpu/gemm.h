@@ -4,13 +4,13 @@
 
 #include "device/cpu/cpu.h"
 
-/* Whether the set of instructions for which this file is compiled is the one (AVX2) that the product is written for. */
+/* Whether gemm.c is compiled here for AVX2, the set of instructions for which the product is written. */
 bool ce_gemm_fits(void);
 size_t ce_gemm_scratch(void); /* bytes for each thread */
 /* c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */
 void ce_gemm_run(const ce_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch);
 
-/* gemv.c: products with few rows of c and a that is not transposed. */
+/* gemv.c: products in which c has few rows and a is not transposed. */
 bool ce_gemv_fits(const ce_product *product);
 void ce_gemv_run(cs_device *device, const ce_product *product);
 

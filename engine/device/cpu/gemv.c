@@ -42,7 +42,7 @@ static inline ce_lanes multiply_add(ce_lanes sum, ce_lanes x, ce_lanes b, word_f
 {
 #ifdef __AVX512F__
     if (form == PAIRS) {
-        /* The instruction itself, because only this one belongs to a higher set than the rest of this file. */
+        /* Inline assembly, because only this instruction belongs to a higher set than the rest of this file. */
         __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(x));
         return sum;
     }
@@ -60,7 +60,7 @@ typedef struct {
     int64_t rows;
 } slab;
 
-/* Returns CS_LANES columns of the line of word w, or of its two lines, from column `at` on. */
+/* Returns CS_LANES columns, from column `at` on, of the line of word w, or of its two lines if words are pairs. */
 static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form form)
 {
     if (form != PAIRS)
@@ -158,11 +158,11 @@ static inline ce_lanes load_along(const void *line, int64_t word, word_form form
                          : ce_lanes_load(line, word, (cs_dtype)form);
 }
 
-/* One line of each stream, and their last words as copies that are padded with zeros. */
+/* One line of each stream, and copies of the last words of these lines, padded with zeros. */
 typedef struct {
     const void *line[LINES];
     uint32_t tail[LINES][CS_LANES];
-    int64_t whole; /* words of a line before these */
+    int64_t whole; /* words of a line before the copied ones */
 } bundle;
 
 /* Computes the products of rows [first, first + rows) of a and of all lines. Callers pass a constant number of rows. */
@@ -221,7 +221,8 @@ static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t
 
 /* ---- c ---- */
 
-/* Writes `count` elements of each row of c, from `column` on: the sum and the bias, and c itself if it is added to. */
+/* Writes `count` elements of each row of c, from `column` on: the sum plus the bias, and plus the old c if the product
+ * is added to c. */
 static void write_rows(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
 {
     const ce_product *product = all->product;

@@ -25,7 +25,7 @@ static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtyp
     if (dtype == CS_F32)
         return *(const ce_lanes *)((const float *)line + at);
     const uint16_t *from = (const uint16_t *)line + at;
-#ifdef __AVX512F__ /* of which gcc 12 makes several instructions otherwise */
+#ifdef __AVX512F__ /* an intrinsic, because gcc 12 makes several instructions of the conversion below */
     ce_lane_words half = (ce_lane_words)_mm512_cvtepu16_epi32(*(const __m256i_u *)from);
 #else
     ce_lane_words half = __builtin_convertvector(*(const ce_lane_halves *)from, ce_lane_words);
@@ -33,7 +33,7 @@ static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtyp
     if (dtype == CS_BF16)
         return (ce_lanes)(half << 16);
     ce_lane_words rest =
-        (half & 0x7fff) << 13; /* fp16: exponents that are smaller by 112, and infinity and NaN as large */
+        (half & 0x7fff) << 13; /* fp16: exponents are too small by 112, those of infinity and NaN too */
     ce_lane_words finite = (ce_lane_words)((ce_lanes)rest * 0x1p112f), large = (ce_lane_words)(rest >= 0x0f800000);
     return (ce_lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
 }

@@ -29,7 +29,7 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
         out[i] = ce_elements_exp_one(x[i] - lse) * scale;
 }
 
-/* Returns log-sum-exp of a row: the maximum is subtracted, and chunks are added in double. */
+/* Returns log-sum-exp of a row: the maximum is subtracted first, and the sums of chunks are added in double. */
 static float row_lse(const loss_job *all, int64_t row)
 {
     int64_t width = all->classes, first = row * cs_columns(all->x);
@@ -38,8 +38,8 @@ static float row_lse(const loss_job *all, int64_t row)
         int64_t count = chunk_at(from, width);
         max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
-    /* An infinite maximum is not subtracted, because inf - inf is NaN. The sum is then 0 or inf, and so is the
-     * result. */
+    /* An infinite maximum is not subtracted, because inf - inf is NaN. The sum is then 0 or inf, and the result is -inf
+     * or inf, respectively. */
     max = isfinite(max) ? max : 0;
     double sum = 0;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {

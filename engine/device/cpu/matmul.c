@@ -124,7 +124,7 @@ void ce_matmul_quiet(void)
         set.call(1);
 }
 
-/* oneDNN takes a limit once in a process, and only before it first asks for the instructions of the CPU. */
+/* oneDNN accepts a limit only once in a process, and only before oneDNN first reads which instructions the CPU has. */
 cs_status ce_matmul_limit(ce_isa isa)
 {
     static const dnnl_cpu_isa_t limits[CS_ISA_COUNT] = { [CS_ISA_AVX2] = dnnl_cpu_isa_avx2,

@@ -1,5 +1,5 @@
-/* norm.c - LayerNorm, row by row. Each part adds the gradients of weight and bias to a row of its own; these rows
- * are added in order at the end. */
+/* norm.c - LayerNorm, row by row. Each part of the rows adds its gradients of weight and bias to its own partial sums,
+ * which are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

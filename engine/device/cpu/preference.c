@@ -21,7 +21,7 @@ static void weigh_answer(const ce_preference_rows *all, int64_t sequence, double
     int64_t length = cs_columns(all->targets);
     float *weight = (float *)all->weights.data + sequence * length;
     for (int64_t t = 0; t < length; t++)
-        weight[t] = (float)((double)weight[t] * -slope); /* a row's loss is minus its log-probability */
+        weight[t] = (float)((double)weight[t] * -slope); /* a row's loss is the negative of its log-probability */
 }
 
 static void judge_pair(const ce_preference_rows *all, int64_t b)

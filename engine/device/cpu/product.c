@@ -1,11 +1,12 @@
 /* product.c - matrix products, split into one panel for each thread. Each panel is computed by the method that is
  * fastest for it.
  *
- * A panel is a range of rows of c, or of columns if there are more of them. The rows of a panel do not depend on
+ * A panel is a range of rows of c, or of columns if c has more columns than rows. The rows of a panel do not depend on
  * other panels, and the sum over the inner dimension is never split between threads. The methods are those of
  * device/products.h: NATIVE, oneDNN's primitives (matmul.c); PACKED, our own product (gemm.c); SGEMM, oneDNN's sgemm,
- * on fp32 copies of 16-bit operands. Without a measurement, PACKED takes 16-bit operands, and fp32 panels that are
- * small in one dimension, where sgemm is slow. Except by NATIVE, a 16-bit c is computed one strip at a time. */
+ * on fp32 copies of 16-bit operands. Without a measurement, PACKED is used for 16-bit operands, and for fp32 panels
+ * that are small in one dimension, for which sgemm is slow. All methods except NATIVE compute a 16-bit c one strip at a
+ * time. */
 #include "device/cpu/cpu.h"
 #include "base/clock.h"
 #include "device/cpu/elements.h"
@@ -25,7 +26,7 @@ typedef struct {
     ce_method how;
     cs_tensor a, b; /* the operands of the product, or fp32 copies of them */
     float *strips;  /* one for each thread, if c is 16-bit */
-    char *scratch;  /* not for SGEMM: thread t has `stride` bytes from t * stride on */
+    char *scratch;  /* not used by SGEMM; thread t has `stride` bytes from t * stride on */
     size_t stride;
 } job;
 
@@ -190,7 +191,7 @@ ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype)
     return ce_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
 }
 
-/* Measured choices are for many tokens: few fp32 rows, as in text generation, stay with FIXED. */
+/* Choices are measured with many tokens, so products of few fp32 rows, as in text generation, use FIXED. */
 static ce_method choose(const job *all)
 {
     const ce_product_choice *choice = &ce_cpu_of(all->device)->choice;
@@ -202,7 +203,8 @@ static ce_method choose(const job *all)
     return how == CS_METHOD_FIXED ? ce_cpu_fixed_method(&panel, dtype) : how;
 }
 
-/* Panels of one product differ in size, so their primitives need different scratch: each thread gets the largest. */
+/* Panels of one product differ in size, so their primitives need scratch of different sizes: each thread gets the
+ * largest size. */
 static size_t prepare_native(const job *all)
 {
     size_t max = 0;
@@ -234,7 +236,7 @@ static void prepare(job *all)
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
-/* CS_METHODS: the method of the device's choice. */
+/* `how` is a method, or CS_METHODS, which means the method of the device's choice. */
 static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
     if (ce_gemv_fits(product)) {
@@ -303,9 +305,10 @@ void ce_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 
 /* ---- the roof ---- */
 
-enum { SIDE = 1056 }; /* with rows of a power of two of bytes, rows would compete for the same cache sets */
+enum { SIDE = 1056 }; /* not a power of two: rows of a power of two of bytes would compete for the same cache sets */
 
-/* The seconds of a square product; the best of at least `rounds`, and of as many as take `seconds`. */
+/* Returns the seconds of a square product in the fastest round, after at least `rounds` rounds and at least
+ * `seconds`. */
 static double time_square(cs_device *device, const cs_tensor *matrix, ce_method how, int rounds, double seconds)
 {
     double best = INFINITY, begin = ce_clock_seconds();

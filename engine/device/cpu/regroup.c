@@ -1,5 +1,5 @@
-/* regroup.c - the order of the heads in a row: in groups, one for each key head, of its query heads, its key and its
- * value; or all queries, all keys, all values. */
+/* regroup.c - the order of the heads in a row: either groups, one for each key head, which consist of its query heads,
+ * its key and its value; or all queries, then all keys, then all values. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

@@ -1,5 +1,5 @@
-/* rms.c - RMSNorm of rows, or of heads within rows. Each part adds the gradient of the weight to a row of its own;
- * these rows are added in order at the end. */
+/* rms.c - RMSNorm of rows, or of heads within rows. Each part of the rows adds its gradient of the weight to its own
+ * partial sums, which are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

@@ -1,8 +1,9 @@
 /* room.c - how much host memory this process can still allocate.
  *
- * That is the least of the kernel's estimate (MemAvailable: free memory and memory that the kernel can reclaim) plus
- * free swap, and, for each control group (cgroup version 2) of this process, the group's limit less its use. Cached
- * file pages count as free in a group too, because the kernel reclaims them before it refuses memory. */
+ * The result is the smallest of these numbers: the kernel's estimate (MemAvailable: free memory and memory that the
+ * kernel can reclaim) plus free swap; and, for each control group (cgroup version 2) of this process, the group's limit
+ * minus the group's use. Cached file pages count as free in a group too, because the kernel reclaims them before it
+ * refuses memory. */
 #include "device/cpu/cpu.h"
 
 #include <limits.h>
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the number after `name` in a file of lines "NAME NUMBER"; with "", the first number of the file. Returns
- * false if there is none. */
+/* Reads the number after `name` in a file of lines "NAME NUMBER"; if `name` is "", the first number of the file.
+ * Returns false if there is none. */
 static bool read_number(const char *root, const char *folder, const char *file, const char *name, size_t *number)
 {
     char path[2 * PATH_MAX], line[256];

@@ -1,5 +1,5 @@
-/* rope.c - rotary positions. For each position, cosines and sines are computed once and used for all samples and
- * heads at it. */
+/* rope.c - rotary positions. The cosines and sines of a position are computed once, and used for all samples and
+ * heads. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

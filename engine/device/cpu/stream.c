@@ -1,4 +1,4 @@
-/* stream.c - the worker thread of the comm stream: it runs calls in order from a short queue and sleeps when the
+/* stream.c - the worker thread of the comm stream. It runs the calls of a short queue in order, and sleeps when the
  * queue is empty. */
 #include "device/cpu/cpu.h"
 

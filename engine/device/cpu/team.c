@@ -1,7 +1,8 @@
 /* team.c - a thread pool: threads pinned to cores, woken for each kernel and asleep between kernels.
  *
- * A round: the caller writes the work and increments `round`; then all threads, the caller too, take task numbers
- * until none are left. A thread that waits spins on the word for some microseconds and then sleeps on it (futex). */
+ * In a round, the caller writes the work and increments `round`; then all threads, the caller too, take task numbers
+ * until no task is left. A thread that waits for a word to change reads the word in a loop for some microseconds, and
+ * then sleeps until the word is changed (futex). */
 #include "device/cpu/cpu.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ typedef struct {
 struct ce_team {
     int threads, looks;
     bool pinned;
-    cpu_set_t before; /* the caller's cores before, to be restored */
+    cpu_set_t before; /* the cores that the caller could use before it was pinned */
 
     ce_team_task *task;
     void *argument;
@@ -35,7 +36,7 @@ struct ce_team {
     _Alignas(64) _Atomic uint32_t busy;
     _Atomic uint32_t caller_sleeps; /* the caller sleeps on `busy` */
     pthread_t owner;                /* the only thread that may start rounds */
-    bool running;                   /* a round is running; a task that starts tasks then runs them itself */
+    bool running;                   /* a round is running; a task that starts other tasks runs them itself */
     int started;                    /* number of threads that were started */
     member members[];
 };

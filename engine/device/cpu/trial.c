@@ -1,16 +1,16 @@
 /* trial.c - measures how fast this CPU multiplies matrices by each method, on parts of the products of a model.
  *
- * One thread multiplies, for each class, a part of the panel that it would have in a step, by every method in turn, and
- * its own CPU time counts: other work on the machine, or more ranks than cores, hardly changes it. The best of several
- * rounds counts. Leading dimensions stay those of the product, up to a multiple of a page, because they decide which
- * rows compete for the same cache sets. */
+ * For each class, one thread takes a part of the panel that a thread would have in a step, and multiplies it by every
+ * method in turn. The time of a method is the thread's CPU time in the fastest round: other work on the machine, or
+ * more ranks than cores, hardly changes that time. Leading dimensions are those of the product, less a multiple of a
+ * page if they are long, because they decide which rows compete for the same cache sets. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-/* The greatest part of a product, and a square one for the roof. */
+/* MOST_*: the greatest sizes of a part of a product. SQUARE: the size of the square product for the roof. */
 enum {
     MOST_M = 256,
     MOST_N = 256,
@@ -86,8 +86,8 @@ static int64_t rows_of_b(const ce_panel *panel)
     return panel->transpose_b ? panel->n : panel->k;
 }
 
-/* Multiplies once; returns the seconds. SGEMM copies whole 16-bit tensors, so its operands have no columns beside the
- * part. */
+/* Multiplies once; returns the seconds. SGEMM copies whole 16-bit tensors, so the tensors that it gets have no columns
+ * outside the part. */
 static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
     if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
@@ -117,9 +117,9 @@ static bool unsure(double fixed, double best)
     return fixed < best / close_to && fixed > far_behind * best;
 }
 
-/* Measures one class until `end`, with at least two rounds after that which warms up; with more if another method seems
- * somewhat faster than FIXED's, because other work on the machine may have made it seem so. A method that is far behind
- * after two rounds has lost. */
+/* Measures one class until `end`: one round that warms up and is not counted, and at least two more. If another method
+ * seems somewhat faster than FIXED's, rounds are added, because other work on the machine may be the reason. A method
+ * that is far slower than the best after two counted rounds is not measured further. */
 static void measure_class(measurement *all, int index, double end)
 {
     ce_product_trial *trial = all->trial;
@@ -149,8 +149,8 @@ static double square(const measurement *all, ce_method method, int rounds)
     return best;
 }
 
-/* The library compiles its kernels at the first product, which every run has to wait for, and the first milliseconds of
- * wide arithmetic are slow. */
+/* Multiplies without measuring: oneDNN compiles its kernels at the first product, and the first milliseconds of wide
+ * arithmetic are slow. */
 static void warm_up(const measurement *all)
 {
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
@@ -213,9 +213,9 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Runs in a separate thread, so that the device's other threads take no part. At least half of the time is for the
- * classes, and each gets its share of what is left. When less is left than the previous class took, only classes follow
- * whose transposes have not been measured yet. */
+/* Runs in a separate thread, so that the device's other threads take no part. At least half of trial->seconds is for
+ * the classes; each class gets a share of the remaining time, in proportion to its work. When less time remains than
+ * the previous class took, a class is measured only if no class with the same transposes has been measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;

@@ -35,7 +35,7 @@ typedef struct {
     ce_hyper hyper;
 } update_job;
 
-/* Returns the elements themselves if they are fp32, and otherwise an fp32 copy; zeros for an absent row. */
+/* Returns the elements of a row: the row's own memory if it is fp32, else an fp32 copy; zeros if the row is absent. */
 static float *open_row(float *copy, const update_job *all, int row, int64_t at, int64_t count)
 {
     cs_tensor x = all->rows[row];

@@ -77,12 +77,12 @@ void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
     ce_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
-/* ---- exact sums: one for each part, then merged; the order of integer additions does not matter ---- */
+/* ---- exact sums: one for each part, then merged in any order, because integer additions are exact ---- */
 
 typedef struct {
     ce_exact *sum;
     cs_tensor of; /* tensor whose squares are added */
-    int64_t lead; /* number of elements of its first block that are not its own */
+    int64_t lead; /* number of elements of the first block that come before the tensor */
     const float *values;
     double unscale;
     pthread_mutex_t lock;

@@ -1,10 +1,10 @@
 /* attention.cu - FlashAttention forward (Dao et al. 2022, 2023) on tensor cores.
  *
  * A block of four warps computes 128 query rows of one head; each warp has whole rows. Tiles of keys and values are
- * copied to shared memory asynchronously: the next pair while this one is used. Tiles that the causal mask, the
- * window or the document starts hide from all rows are never read. Scores stay in registers, with the row's running
- * maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online softmax). The
- * kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where two products share one
+ * copied to shared memory asynchronously: the next pair of tiles while the current pair is used. Tiles that the causal
+ * mask, the window or the document starts hide from all rows are never read. Scores stay in registers, with the row's
+ * running maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online softmax).
+ * The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where two products share one
  * load.
  *
  * A tile's rows may be the query heads of one position (job.pack), and the keys may be split between blocks; then
@@ -107,7 +107,7 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
         }
 }
 
-/* Tiles of keys [begin, end): this split's share of the tiles that rows [from, to) see. */
+/* Tiles of keys [begin, end): this split's part of all tiles that rows [from, to) see. */
 struct span {
     int begin, end;
 };
@@ -188,7 +188,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
     find_rows(rows, job, work.sample, from);
-    int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see keys */
+    int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see the keys */
     int all_to = job.seen - job.length + from / job.pack;                     /* [all_from, all_to]: no mask   */
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();

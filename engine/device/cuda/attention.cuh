@@ -10,7 +10,7 @@
 #include "device/cuda/kernel.cuh"
 
 struct ce_attention_job {
-    const void *q, *k, *v; /* (B, T, H D); k, v: (B, S, H / group D); each is a part of wider rows */
+    const void *q, *k, *v; /* q: (B, T, H D); k, v: (B, S, (H / group) D); each is a part of wider rows */
     const void *dy;        /* (B, T, H D), with the row stride of y */
     void *y;               /* (B, T, H D) */
     void *dq, *dk, *dv;    /* with the layout of q, k, v */
@@ -57,7 +57,7 @@ __device__ inline int ce_attention_first(const ce_attention_job &job, int sample
  * begin at the tile's own rows. */
 __device__ inline int ce_attention_end(const ce_attention_job &job, int sample, int to)
 {
-    int low = to, high = job.length; /* rows before low see the tile, rows from high on do not */
+    int low = to, high = job.length; /* rows before `low` see the tile, rows from `high` on do not */
     if (!job.starts)
         return job.window ? (int)min((int64_t)high, (int64_t)to + job.window - 1) : high;
     while (low < high) {

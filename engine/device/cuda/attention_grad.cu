@@ -4,8 +4,7 @@
  * keys, computes dk and dv; it adds the query heads that share a key head in their order. The third, over tiles of
  * queries, computes dq. Both recompute the probabilities P from lse: dP = dy v^T with the dropout of P, dS = P (dP -
  * delta), dv = P^T dy, dk = dS^T q / sqrt(D), dq = dS k / sqrt(D). That is seven matrix products per tile; a single
- * kernel that adds dq by atomics needs five. The difference is the price of results that do not depend on timing,
- * and no fp32 copy of dq is needed.
+ * kernel that adds dq by atomics needs five, and an fp32 copy of dq. With seven, results do not depend on timing.
  *
  * In both kernels a warp has whole rows of the result. The kernel over keys computes P and dS transposed, so that
  * the registers with the result of one product are the operand of the next one. Both are bound by the rate of
@@ -175,8 +174,8 @@ __device__ inline void load_streamed_rows(streamed_rows<count> &rows, const ce_a
     rows.first[i] = ce_attention_first(job, sample, t);
 }
 
-/* The same, transposed: rows are keys. Replaces scores by P after dropout, and dscores by dS. key, query: the first
- * of the tile. kept: the dropout mask with queries as rows, or NULL. */
+/* Like score_grads_by_query, but transposed: rows are keys. Replaces scores by P after dropout, and dscores by dS. key,
+ * query: the first key and the first query of the tile. kept: the dropout mask with queries as rows, or NULL. */
 template <typename F>
 __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed / 8][4],
                                           float (&scores)[F::tiles][F::streamed / 8][4],
@@ -203,7 +202,7 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
         }
 }
 
-/* A tile of queries: a head of those that share the keys, and the first row. */
+/* A tile of queries: one of the query heads that share the keys, and the tile's first row. */
 struct visit {
     int head, t;
 };
@@ -218,7 +217,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     int tiles = (job.length + F::rows - 1) / F::rows;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
+    work.tile = tiles - 1 - work.tile; /* the first keys are seen by most queries; their blocks come first */
     int from = work.tile * F::rows, to = min(from + F::rows, job.length);
     int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;
     ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };

@@ -1,10 +1,10 @@
 /* attention_plain.cu - attention forward and backward without tensor cores: for fp32, and for heads of any width.
  *
  * The method is that of attention.cu and attention_grad.cu: a block has a tile of rows of one head and iterates over
- * tiles of keys (or of queries); no block adds to the output of another, so results are deterministic. Tiles are 64
- * x 64, a thread computes 4 x 4 elements of each; operands pass through shared memory in slabs of 16 columns. Heads
- * wider than 128 columns are computed 128 columns of the result at a time, and the scores are recomputed for each.
- * The kernels are bound by the rate of fp32 multiply-adds and by shared memory. */
+ * tiles of keys (or of queries); no block adds to the output of another, so results are deterministic. Tiles are 64 x
+ * 64; each thread computes 4 x 4 elements of a tile. Operands are copied to shared memory 16 columns at a time. Heads
+ * wider than 128 columns are computed 128 columns of the result at a time, and the scores are recomputed for each. The
+ * kernels are bound by the rate of fp32 multiply-adds and by shared memory. */
 #include "device/cuda/attention.cuh"
 
 namespace
@@ -93,7 +93,7 @@ __device__ inline void multiply_add_rows(part (&sums)[SPANS], slabs &shared, con
     __syncthreads();
 }
 
-/* The sum (below: the maximum) over the 16 threads that share a row. */
+/* The sum over the 16 threads that share a row; the function below: their maximum. */
 __device__ inline float sum_across(float value)
 {
     for (int apart = ACROSS / 2; apart > 0; apart /= 2)
@@ -292,7 +292,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    work.tile = tiles - 1 - work.tile; /* most queries see the first keys; these blocks come first */
+    work.tile = tiles - 1 - work.tile; /* the first keys are seen by most queries; their blocks come first */
     int from = work.tile * TILE, to = min(from + TILE, job.length);
     int end = ce_attention_end(job, work.sample, to);
     int64_t row = (int64_t)work.sample * job.length;

@@ -1,7 +1,7 @@
 /* columns.cu - column sums (sums over rows), for gradients of biases, and the final addition of partial sums.
  *
  * The first kernel adds parts of the rows to partial sums. It is bound by reading x: a warp reads 256 columns of four
- * rows at a time. The second kernel adds the partial sums in a fixed order. Parts are few compared with rows, so that
+ * rows at a time. The second kernel adds the partial sums in a fixed order. There are few parts compared with rows, so
  * the partial sums are still in the L2 cache. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/run.cuh"
@@ -66,7 +66,7 @@ extern "C" void ce_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
 }
 
 /* A block adds 32 columns of all parts. Each warp adds every eighth part; then the sums of the eight warps are added in
- * order. set: ignore the old values of `into`. */
+ * order. set: the old values of `into` are ignored. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
     reduce_partials(float *into, const float *partial, int64_t parts, int64_t columns, int set)
 {

@@ -22,7 +22,7 @@ extern "C" {
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line);
 
 /* Workspaces: device memory that kernels need besides their tensors. Uses that may be alive at the same time have
- * separate workspaces. The sizes settle in the first step. */
+ * separate workspaces. After the first step the sizes do not change. */
 typedef enum {
     CS_CUDA_PRODUCT,   /* cuBLASLt's workspace */
     CS_CUDA_REDUCTION, /* partial sums of weight gradients */

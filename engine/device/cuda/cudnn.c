@@ -1,8 +1,8 @@
-/* cudnn.c - attention by cuDNN, for shapes that one of its engines supports; other shapes run by the engine's kernels.
+/* cudnn.c - attention by cuDNN, for shapes that one of cuDNN's engines supports; other shapes use cspeed's kernels.
  *
  * The library is loaded at the first attention that it may run. A plan is created at the first use of a shape: for the
- * whole attention, or for pieces of it on which the plan runs one after the other. A run needs a variant pack, cuDNN's
- * list of addresses, which is created for each run: some hundred bytes of host memory. */
+ * whole attention, or for a piece of it; a plan for a piece runs on all pieces, one after the other. A run needs a
+ * variant pack, cuDNN's list of addresses, which is created for each run: some hundred bytes of host memory. */
 #include "base/log.h"
 #include "base/range.h"
 #include "base/rng.h"
@@ -49,7 +49,7 @@ static cs_status open_handle(struct ce_cudnn *cudnn)
     return ce_fail(CS_UNSUPPORTED, "cuDNN: no handle can be created: %s", cudnn->library.describe(status));
 }
 
-/* The device's cuDNN state, created at the first call. If there is no cuDNN, its handle is NULL. */
+/* The device's cuDNN state, created at the first call. If there is no cuDNN, the handle in it is NULL. */
 static struct ce_cudnn *cudnn_of(cs_device *device)
 {
     ce_cuda *cuda = ce_cuda_of(device);
@@ -80,11 +80,11 @@ void ce_cudnn_close(cs_device *device)
 
 /* ---- choosing ---- */
 
-/* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. 2 GiB hold
- * enough of them to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of
- * shorter samples. Products and reductions need workspace in the same step, so a piece leaves them three quarters of
- * the free memory. Only the smallest piece, one key head of one sample, may exceed both limits, up to 7/8 of the
- * free memory; if that is too little, the engine's own kernels run. */
+/* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. 2 GiB hold enough
+ * heads to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of shorter samples.
+ * Products and reductions need workspace in the same step, so a piece leaves three quarters of the free memory to them.
+ * Only the smallest piece, one key head of one sample, may exceed both limits, up to 7/8 of the free memory; if that is
+ * too little, cspeed's own kernels run. */
 static ce_cudnn_bound bound_of(cs_device *device)
 {
     const int64_t max = (int64_t)2 << 30, room = (int64_t)ce_cuda_room(device);
@@ -126,7 +126,7 @@ static choice *choice_for(cs_device *device, struct ce_cudnn *cudnn, const ce_cu
     return made;
 }
 
-enum { WIDEST = 256 }; /* columns of a head that cuDNN supports on some GPU */
+enum { WIDEST = 256 }; /* the most columns of a head that cuDNN supports on any GPU */
 
 static bool is_aligned(const void *memory)
 {
@@ -159,7 +159,7 @@ static ce_cudnn_shape shape_of(const ce_attention_args *given)
 
 /* ---- running ---- */
 
-/* Addresses of a plan's inputs and outputs, by ce_cudnn_number, of the whole attention or of a piece. */
+/* Addresses of the inputs and outputs of the whole attention or of a piece, indexed by ce_cudnn_number. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
 /* A hash that identifies a run: the plan and the addresses of its tensors. */
@@ -210,7 +210,7 @@ static void split(void *rows, const ce_cudnn_shape *shape, void **q, void **k, v
     *v = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
 }
 
-/* The workspace holds delta, then the plan's workspace. */
+/* Runs the attention. The device's workspace holds delta, then the plan's workspace. */
 static void attend(cs_device *device, struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const ce_cudnn_shape *shape = &made->shape;

@@ -30,8 +30,8 @@ typedef struct {
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
 } ce_cudnn_library;
 
-/* Loads the library that the environment variable CSPEED_CUDNN names, by default libcudnn.so.9. It is never unloaded.
- * Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
+/* Loads the library that the environment variable CSPEED_CUDNN names, by default libcudnn.so.9. The library is never
+ * unloaded. Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
 cs_status ce_cudnn_library_open(ce_cudnn_library *library);
 
 /* ---- cudnn_graph.c: operations ---- */
@@ -45,7 +45,7 @@ typedef struct {
     int part_count, operation_count;
     int64_t next; /* identifier of the next virtual tensor */
     cudnnStatus_t status;
-    const char *what; /* what cuDNN refused first */
+    const char *what; /* the call that cuDNN refused first */
 } ce_cudnn_graph;
 
 /* A tensor (samples, heads, rows, columns), in memory or virtual. */
@@ -57,15 +57,16 @@ typedef struct {
 void ce_cudnn_graph_open(ce_cudnn_graph *graph, const ce_cudnn_library *library);
 void ce_cudnn_graph_close(ce_cudnn_graph *graph);
 bool ce_cudnn_graph_check(ce_cudnn_graph *graph, cudnnStatus_t status,
-                          const char *what); /* false: the graph has failed */
-/* Creates a descriptor, which the graph owns; set its attributes, then finish it. NULL if the graph has failed. */
+                          const char *what); /* returns false if the graph has failed */
+/* Creates a descriptor, which the graph owns; the caller sets its attributes, then finishes it. Returns NULL if the
+ * graph has failed. */
 cudnnBackendDescriptor_t ce_cudnn_graph_make(ce_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
 void ce_cudnn_graph_set(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t name,
                         cudnnBackendAttributeType_t type, int64_t count, const void *values);
 void ce_cudnn_graph_finish(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
 
 /* Inputs and outputs of a plan, identified by `number`, whose addresses are given at each run: a tensor in device
- * memory, or (_number) one float in host memory. */
+ * memory, or, from ce_cudnn_graph_number, one float in host memory. */
 ce_cudnn_tensor ce_cudnn_graph_memory(ce_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
                                       const int64_t size[4], const int64_t stride[4]);
 ce_cudnn_tensor ce_cudnn_graph_number(ce_cudnn_graph *graph, int64_t number);
@@ -81,7 +82,7 @@ void ce_cudnn_graph_map(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cud
 ce_cudnn_tensor ce_cudnn_graph_one(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x);
 ce_cudnn_tensor ce_cudnn_graph_two(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x,
                                    ce_cudnn_tensor b);
-/* The causal mask: scores where the key is not after the row, `hidden` elsewhere. */
+/* The causal mask: returns `scores` for keys up to the row's own position, and `hidden` for later keys. */
 ce_cudnn_tensor ce_cudnn_graph_causal(ce_cudnn_graph *graph, ce_cudnn_tensor scores, ce_cudnn_tensor hidden);
 /* c = a b, accumulated in fp32. b may have fewer heads than a. */
 void ce_cudnn_graph_product(ce_cudnn_graph *graph, ce_cudnn_tensor c, ce_cudnn_tensor a, ce_cudnn_tensor b);
@@ -115,8 +116,8 @@ typedef enum {
     CS_CUDNN_NUMBERS
 } ce_cudnn_number;
 
-/* Builds the graph of forward: y and lse from q, k, v; or of backward: dq, dk, dv from q, k, v, dy, y and lse. Backward
- * also writes delta (B, H, T). */
+/* Builds the graph of forward, which computes y and lse from q, k, v; or of backward, which computes dq, dk, dv, and
+ * also delta (B, H, T), from q, k, v, dy, y and lse. */
 void ce_cudnn_attention_graph(ce_cudnn_graph *graph, const ce_cudnn_shape *shape);
 
 /* ---- cudnn_plan.c: choosing an engine ---- */
@@ -136,7 +137,7 @@ typedef struct {
 } ce_cudnn_plan;
 
 /* Opens a plan with the heuristic's first engine that is deterministic and needs at most `max` bytes of workspace.
- * CS_UNSUPPORTED if there is none. */
+ * Fails with CS_UNSUPPORTED if there is no such engine. */
 cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
                              const ce_cudnn_shape *shape, int64_t max);
 void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* also after a failed open */
@@ -145,7 +146,7 @@ void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* also after a failed open */
 
 /* Limits on a plan's workspace. */
 typedef struct {
-    int64_t max;  /* bytes, if the piece can still be divided */
+    int64_t max;  /* bytes, for a piece that can still be divided */
     int64_t room; /* bytes for the smallest piece, one key head of one sample */
 } ce_cudnn_bound;
 

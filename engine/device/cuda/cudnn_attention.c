@@ -1,12 +1,13 @@
 /* cudnn_attention.c - cuDNN graphs of attention forward and backward, for cuDNN's fused engines (FlashAttention, Dao
  * et al. 2022, 2023).
  *
- * The engines require this order of operations and these types: scores in fp32; the probabilities and the gradients
- * of the scores in 16 bits where they are operands of a product. dq is the direct result of a product, not a sum in
- * memory to which many blocks add: that selects the deterministic engine. */
+ * The engines require this order of operations and these types: scores in fp32; the probabilities and the gradients of
+ * the scores in 16 bits where they are operands of a product. dq is the direct result of a product, not a sum in memory
+ * to which many blocks add: this form selects the deterministic engine. */
 #include "device/cuda/cudnn.h"
 
-/* Sizes and strides of the heads in rows of q | k | v, or of y. A piece has the row stride of all heads. */
+/* Sizes and strides of the heads in rows of q | k | v, or of y. In a piece, the stride between rows is that of all
+ * heads. */
 typedef struct {
     int64_t size[4], stride[4];
 } layout;
@@ -75,7 +76,7 @@ static void forward(ce_cudnn_graph *graph, const ce_cudnn_shape *shape)
     ce_cudnn_graph_product(graph, y, p, v);
 }
 
-/* to = a b, added over the query heads that share a key head. */
+/* to = the sum of a b over the query heads that share a key head. */
 static void product_over_shared_heads(ce_cudnn_graph *graph, const ce_cudnn_shape *shape, ce_cudnn_tensor to,
                                       ce_cudnn_tensor a, ce_cudnn_tensor b)
 {

@@ -1,5 +1,5 @@
-/* cudnn_pieces.c - runs one cuDNN plan on several pieces of an attention, if a plan for all of it needs too much
- * workspace.
+/* cudnn_pieces.c - runs one cuDNN plan on several pieces of an attention, if a plan for the whole attention needs too
+ * much workspace.
  *
  * Samples are independent, and so are key heads with the query heads that share them; a piece therefore computes the
  * same bits as the whole. Pieces have equal sizes, so that one plan serves all of them, and run one after the other in

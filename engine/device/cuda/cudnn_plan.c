@@ -4,7 +4,7 @@
 
 enum { ENGINES = 16 };
 
-/* The operation graph of all operations. */
+/* Makes cuDNN's operation graph from all operations. */
 static cudnnBackendDescriptor_t close_graph(ce_cudnn_graph *graph, const ce_cudnn_target *target)
 {
     cudnnBackendDescriptor_t whole = ce_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -57,7 +57,7 @@ static bool is_deterministic(ce_cudnn_graph *graph, cudnnBackendDescriptor_t con
     return true;
 }
 
-/* Creates a plan with this engine. False: the engine does not run the graph. */
+/* Creates a plan with this engine. Returns false if the engine does not run the graph. */
 static bool make_plan(ce_cudnn_plan *plan, const ce_cudnn_target *target, cudnnBackendDescriptor_t config)
 {
     const ce_cudnn_library *library = plan->graph.library;

@@ -36,8 +36,8 @@ __device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample
     }
 }
 
-/* The same for any `first`, an index into the whole tensor: the values may be unaligned and may belong to two samples.
- * Values at or after `end` may be left unchanged. */
+/* Like ce_draw_apply, but for any `first`, which is an index into the whole tensor: the values may be unaligned and may
+ * belong to two samples. Values at or after `end` may be left unchanged. */
 __device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64_t first, int64_t end)
 {
     int64_t sample = first / draw.sample, element = first % draw.sample;
@@ -51,8 +51,7 @@ __device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
         ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CS_RUN);
         int part = (int)(index % CS_RUN);
-        uint32_t word =
-            block.word[0]; /* selected by a loop, because an array with a runtime index would be in local memory */
+        uint32_t word = block.word[0]; /* selected by a loop: an array with a runtime index would be in local memory */
         for (int w = 1; w < CS_RUN / 2; w++)
             word = part / 2 == w ? block.word[w] : word;
         uint32_t bits = word >> part % 2 * 16 & 0xffff;

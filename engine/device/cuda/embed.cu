@@ -1,11 +1,12 @@
 /* embed.cu - embedding of tokens and positions, forward and backward.
  *
- * Forward copies rows of the tables. Backward adds rows of dy to rows of a table, in an order that depends on the
- * tokens only, so that results are deterministic. The rows are sorted by token, rows of one token by position, and
- * the sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to
- * the table. If a sequence crosses a border between pieces, its partial sum is stored separately; a second kernel
- * adds the partial sums of each such sequence in order. So many warps share a token that fills the batch. Positions
- * are processed in the same way. The kernels are bound by reading dy and, for few tokens, by launching the sort. */
+ * Forward copies rows of the tables. Backward adds rows of dy to rows of a table, in an order that depends only on the
+ * tokens, so that results are deterministic. The rows are sorted by token, rows of one token by position, and the
+ * sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to the
+ * table. If a sequence crosses a border between pieces, its partial sum is stored separately; a second kernel adds the
+ * partial sums of each such sequence in order. Therefore, if one token fills the batch, its rows are still divided
+ * between many warps. Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens,
+ * by launching the sort. */
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
@@ -205,7 +206,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_jo
     add_to_table(job, work, key, sum);
 }
 
-/* The number of bits of keys less than `values`. */
+/* The number of bits that keys less than `values` have. */
 static int bits_of(int64_t values)
 {
     int bits = 1;

@@ -1,9 +1,10 @@
 /* extend.cu - attention of new positions to a cache of keys and values (KV cache), for generation.
  *
- * The new keys and values are appended to the cache first. Then attention forward runs, where the query heads that
- * share a key head are rows of one tile, so that the cache is read once. If these rows make few blocks, as with one
- * new position, the keys are split between several blocks (as in Flash-Decoding). Each block computes its part of y
- * and the log of its softmax denominator; a second kernel combines the parts in order. Reading the cache bounds it. */
+ * The new keys and values are appended to the cache first. Then attention forward runs, with the query heads that share
+ * a key head as rows of one tile, so that the cache is read once. If these rows make few blocks, as with one new
+ * position, the keys are split between several blocks (as in Flash-Decoding). Each block computes its part of y and the
+ * log of its softmax denominator; a second kernel combines the parts in order. The kernel is bound by reading the
+ * cache. */
 #include "device/cuda/attention.cuh"
 
 namespace
@@ -11,8 +12,8 @@ namespace
 
 enum {
     THREADS = 256,
-    ROWS = 64 /* minimum of a block */,
-    KEYS = 256 /* minimum of a split */,
+    ROWS = 64 /* least query rows of a block */,
+    KEYS = 256 /* least keys of a split */,
     SPLITS = 64 /* maximum */
 };
 
@@ -76,7 +77,7 @@ ce_attention_job make(const ce_extension *given)
     return job;
 }
 
-/* The number of splits: enough blocks for two on each multiprocessor, but at least KEYS keys in a split. */
+/* The number of splits: enough for two blocks on each multiprocessor, but each split has at least KEYS keys. */
 int splits_of(const ce_attention_job *job, int processors)
 {
     int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);

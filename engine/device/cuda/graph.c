@@ -1,15 +1,15 @@
 /* graph.c - CUDA graphs: the work that the compute and comm streams get between begin and end, captured and
  * replayed.
  *
- * A key identifies a graph. Its first use runs normally: kernels allocate workspace and products are tuned. The
- * second use is captured, which executes nothing, and the graph is launched. In later uses the caller's code still
- * runs, for the state of the host, but skips everything that it would put into a stream; at the end the graph is
- * launched. A hash over all operations in order checks that they are those of the capture; if it differs, nothing is
- * launched and the run ends with an error.
+ * A key identifies a graph. Its first use runs normally: kernels allocate workspace and products are tuned. The second
+ * use is captured, which executes nothing, and the graph is launched. In later uses the caller's code still runs, for
+ * the state of the host, but skips everything that it would put into a stream; at the end the graph is launched. A hash
+ * over all operations, in order, shows whether they are the captured ones; if the hash differs, nothing is launched and
+ * the run ends with an error.
  *
- * The streams are joined before and after a graph. So events recorded before it are complete when it begins and no
- * operation inside waits for them; and for events recorded inside, later waits wait for the end of the graph.
- * Kernels keep the priority of their stream. */
+ * The streams are joined before and after a graph. So events recorded before a graph are complete when the graph
+ * begins, and no operation inside the graph waits for them. A later wait for an event that was recorded inside a graph
+ * waits for the end of that graph. Kernels keep the priority of their stream. */
 #include "device/cuda/open.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -18,8 +18,8 @@
 #include <string.h>
 
 /* The number of graphs kept: forward and backward, for the first micro-batch of a step and for later ones, at some
- * lengths of a curriculum. The least recently used graph is replaced. If more keys alternate, no key is found again and
- * all run without graphs. */
+ * lengths of a curriculum. The least recently used graph is replaced. If more than GRAPHS keys alternate, each key's
+ * graph is replaced before the key is used again, and all run without graphs. */
 enum { GRAPHS = 32 };
 
 typedef struct {
@@ -34,9 +34,9 @@ struct ce_cuda_graphs {
     bool capturing;
     uint64_t turn, hash;
     uint64_t first[2];      /* by role: number of the first event recorded inside the graph */
-    cudaEvent_t *events[2]; /* by role: events recorded during the capture, from that number on */
+    cudaEvent_t *events[2]; /* by role: events recorded during the capture, from `first` on */
     int count[2], room[2];
-    pthread_mutex_t lock; /* held during a capture, when no other thread may query a stream */
+    pthread_mutex_t lock; /* held during a capture, so that no other thread queries a stream */
 };
 
 /* The graphs of the device whose graph this thread captures or replays; NULL: none. */
@@ -145,7 +145,7 @@ bool ce_cuda_is_busy(const cs_stream *stream)
 
 /* ---- begin ---- */
 
-/* The entry of a key; if it is not known, the entry to replace. */
+/* The entry of a key, or, if the key is not known, the entry to replace. */
 static graph *find(ce_cuda_graphs *graphs, uint64_t key, bool *known)
 {
     graph *oldest = graphs->known;
@@ -166,8 +166,8 @@ static void follow(cs_device *device, ce_stream_role later, ce_stream_role earli
     ce_stream_follow(&device->streams[later], &device->streams[earlier]);
 }
 
-/* Begins a capture or a replay. Waiting for the compute stream, which is captured, adds the comm stream to the
- * capture. */
+/* Begins a capture or a replay. When the comm stream waits for the compute stream, which is captured, CUDA adds the
+ * comm stream to the capture. */
 static void enter(cs_device *device, graph *it)
 {
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;

@@ -1,11 +1,11 @@
 /* init.cu - initial values of parameters: random numbers from (key, element), as device/cpu/init.c draws them.
  *
- * Each thread computes the four values of a Philox counter. Zeros, ones and uniform values equal the CPU's bit for
- * bit, because they need only integer arithmetic and products with powers of two. Normal values are computed in
- * double, as on the CPU, and rounded to float. CUDA's log, sine and cosine are within 2 units in the last place of a
- * double, but may differ from the CPU's. So about one value in 2^27, whose double is close to the middle of two
- * floats, differs from the CPU's by one unit in the last place of a float. Arithmetic in double bounds the kernel;
- * it runs once. */
+ * Each thread computes the four values of a Philox counter. Zeros, ones and uniform values equal the CPU's bit for bit,
+ * because they need only integer arithmetic and products with powers of two. Normal values are computed in double, as
+ * on the CPU, and rounded to float. CUDA's log, sine and cosine are within 2 units in the last place of a double, but
+ * may differ from the CPU's. So about one value in 2^27, whose double is close to the middle of two floats, differs
+ * from the CPU's by one unit in the last place of a float. The kernel is bound by arithmetic in double; it runs
+ * once. */
 #include "base/rng.h"
 #include "device/cuda/kernel.cuh"
 

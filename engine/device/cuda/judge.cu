@@ -1,7 +1,7 @@
 /* judge.cu - the verdict on a step (overflow, gradient norm, loss scale), and the initial gradient of backward.
  *
- * One thread computes the verdict: some hundred integer additions. Latency bounds both kernels. The file is compiled
- * without fused multiply-adds, for the CPU's bits. */
+ * One thread computes the verdict: some hundred integer additions. Both kernels are bound by latency. This file is
+ * compiled without fused multiply-adds, so that results have the same bits as on the CPU. */
 #include "device/cuda/run.cuh"
 
 static __global__ void __launch_bounds__(1)

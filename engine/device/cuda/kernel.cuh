@@ -47,8 +47,8 @@ struct ce_shape {
     size_t shared = 0; /* bytes of dynamic shared memory */
 };
 
-/* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes
- * of the argument are used; for a structure with padding only its first member, a pointer. */
+/* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes of
+ * the argument are used, except if it is a structure with padding: then only its first member, a pointer, is used. */
 template <typename T> uint64_t ce_launch_hash(uint64_t hash, const T &argument)
 {
     constexpr bool whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
@@ -115,7 +115,8 @@ template <typename T> __device__ inline T ce_narrow(float value)
         return value;
 }
 
-/* `count` consecutive elements, loaded and stored in one access; the address must be a multiple of their size. */
+/* `count` consecutive elements, which are loaded or stored in one access; the address must be a multiple of the size of
+ * all of them. */
 template <typename T, int count> struct alignas(sizeof(T) * count) ce_pack {
     T element[count];
 };

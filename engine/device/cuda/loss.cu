@@ -2,10 +2,10 @@
  *
  * One block computes one row. In training the cross entropy reads a row of logits once and overwrites it with its
  * gradient; in between the row stays in shared memory as far as it fits, and the rest is read a second time. Runs
- * (run.cuh) are aligned with the tensor and not with the row, so that rows of an odd vocabulary are also read by 16
- * bytes; elements of a run that belong to the neighbouring row are not changed. Columns after the classes are padding:
- * they are not read, and their gradient is zero. Memory bandwidth bounds the kernels, but the exponentials are close to
- * it: nine instructions for the two bytes of a 16-bit element. */
+ * (run.cuh) are aligned with the tensor and not with the row, so that rows are read in accesses of 16 bytes even if the
+ * vocabulary is odd; elements of a run that belong to the neighbouring row are not changed. Columns after the classes
+ * are padding: they are not read, and their gradient is zero. The kernels are bound by memory bandwidth, but the
+ * exponentials take almost as long: nine instructions for the two bytes of a 16-bit element. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -82,7 +82,7 @@ struct softmax_sum {
     float max, sum;
 };
 
-/* A maximum that can be subtracted. If max is infinite or NaN, the sum becomes 0, infinite or NaN. */
+/* Returns a maximum that can be subtracted: 0 if max is infinite or NaN; the sum then becomes 0, infinite or NaN. */
 static __device__ float finite(float max)
 {
     return isfinite(max) ? max : 0;
@@ -315,7 +315,8 @@ extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_t
               (const float *)dloss.data, ce_run_view(y), ce_run_view(target), all);
 }
 
-static __global__ void __launch_bounds__(THREADS) absolute_error_rows(float *loss, ce_view y, ce_view target, extent all)
+static __global__ void __launch_bounds__(THREADS)
+    absolute_error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
     CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {

@@ -66,9 +66,10 @@ static cudaDataType_t type_of(cs_dtype dtype)
     return dtype == CS_F32 ? CUDA_R_32F : dtype == CS_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* The alignment of an address, at most 16 bytes: the widest access of a thread, and what copies of tiles need.
- * Addresses of equal alignment get the same algorithm and so the same bits. Larger alignments are not distinguished,
- * because ZeRO's stage and recomputation move operands by multiples of 64 bytes and must not change the bits. */
+/* The alignment of an address, at most 16 bytes, which is the widest access of a thread and the alignment that copies
+ * of tiles need. Addresses of equal alignment get the same algorithm and so the same bits. Larger alignments are not
+ * distinguished, because ZeRO's stage and recomputation move operands by multiples of 64 bytes and must not change the
+ * bits. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -100,7 +101,7 @@ static void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t a
     check(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
 }
 
-/* The layout of a row-major matrix, which is to cuBLASLt column-major and transposed. */
+/* The layout of a row-major matrix. cuBLASLt reads the same memory as the transposed matrix in column-major order. */
 static cublasLtMatrixLayout_t layout(cs_tensor x)
 {
     cublasLtMatrixLayout_t made;
@@ -110,8 +111,8 @@ static cublasLtMatrixLayout_t layout(cs_tensor x)
     return made;
 }
 
-/* Stores the addresses of bias, or its gradient, and pre in the description; those of the factors are arguments of the
- * call. */
+/* Stores the addresses of pre, and of the bias or its gradient, in the description; the addresses of the factors are
+ * arguments of the call. */
 static void point(const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *vector = on->sums ? on->sums : on->bias;
@@ -183,7 +184,7 @@ static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *p
     return hash;
 }
 
-/* False: cuBLASLt has no algorithm for the problem. */
+/* Returns false if cuBLASLt has no algorithm for the problem. */
 static bool run(cs_device *device, const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
     const ce_cuda_plan *plan = plan_for(device, product, epilogue, on);
@@ -225,17 +226,18 @@ void ce_cuda_product(cs_device *device, const ce_product *product)
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 
-/* Whether cuBLASLt is asked for the sums of a factor's columns. Not if the result has fewer tiles than the GPU has
- * processors: such a product is fast only if its inner dimension is cut over several blocks (split-K), which cuBLASLt
- * may not offer together with sums. Not for fp32 factors, which it may round to TF32 before it adds them. */
+/* Whether cuBLASLt is asked for the sums of a factor's columns. It is not if the result has fewer tiles than the GPU
+ * has processors: such a product is fast only if its inner dimension is divided between several blocks (split-K), which
+ * cuBLASLt may not offer together with sums. It is not for fp32 factors either, because cuBLASLt may round them to TF32
+ * before it adds them. */
 static bool is_summed(cs_device *device, const ce_product *product)
 {
     int64_t tiles = cs_rows(product->c) / TILE * (cs_columns(product->c) / TILE);
     return product->a.dtype != CS_F32 && tiles >= ce_cuda_facts_of(device)->processors;
 }
 
-/* cuBLASLt overwrites its sums, so they are made in the workspace, then set or added; in every micro-batch, so that all
- * are rounded alike. False: cuBLASLt has no algorithm. */
+/* cuBLASLt can only overwrite sums, so it writes them to the workspace; then they are stored in `sums` or added to it.
+ * This is done in every micro-batch, so that all sums are rounded alike. Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
     cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA; /* its b is our a */
@@ -260,7 +262,8 @@ void ce_cuda_product_sums(cs_device *device, const ce_product *product, cs_tenso
     ce_cuda_column_sums(device, sums, of_a ? product->a : product->b);
 }
 
-/* Whether cuBLASLt can fuse GELU: its input is accessed in rows of whole 16 bytes, in the result's type. */
+/* Whether cuBLASLt can fuse GELU: GELU's input must have the result's type, and rows whose size is a multiple of 16
+ * bytes. */
 static bool is_fused(const ce_product *product, cs_tensor other)
 {
     return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&
@@ -293,8 +296,9 @@ void ce_cuda_product_gelu_grad(cs_device *device, const ce_product *product, cs_
 /* ---- peak rate, for the roofline ---- */
 
 /* Measures the peak rate of products, in operations per second: a product of some waves of large tiles over all
- * multiprocessors, the best of a tenth of a second; 0 (unknown) if there is no memory for it. The factors are random: a
- * product of equal numbers draws less power and runs faster than products of real data. */
+ * multiprocessors, the best round of about a tenth of a second. Returns 0 (unknown) if there is no memory for the
+ * product. The factors are random: a product of equal numbers draws less power and runs faster than products of real
+ * data. */
 double ce_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     ce_cuda_products *products = ce_cuda_of(device)->products;

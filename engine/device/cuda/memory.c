@@ -21,7 +21,7 @@ void ce_cuda_check(cudaError_t error, const char *call, const char *file, int li
                  name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
-/* False if there is no memory; other errors are fatal. */
+/* Returns false if the error says that there is no memory; other errors are fatal. */
 static bool is_given(cudaError_t error, const char *call, int line)
 {
     if (error == cudaErrorMemoryAllocation) {
@@ -32,8 +32,9 @@ static bool is_given(cudaError_t error, const char *call, int line)
     return true;
 }
 
-/* Zeroed device memory; NULL if there is none. For 0 bytes it allocates 1, so that each block has its own address. The
- * memory is zeroed in the compute stream, and the function waits for that, because any stream may use it next. */
+/* Returns zeroed device memory, or NULL if no memory is left. For 0 bytes it allocates 1 byte, so that each block has
+ * its own address. The memory is zeroed in the compute stream; the function waits until it is zeroed, because any
+ * stream may use it next. */
 void *ce_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;

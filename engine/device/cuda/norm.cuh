@@ -1,8 +1,8 @@
 /* norm.cuh - LayerNorm and RMSNorm forward, over rows or over the heads of rows.
  *
  * A group of threads normalizes one row: 8, 16 or 32 lanes of a warp, or a whole block. Each thread keeps CS_NORM_HELD
- * runs (run.cuh) of the row in registers, so that a row is read once and written once. If a row is wider than the
- * registers of a block hold, the rest is read again for each pass, from the cache. */
+ * runs (run.cuh) of the row in registers, so that a row is read once and written once. If a row does not fit in the
+ * registers of a block, the rest of the row is read again, from the cache, for each pass. */
 #ifndef CS_DEVICE_NORM_CUH
 #define CS_DEVICE_NORM_CUH
 
@@ -67,7 +67,7 @@ __device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t f
     work.group = (int)threadIdx.x / job.group;
     work.item = first_item + work.group;
     int64_t row = work.item, head = 0;
-    if (job.heads > 1) { /* avoids two 64-bit divisions, about a hundred instructions each */
+    if (job.heads > 1) { /* the test avoids two 64-bit divisions, about a hundred instructions each */
         row = work.item / job.heads;
         head = work.item % job.heads;
     }

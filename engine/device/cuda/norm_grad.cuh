@@ -3,8 +3,8 @@
  * With n = (x - mean) rstd and g = dy weight:
  *     dx = rstd (g - mean(g) - n mean(g n)) + beside,   dweight += dy n,   dbias += dy.
  * For RMSNorm, mean and mean(g) are 0. A part is a block, or a warp if a group is at most a warp. A part processes rows
- * at equal distances and accumulates its own partial sums for weight and bias; columns.cuh adds those in order. The
- * kernel is bound by reading x and dy and writing dx. */
+ * at equal distances and accumulates its own partial sums for weight and bias; columns.cuh adds the partial sums of all
+ * parts in order. The kernel is bound by reading x and dy and writing dx. */
 #ifndef CS_DEVICE_NORM_GRAD_CUH
 #define CS_DEVICE_NORM_GRAD_CUH
 
@@ -30,7 +30,7 @@ __device__ inline void ce_norm_accumulate(float *x, float *dy, const ce_norm_job
     }
 }
 
-/* The same for a run that is not in registers: reads x and dy first. */
+/* Like ce_norm_accumulate, for a run that is not in registers: reads x and dy first. */
 __device__ inline void ce_norm_read_accumulate(float *n, float *g, const ce_norm_job &job, const ce_norm_work &work,
                                                int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
@@ -150,7 +150,8 @@ static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(
     }
 }
 
-/* Launches as many parts as fill the GPU, but few compared with the rows. dbias absent: it is not wanted. */
+/* Launches as many parts as fill the GPU, but few compared with the rows. If dbias is absent, the gradient of the bias
+ * is not computed. */
 template <bool centered> void cs_norm_backward(cs_device *device, ce_norm_job job, cs_tensor dweight, cs_tensor dbias)
 {
     enum { MIN_ITEMS = 4 };

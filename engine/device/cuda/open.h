@@ -4,8 +4,8 @@
 
 #include "device/cuda/cuda.h"
 
-/* Events of a stream's ring; more than a step of many units records. A wait for an event that was overwritten waits for
- * a later event of the same stream, which is correct but later than necessary. */
+/* The number of events in a stream's ring: more than a step with many units records. A wait for an event that was
+ * overwritten waits for a later event of the same stream, which is correct but later than necessary. */
 enum { CS_CUDA_EVENTS = 4096 };
 
 /* A CUDA stream with a ring of events. */
@@ -49,8 +49,9 @@ cs_status ce_cuda_graphs_open(cs_device *device);
 void ce_cuda_graphs_close(cs_device *device); /* also after a failed open */
 void ce_cuda_graph_begin(cs_device *device, uint64_t key);
 void ce_cuda_graph_end(cs_device *device);
-void ce_cuda_graph_forbid(void); /* fatal if a graph is open; to be called before waiting for the device */
-/* Record or wait inside an open graph. False: no graph is open, and the caller must record or wait itself. */
+void ce_cuda_graph_forbid(void); /* fatal if a graph is open; to be called before the host waits for the device */
+/* Record or wait inside an open graph. They return false if no graph is open; the caller must then record or wait
+ * itself. */
 bool ce_cuda_graph_records(const cs_stream *stream);
 bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event);
 
@@ -87,7 +88,7 @@ ce_cuda_count(int *count); /* number of GPUs visible to this process; an error w
 const char *ce_cuda_driver(
     char *text,
     size_t room); /* writes "driver 580.65.06", or a phrase if the version is unknown, to text and returns it */
-/* A text of one fact per line about GPUs, driver and libraries; the caller frees it. NULL: no memory. */
+/* Returns a text about GPUs, driver and libraries, one fact per line; the caller frees the text. NULL: no memory. */
 char *ce_cuda_report(void);
 
 #endif

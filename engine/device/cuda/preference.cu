@@ -1,8 +1,8 @@
 /* preference.cu - the losses of pairs of answers, and the weights of their rows.
  *
- * A thread block works on one pair. Its threads add the losses of the rows of both answers, each in strides, and then
- * over threads by a tree, in double. One thread computes the pair's loss; all threads write the weights. The kernel
- * reads and writes each row once: memory bounds it. */
+ * A thread block works on one pair. Each thread adds the losses of every THREADS-th row, for both answers, in double;
+ * then a tree adds the sums of all threads. One thread computes the pair's loss; all threads write the weights. The
+ * kernel reads and writes each row once: it is bound by memory. */
 #include "device/cuda/kernel.cuh"
 
 enum { THREADS = 256 };

@@ -27,8 +27,8 @@ typedef struct {
     bool fits; /* false: cuBLASLt has no algorithm for the problem */
 } ce_cuda_plan;
 
-/* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. sums: an output,
- * the sums over the inner dimension of a factor (fp32). At most one of bias and sums is given. */
+/* Addresses that a product runs on. pre: GELU's input, an output of forward and an input of backward. sums: an output
+ * (fp32), the sums of a factor over the inner dimension. At most one of bias and sums is given. */
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre, *sums;

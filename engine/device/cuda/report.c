@@ -32,8 +32,8 @@ const char *ce_cuda_driver(char *text, size_t room)
 
 typedef void (*any_function)(void);
 
-/* The address of a function of a library, which is loaded if necessary; NULL if there is none. POSIX guarantees that
- * dlsym's result can be converted to a function pointer. */
+/* The address of a function of a library, which is loaded if necessary; NULL if there is no such library or function.
+ * POSIX guarantees that dlsym's result can be converted to a function pointer. */
 static any_function find(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -123,7 +123,7 @@ static int between(int from, int to, enum cudaDeviceP2PAttr which)
     return cudaDeviceGetP2PAttribute(&value, which, from, to) == cudaSuccess ? value : 0;
 }
 
-/* Native atomics between GPUs mean NVLink: PCIe offers access only. */
+/* If GPUs support native atomics between each other, their link is NVLink; PCIe offers only loads and stores. */
 static void print_peers(FILE *out, int from, int count)
 {
     fprintf(out, "device %d to others\t", from);

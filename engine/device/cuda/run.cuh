@@ -1,10 +1,10 @@
 /* run.cuh - vectorized access to runs: eight consecutive elements of a tensor of any float type.
  *
  * A kernel loads one run of each tensor, converts them to fp32, computes, and stores a run; so several loads are in
- * flight at a time. A run is accessed by 16 bytes if its address is aligned to 16. Types are known only at run time:
- * all lanes of a warp take the same branch, which costs a few instructions for eight elements, and a kernel is
- * compiled once instead of once for each combination of types. Elements outside of the requested range read as zero
- * and are not stored, so that each element is computed by the same instructions whatever its position. */
+ * flight at a time. A run whose address is aligned to 16 bytes is accessed 16 bytes at a time. Types are known only at
+ * run time: all lanes of a warp take the same branch, which costs a few instructions for eight elements, and a kernel
+ * is compiled once instead of once for each combination of types. Elements outside the requested range are 0 when a run
+ * is loaded, and are not stored, so that each element is computed by the same instructions whatever its position. */
 #ifndef CS_DEVICE_RUN_CUH
 #define CS_DEVICE_RUN_CUH
 
@@ -46,7 +46,7 @@ __device__ inline ce_view ce_run_from(ce_view x, int64_t element)
     return ce_view{ x.data + element * ce_run_size(x.dtype), x.dtype };
 }
 
-/* Whether the run can be accessed by 16 bytes: it is inside the range and aligned. */
+/* Whether the run can be accessed 16 bytes at a time: it must be inside the range and aligned. */
 __device__ inline bool ce_run_is_wide(const unsigned char *place, int64_t at, ce_range within)
 {
     return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(ce_run_quad) == 0;

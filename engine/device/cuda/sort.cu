@@ -2,8 +2,8 @@
  *
  * Two kernels run for each digit. In the first, every block counts its 2048 keys by digit. In the second, every key
  * moves to its destination: after all keys of lower digits, those of its digit in earlier blocks, and those of its
- * digit that precede it in its own block. A thread has 16 consecutive keys, so keys precede by thread and then by
- * index. The cost of the launches bounds the sort, because the tokens of a step are few. */
+ * digit that precede it in its own block. A thread has 16 consecutive keys, so the order of keys in a block is by
+ * thread, and within a thread by index. The sort is bound by the cost of launches, because a step has few tokens. */
 #include "device/cuda/sort.cuh"
 
 enum { BITS = 4, DIGITS = 1 << BITS, THREADS = 128, EACH = 16, TILE = THREADS * EACH };

@@ -21,8 +21,8 @@ cudaStream_t ce_cuda_compute(cs_device *device)
 
 /* ---- opening ---- */
 
-/* The comm stream gets the highest priority: ranks wait for communication before they need what is computed
- * meanwhile. */
+/* The comm stream gets the highest priority: a rank needs the result of communication before it needs the result of the
+ * kernels that run at the same time. */
 static cs_status open_lane(ce_cuda_lane *lane, ce_stream_role role)
 {
     int min = 0, greatest = 0;

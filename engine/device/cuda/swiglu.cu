@@ -1,4 +1,5 @@
-/* swiglu.cu - SwiGLU forward and backward: y = silu(gate) * up, where a row of x is gate | up. Bound by memory. */
+/* swiglu.cu - SwiGLU forward and backward: y = silu(gate) * up, where a row of x is gate | up. The kernels are bound by
+ * memory. */
 #include "device/cuda/run.cuh"
 
 /* e^-x, limited so that it stays finite and 0 times it is 0. */

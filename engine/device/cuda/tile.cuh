@@ -107,7 +107,7 @@ __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const f
     }
 }
 
-/* The sum (below: the maximum) over the four lanes that hold a row. */
+/* The sum over the four lanes that hold a row; the function below: their maximum. */
 __device__ inline float ce_tile_sum(float value)
 {
     value += __shfl_xor_sync(0xffffffffu, value, 1);
@@ -126,7 +126,7 @@ template <int tiles> __device__ inline int ce_tile_row(int tile, int lower)
     return (ce_tile_warp() * tiles + tile) * 16 + lower * 8 + ce_tile_lane() / 4;
 }
 
-/* Stores that row, times `factor`, from the registers of the four lanes that hold it. */
+/* Stores the row that ce_tile_row names, times `factor`, from the registers of the four lanes that hold it. */
 template <typename T, int D>
 __device__ inline void ce_tile_store(T *row, const float (&c)[D / 8][4], int lower, int width, float factor)
 {

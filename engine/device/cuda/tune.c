@@ -1,10 +1,10 @@
 /* tune.c - choosing cuBLASLt's algorithm for a matrix product by measurement, at the product's first use.
  *
- * The candidates are the first few algorithms of cuBLASLt's heuristic. Only those whose result is bitwise equal to
- * that of the first take part, so that the measurement decides the speed but never the result: every rank and every
- * run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory: real
- * operands may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed if
- * a separate step adds the parts in fp32, in a fixed order; not if they add to the result by atomics.
+ * The candidates are the first few algorithms of cuBLASLt's heuristic. Only candidates whose result is bitwise equal to
+ * the first candidate's take part, so that the measurement decides the speed but never the result: every rank and every
+ * run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory: real operands
+ * may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed if a separate
+ * step adds the parts in fp32, in a fixed order; they are not allowed if they add to the result by atomics.
  *
  * Ranks may choose different algorithms: the operands of a product belong to one rank, and what ranks share comes
  * from reductions over ranks. */
@@ -82,7 +82,7 @@ static int64_t sums_of(const ce_cuda_problem *problem)
                                                            : 0;
 }
 
-/* Allocates operands in one block, which begins with c. False: there is no memory for them. */
+/* Allocates operands in one block, which begins with c. Returns false if there is no memory for them. */
 static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
@@ -104,8 +104,8 @@ static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cud
     return true;
 }
 
-/* Runs the product and adds its result, its sums, and GELU's input if it is an output, to the device's digest. False:
- * the algorithm does not run. */
+/* Runs the product and adds its result, its sums, and GELU's input if it is an output, to the device's digest. Returns
+ * false if the algorithm does not run. */
 static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                           const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -124,7 +124,8 @@ static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_
     return true;
 }
 
-/* The digest of a product's result. For fp32 results, which accumulate sums, it covers both setting and adding. */
+/* Computes the digest of a product's result. For fp32 results, which accumulate sums, it covers both setting and
+ * adding. */
 static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
@@ -173,7 +174,8 @@ static void log_choice(const ce_cuda_problem *problem, int chosen, int count, fl
            (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
-/* The index of the fastest algorithm with the bits of the first that runs; -1: none runs. */
+/* The index of the fastest algorithm whose result has the same bits as that of the first algorithm that runs; -1 if no
+ * algorithm runs. */
 static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
@@ -198,8 +200,8 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
 }
 
 /* The number of equal elements that proves that two algorithms add in the same order. If the order differs, at least a
- * fifth of fp32 results differ, but only one in 5,000 to 50,000 of results rounded to bf16, at inner dimensions of 768
- * and 32. */
+ * fifth of fp32 results differ. Of results rounded to bf16, only one in 5,000 to 50,000 differs (measured at inner
+ * dimensions of 768 and 32). */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;

@@ -1,15 +1,15 @@
 /* update.cu - the optimizer's update: one kernel for each rule in the list of rules (optim/rules.h).
  *
- * A launch covers many ranges of the state; a block updates one tile of one range, which it finds in a table by
- * binary search. Unscaling, clipping, the update and the cast of published values are one pass, which is bound by
- * memory: AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots, reads the gradient),
- * and 2 or 4 more where values are published. */
+ * A launch covers many ranges of the state; a block updates one tile of one range, which it finds in a table by binary
+ * search. Unscaling, clipping, the update and the cast of published values are one pass, which is bound by memory:
+ * AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots, reads the gradient), and 2 or 4
+ * more bytes if values are published. */
 #include "device/cuda/run.cuh"
 
 #include "optim/rules.h"
 
-/* Makes a type of each rule. directs: the rule returns a direction, which replaces the gradient, instead of the new
- * parameter. */
+/* Makes a type of each rule. directs: whether the rule returns, instead of the new parameter, a direction, which
+ * replaces the gradient. */
 #define NAME(rule, is_direction)                                                                                       \
     struct rule_##rule {                                                                                               \
         static constexpr bool directs = is_direction;                                                                  \
@@ -27,7 +27,7 @@ struct update_job {
     ce_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
     ce_state_ranges ranges;
     ce_hyper hyper;
-    const ce_gate *gate; /* decides whether the step is applied, and its factor; NULL: applied, factor 1 */
+    const ce_gate *gate; /* decides whether the step is applied, and with which factor; NULL: applied with factor 1 */
 };
 
 static_assert(CS_RUN * CS_RUN_THREADS == CS_STATE_TILE, "each thread of a block updates one run of a tile");

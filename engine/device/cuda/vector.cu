@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
     }
 }
 
-/* Reads `narrow` also where it is only written, which costs less than another kernel is worth. */
+/* With job->takes, `narrow` is only written, but the kernel reads it too: a second kernel would save only that read. */
 extern "C" void ce_cuda_columns(cs_device *device, const ce_columns *job)
 {
     ce_view wide = ce_run_view(job->wide);
