@@ -61,7 +61,7 @@ static void set_world(int rank, int ranks, int listener, int port, const char *j
         set_number("CSPEED_MASTER_FD", listener);
     else
         close(listener);
-    unsetenv("CSPEED_BEAT_FD"); /* it belongs to the parent */
+    unsetenv("CSPEED_BEAT_FD"); /* this descriptor belongs to the parent */
     unsetenv("CSPEED_BOUND");   /* the ranks share this process's cores */
 }
 
@@ -122,7 +122,7 @@ static int reap(child *children, int ranks, int *running)
         pid_t ended = children[i].pid ? waitpid(children[i].pid, &children[i].status, WNOHANG) : 0;
         if (ended == 0)
             continue;
-        if (ended < 0) /* other code has reaped it; its exit status is unknown and counts as a failure */
+        if (ended < 0) /* other code has reaped the child; its exit status is unknown and counts as a failure */
             children[i].status = 1 << 8;
         children[i].pid = 0;
         (*running)--;

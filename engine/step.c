@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Operations from here on see the results of the collectives that were started. */
+/* Makes all later operations wait for the collectives that were started, so that they see the results. */
 static void follow_comm(cs_engine *engine)
 {
     ce_stream_follow(ce_device_stream(engine->device, CS_COMPUTE), ce_device_stream(engine->device, CS_COMM));
@@ -52,8 +52,8 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* Whether the verdict on this step is read one step later. LAMB and Muon need it on the host before their update
- * (zero/update.c), and on a CPU it costs nothing to read it at once. */
+/* True if the verdict on this step is read one step later. The verdict is read at once for LAMB and Muon, which need it
+ * on the host before their update (zero/update.c), and on a CPU, where that costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -95,7 +95,7 @@ bool ce_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
-    ce_finite_count(engine, verdict); /* before update_scale: it needs the scale of this step */
+    ce_finite_count(engine, verdict); /* before update_scale changes the scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }

@@ -1,5 +1,5 @@
-/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged: the next
- * save in that folder records them as its ancestors, and pruning depends on them. */
+/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged. The next
+ * save in that folder records the former as its ancestors, on which pruning depends, and renames the latter. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
