@@ -124,7 +124,7 @@ struct cs_engine {
 
     /* the training so far */
     int64_t updates;                              /* applied optimizer steps: Adam's t */
-    int64_t scheduled;                            /* the same, counted for the learning rate schedule */
+    int64_t scheduled;                            /* applied optimizer steps, counted for the learning-rate schedule */
     double (*rate)(int64_t step, void *argument); /* from cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
     struct {
@@ -169,7 +169,7 @@ double ce_phase_clock(cs_engine *engine);
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
- * stream wait for unit i's. */
+ * stream wait until unit i's are gathered. */
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
 const char *ce_walk_name(const cs_unit *unit); /* the unit's name, or its kind's if it has none */
@@ -243,8 +243,8 @@ void ce_finite_report(cs_engine *engine);
 void ce_finite_close(cs_engine *engine);
 
 /* ---- evaluate.c ---- */
-/* Computes the log-probability of both answers of each pair of `data` into logps[2 * number of the pair + answer], for
- * all pairs on every rank. Collective. */
+/* Computes the log-probabilities of both answers of each pair of `data`, on every rank for all pairs: logps[2 * number
+ * of the pair + answer]. Collective. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps);
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
@@ -278,7 +278,8 @@ void ce_products_resume(cs_engine *engine, json_t *provenance);
 /* If the configuration asks for adapters, gives them to the model and freezes all other parameters. Call this function
  * when the model is open and before its parameters are laid out. */
 cs_status ce_lora_open(cs_engine *engine);
-/* Facts of the adapters for a checkpoint's provenance, which export needs; NULL: there are none. The caller owns it. */
+/* Facts of the adapters for a checkpoint's provenance; export needs them. NULL: there are no adapters. The caller owns
+ * the facts. */
 json_t *ce_lora_record(const cs_engine *engine);
 
 /* ---- agreement.c: comparison of all ranks before training starts ---- */

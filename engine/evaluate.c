@@ -195,7 +195,8 @@ static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t
     free(fetched);
 }
 
-/* Each rank computes some of the pairs and leaves 0 at the others, so that a sum over ranks gives all. */
+/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks gives all
+ * log-probabilities. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 {
     int64_t count = ce_windows_count(data->windows);

@@ -105,7 +105,7 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     return x;
 }
 
-/* Number of target rows: for tokens the rows that have a target, else one row for each sample. */
+/* Number of target rows. For tokens, only rows that have a target count; otherwise each sample counts as one row. */
 static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)

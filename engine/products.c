@@ -24,7 +24,7 @@ static bool may(unsigned methods, ce_method method)
     return methods & 1u << method;
 }
 
-/* ---- what is chosen, in a line ---- */
+/* ---- the choice as one line of text ---- */
 
 /* "native for 13 shapes, sgemm for 2", of the products of this model. */
 static void summarize(char text[128], const ce_product_list *list, const ce_product_choice *choice)

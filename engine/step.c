@@ -100,7 +100,7 @@ bool ce_step_settle(cs_engine *engine)
     return moved;
 }
 
-/* Collective. All ranks have read the same verdict by now, even if some of them asked for its numbers earlier. */
+/* Collective: all ranks have read the same verdict by now, although some may have read it earlier for its numbers. */
 static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
@@ -134,7 +134,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* while the gradients are still those of this step */
+        ce_finite_report(engine); /* the gradients are still those of this step */
     if (updates)
         update(engine, &terms);
 }

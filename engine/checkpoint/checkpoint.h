@@ -88,7 +88,8 @@ typedef struct ce_checkpoint_reader ce_checkpoint_reader;
  * and require the names that are asked for. */
 typedef struct {
     bool no_fallback; /* fail if `latest` is missing or its checkpoint is damaged */
-    /* Which blocks have their checksums verified: those that are read, all, or none; headers always have. */
+    /* Which blocks are verified against their checksums: those that are read, all, or none. Headers are always
+     * verified. */
     enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify;
     /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
      * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */

@@ -56,7 +56,7 @@ static cs_status find_newest(ce_search *s)
     return CS_OK;
 }
 
-/* Rank 0: the name of the next candidate; "" when none is left. */
+/* Runs on rank 0. Returns the name of the next candidate; "" if no candidate is left. */
 static const char *next_name(ce_search *s)
 {
     if (s->next < 0) {
@@ -91,7 +91,7 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
-/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each, or "" when none is left. */
+/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is left. */
 static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     ce_search *s = reader->search;

@@ -1,4 +1,4 @@
-/* not_found.c - error messages for a checkpoint that was not found: why it was not, and what to name instead. */
+/* not_found.c - error messages for a checkpoint that was not found: the reason, and what to name instead. */
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"

@@ -1,7 +1,7 @@
 /* profile.c - flops_profiler: time and operations of one forward pass, unit by unit, in DeepSpeed's format.
  *
- * Operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is that of the
- * last micro-batch of the profiled step. */
+ * The device's operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is
+ * that of the last micro-batch of the profiled step. */
 #include "engine.h"
 #include "base/log.h"
 
