@@ -1,7 +1,7 @@
 /* agreement.c - comparison of all ranks' version, model and configuration before training starts.
  *
- * Without it a difference could stay unnoticed for a long time: at stage 0 the ranks' replicas would drift apart
- * without any message. The resolved values of the configuration are compared key by key, so comments, order and
+ * Without this comparison a difference could stay unnoticed for a long time: at stage 0 the ranks' replicas would drift
+ * apart without any message. The resolved values of the configuration are compared key by key, so comments, order and
  * spelling in the file do not matter. Ranks first exchange digests, and the values only if the digests differ. */
 #include "engine.h"
 #include "base/log.h"
@@ -18,13 +18,13 @@ enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
 
 /* Keys that may differ between ranks: the device, and names of files and folders, because hosts may keep the same
  * things in different places. The contents are compared elsewhere: a model's config.json in this file, data by its
- * tokens in cs_data_open, a checkpoint by its checksums. `together`: ranks use the named thing collectively, so either
- * all ranks must give a name or none. */
+ * tokens in cs_data_open, a checkpoint by its checksums. `together`: the ranks use the named file or folder
+ * collectively, so the key must be set on all ranks or on none. */
 static const struct {
     const char *path;
     bool together;
 } of_a_rank[] = {
-    { "cspeed.seed", false }, /* all ranks take rank 0's: share_seed */
+    { "cspeed.seed", false }, /* all ranks take rank 0's seed, see share_seed */
     { "cspeed.device", false },
     { "cspeed.threads", false },
     { "cspeed.model", false },
@@ -176,8 +176,8 @@ cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts)
     return status;
 }
 
-/* All ranks take rank 0's seed, as PyTorch's data parallelism takes rank 0's initial parameters. Seeds may differ,
- * because programs may derive them from the rank. */
+/* All ranks take rank 0's seed, as PyTorch's data parallelism takes rank 0's initial parameters. The seeds of the
+ * configurations may differ, because programs may derive them from the rank. */
 static void share_seed(cs_engine *engine)
 {
     ce_settings *settings = &engine->config->settings;

@@ -1,5 +1,5 @@
-/* backward.c - cs_backward: units in reverse order, down to the first one that has a trained parameter; each unit's
- * gradient is reduced as soon as it is complete. */
+/* backward.c - cs_backward: runs the units in reverse order, down to the first one that has a trained parameter; each
+ * unit's gradient is reduced as soon as it is complete. */
 #include "engine.h"
 
 static ce_micro micro_of(const cs_engine *engine)
@@ -63,7 +63,7 @@ void ce_backward_units(cs_engine *engine)
         reduce_gradients(engine, i);
         dy = dx;
     }
-    ce_pass_let_go(engine->pass, dy); /* absent if the first unit was reached */
+    ce_pass_let_go(engine->pass, dy); /* dy is absent if the first unit was reached */
     ce_pass_let_go(engine->pass, engine->loss_rows);
     ce_pass_end(engine->pass);
     ce_graphs_end(engine);

@@ -1,8 +1,8 @@
-/* dry_run.c - measures the memory of a run, and lists its matrix products: forward and backward on a device that
- * computes nothing.
+/* dry_run.c - measures the memory of a run and lists its matrix products, by running forward and backward on a device
+ * that computes nothing.
  *
- * The code is that of training, with the dry device and without a transport: pools count the rows that are borrowed at
- * the same time, the pass counts its bytes. Afterwards all memory is allocated at once. */
+ * The code is that of training, with the dry device and without a transport: the pools count how many rows are borrowed
+ * at the same time, and the pass counts its bytes. Afterwards all memory is allocated at once. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static cs_status open_pass(cs_engine *engine)
     return ce_pass_open(&engine->pass, &shape);
 }
 
-/* Predicts with a new pass, which then has measured that. Sets *row to the bytes of a row of the output. */
+/* Runs a prediction with a new pass, whose peak is then that of the prediction. Sets *row to the bytes of a row of the
+ * output. */
 static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *input, size_t *row)
 {
     CS_TRY(open_pass(engine));
@@ -71,7 +72,7 @@ static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *inpu
     return CS_OK;
 }
 
-/* Measures the passes of cs_predict and of contexts; `peak` is that of the other passes. */
+/* Measures the passes of cs_predict and of contexts; `peak` is the peak of all other passes, in bytes. */
 static cs_status measure_predictions(cs_engine *engine, size_t peak)
 {
     const cs_model *model = engine->model;

@@ -30,7 +30,7 @@ typedef struct {
     cs_status status;
     char *why;         /* message of a failed save that no verb has returned yet; NULL: none */
     char *resume_dir;  /* the folder whose latest checkpoint the program loads at its start; NULL: none */
-    char *in_progress; /* "TAG in DIR" of the save in progress; NULL: its step was not finite */
+    char *in_progress; /* "TAG in DIR" of the save in progress; NULL: none, or its step was not finite */
     char *good;        /* "TAG in DIR" of the last checkpoint that was saved completely or loaded; NULL: none */
     bool resumes;      /* the save in progress goes to resume_dir */
 } ce_async_save;
@@ -38,16 +38,16 @@ typedef struct {
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
     bool unreported; /* the first step of the current series has not been reported yet */
-    int64_t step;    /* that first step, its loss and its gradient norm */
+    int64_t step;    /* that first step; `loss` and `norm` are its loss and gradient norm */
     double loss, norm;
-    char *gave_up; /* why no loss scale remains that fits; NULL: one remains */
+    char *gave_up; /* why no usable loss scale is left; NULL: there is one */
 } ce_finite;
 
 /* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
 typedef struct {
-    json_t *lines;   /* key to list of ancestors, newest first (checkpoint/line.h); complete on rank 0 */
+    json_t *lines;   /* maps a key to its list of ancestors, newest first (checkpoint/line.h); complete on rank 0 */
     json_t *parent;  /* the checkpoint that the state was last saved to or loaded from; NULL: none */
-    json_t *damaged; /* key to the names of damaged checkpoints that loading skipped */
+    json_t *damaged; /* maps a key to the names of damaged checkpoints that loading skipped */
     char saving[64]; /* the key of the save in progress */
 } ce_ancestry;
 
@@ -61,7 +61,7 @@ typedef struct {
     ce_step_judge_record *host;   /* a copy that the host reads; the same pointer on a CPU */
     ce_step_terms terms;
     ce_event copied; /* done when *host equals *device */
-    bool pending;    /* no one has read the verdict yet */
+    bool pending;    /* the host has not read the verdict yet */
 } ce_step_judge;
 
 struct cs_engine {
@@ -75,7 +75,7 @@ struct cs_engine {
     ce_lora lora;       /* the adapters; `first` NULL: there are none */
     json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
-    int64_t sequences;  /* of a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
+    int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
     ce_zero zero;
     ce_pool *values, *grads;
@@ -84,13 +84,13 @@ struct cs_engine {
     void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
     cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
-    void *predictor_block; /* its memory; NULL if it is `pass` */
+    void *predictor_block; /* memory of the predictor; NULL if the predictor is `pass` */
     struct {
         size_t text; /* bytes of a pass that continues one text by at most `length` positions */
-        size_t row;  /* bytes of a row of logits, of which each text of a step has one */
+        size_t row;  /* bytes of a row of logits; a step needs one row for each text */
     } continuation;
     cs_memory memory;
-    size_t chunk_bytes; /* of the device that computes, see cs_pass_chunk */
+    size_t chunk_bytes; /* the most bytes of a chunk on the device that computes, see cs_pass_chunk */
     struct {
         ce_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
         unsigned common;      /* the methods that every rank offers: bit 1 << ce_method */
@@ -109,31 +109,31 @@ struct cs_engine {
     ce_upload *upload; /* NULL: the device reads host memory */
     int64_t *samples;
     bool graphs;        /* forward and backward are CUDA graphs */
-    uint64_t graph_key; /* of the last forward */
+    uint64_t graph_key; /* key of the last forward's graph */
 
     /* one optimizer step */
     int64_t micro;             /* micro-batches since the last boundary */
     int64_t loss_rows_counted; /* rows that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
-    int64_t parts_saved; /* at the last verdict: ranks that had written their part of the save in progress */
+    int64_t parts_saved; /* number of ranks that, at the last verdict, had written their part of the save in progress */
     double started;      /* time at which the step began */
     double flops_before;
-    double phase_started, phase_flops;      /* the same of the current phase */
-    cs_phase_seconds seconds, last_seconds; /* of this step so far; of the last complete step */
+    double phase_started, phase_flops;      /* `started` and `flops_before` for the current phase */
+    cs_phase_seconds seconds, last_seconds; /* of this step so far, and of the last complete step */
 
     /* the training so far */
     int64_t updates;                              /* applied optimizer steps: Adam's t */
-    int64_t scheduled;                            /* the same, counted for the learning rate schedule */
+    int64_t scheduled;                            /* applied optimizer steps, counted for the learning-rate schedule */
     double (*rate)(int64_t step, void *argument); /* from cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
     struct {
         ce_schedule_settings schedule; /* of the checkpoint from which the training resumed */
-        bool known;                    /* false also once it was compared with this run's */
+        bool known;                    /* `schedule` is set, and not yet compared with this run's schedule */
     } resumed;
     ce_scaler scaler;
     cs_metrics metrics;
-    int64_t windows;         /* of the training data, once it is open */
+    int64_t windows;         /* number of windows of the training data, once it is open */
     uint64_t mark;           /* ce_windows_mark of the training data */
     bool fresh;              /* the parameters are those with which the training starts */
     uint64_t reference_mark; /* a hash of the reference model's parameters; 0: not known yet */
@@ -145,37 +145,39 @@ struct cs_engine {
     /* reporting */
     cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
     int64_t timed_steps, timed_micros; /* by this process */
-    double timed_seconds;              /* of its steps except the first two */
+    double timed_seconds;              /* seconds of this process's steps, without the first two */
     ce_monitor *monitor;               /* NULL: not enabled, or this is not rank 0 */
     ce_profile *profile;               /* NULL: not enabled, or this is not rank 0 */
     ce_trace_file *trace;              /* NULL: not enabled */
-    double phase_traced, unit_traced;  /* when the span of the current phase, or unit, began; below 0: not recorded */
+    double phase_traced, unit_traced;  /* when the spans of the current phase and unit began; below 0: not recorded */
     ce_curriculum *curriculum;         /* NULL: samples always have the full length */
 };
 
 /* ---- phase.c: begin and end of a phase ----
- * Between begin and end the phase is timed (cs_phases), profiled and a named range of the device's profiler. End also
- * sets the phase that is due next, prints memory_breakdown's lines, and reports a step. */
+ * Between begin and end the phase is timed (cs_phases) and profiled, and the device's profiler shows it as a named
+ * range. End also sets the phase that is due next, prints memory_breakdown's lines, and reports a step. */
 void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program if another verb is due */
 void ce_phase_end(cs_engine *engine, ce_phase phase);
-/* In CS_STEP: the time since its begin was reduction of gradients, and counts as backward's. */
+/* Call in CS_STEP after the reduction of gradients: the time since the phase began then counts as backward's. */
 void ce_phase_reduced(cs_engine *engine);
 /* Ends the program with a message that names the verb, unless the phase `due` is due. */
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
-/* The current time in seconds. With wall_clock_breakdown it waits for a GPU first, so that a phase's time is that of
- * its operations and not that of their launches. */
+/* The current time in seconds. With wall_clock_breakdown, the function waits for a GPU before it reads the clock, so
+ * that a phase's time is that of its operations and not that of their launches. */
 double ce_phase_clock(cs_engine *engine);
 
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
- * stream wait for unit i's. */
+ * stream wait until unit i's are gathered. */
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
-const char *ce_walk_name(const cs_unit *unit); /* of the unit, or of its kind if it has none */
-/* Calls verb for the shard of unit i and that of its store, then for those of each unit that lends parameters to it. */
+const char *ce_walk_name(const cs_unit *unit); /* the unit's name, or its kind's if it has none */
+/* Calls `verb` for the shards of unit i and of its store, if it has one, then for those of each unit that lends
+ * parameters to unit i. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
-/* Waits until both streams are idle. Call it before this thread itself starts a collective, and before closing. */
+/* Waits until both streams are idle. Call this function before the calling thread starts a collective itself, and
+ * before the engine is closed. */
 void ce_walk_settle(cs_engine *engine);
 
 /* ---- forward.c ---- */
@@ -187,17 +189,19 @@ typedef struct {
     cs_tensor references; /* cs_batch.references, or absent */
     cs_tensor hits;       /* (rows, 1), or absent */
     const uint64_t *keys; /* set by ce_upload_batch */
-    /* the text that each sample continues; the prediction is then that of each sample's last row. NULL: none */
+    /* The text that each sample continues; a prediction is then made for the last row of each sample only. NULL: no
+     * texts are continued. */
     const ce_sequence *sequences;
 } ce_forward_input;
 /* Runs the forward of all units; returns the last unit's output, which the caller lets go (ce_pass_let_go). In training
  * the last unit stays gathered for backward. */
 cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
-void ce_forward_drop_prediction(cs_engine *engine); /* ends the life of the last cs_predict's output */
+void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of the last cs_predict */
 
 /* ---- backward.c ---- */
 void ce_backward_units(cs_engine *engine);
-/* Gives unit i and its lenders memory to add their gradients to, unless they have it. */
+/* Gives unit i, and the units that lend parameters to it, memory for the sums of their gradients, unless they have
+ * it. */
 void ce_backward_open(cs_engine *engine, int i);
 
 /* ---- step.c ---- */
@@ -214,15 +218,16 @@ void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
 void ce_step_judge_begin(cs_engine *engine); /* before the first micro-batch of a step */
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
-void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* ce_preference_rows.facts */
+void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
 void ce_step_judge_step(cs_engine *engine);                       /* at the boundary; starts a collective */
-const ce_gate *ce_step_judge_gate(const cs_engine *engine);       /* in device memory: of the last judged step */
-const ce_verdict *ce_step_judge_read(cs_engine *engine); /* waits for the verdict; NULL if it was read before */
+const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate of the last judged step, in device memory */
+const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */
 bool ce_preference_is_on(const cs_engine *engine);
-/* Makes the weights of this pass's rows follow from their losses, and adds these to the step's sums. */
+/* Prepares this pass: once the losses of its rows are known, the rows' weights are computed from them, and the facts of
+ * the pairs are added to the step's sums. */
 void ce_preference_begin(cs_engine *engine);
 /* Computes the facts of a micro-batch's pairs from the losses of an evaluation. */
 void ce_preference_facts(cs_engine *engine, cs_tensor losses, cs_tensor facts);
@@ -230,16 +235,16 @@ int64_t ce_preference_count(cs_tensor targets); /* pairs that have a target; hos
 void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEANS]);
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
-void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* of step metrics.step */
+void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* `verdict`: on step metrics.step */
 void ce_finite_give_up(cs_engine *engine, const char *why);         /* the next ce_finite_report ends the run */
-/* Reports the first step of a series that is not finite, and ends the run after nan_patience such steps. Collective;
- * does not communicate while steps are finite. */
+/* Reports the first step of a series of steps that are not finite, and ends the run after nan_patience such steps in a
+ * row. Collective; does not communicate while steps are finite. */
 void ce_finite_report(cs_engine *engine);
 void ce_finite_close(cs_engine *engine);
 
 /* ---- evaluate.c ---- */
-/* Computes the log-probability of both answers of each pair of `data` into logps[2 * number of the pair + answer], for
- * all pairs on every rank. Collective. */
+/* Computes the log-probabilities of both answers of each pair of `data`, on every rank for all pairs: logps[2 * number
+ * of the pair + answer]. Collective. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps);
 /* Runs one forward pass for `verb` and returns its output, which is valid until the next verb. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output);
@@ -255,39 +260,43 @@ void ce_graphs_end(cs_engine *engine);
 /* ---- what cs_initialize calls ---- */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
 cs_status ce_dry_run(cs_engine *engine);
-/* memory_fit.c: CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than that */
+/* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
+ * needed */
 cs_status ce_memory_fit_check(const cs_engine *engine);
-/* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions of them all. Collective; before any
- * operation of the device. */
+/* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions among their CPUs. Collective;
+ * call it before any operation of the device. */
 cs_status ce_cpu_isa_agree(cs_engine *engine);
 /* products.c: makes all ranks multiply matrices by the same methods; needs ce_dry_run's list. Collective. */
 cs_status ce_products_agree(cs_engine *engine);
-/* The methods as text, for a checkpoint's provenance; NULL: the device has no choice. The caller owns it. */
+/* The methods in use as text, for a checkpoint's provenance; NULL: the device has no choice. The caller owns the
+ * text. */
 json_t *ce_products_record(const cs_engine *engine);
-/* Goes on with the methods that the provenance records, or says why they are others. */
+/* Switches to the methods that the provenance records, or logs why this run uses other methods. */
 void ce_products_resume(cs_engine *engine, json_t *provenance);
 
 /* ---- lora.c: cspeed.lora ---- */
-/* Gives the model its adapters, and freezes the rest, if the configuration asks for it. To be called when the model is
- * open and before its parameters are laid out. */
+/* If the configuration asks for adapters, gives them to the model and freezes all other parameters. Call this function
+ * when the model is open and before its parameters are laid out. */
 cs_status ce_lora_open(cs_engine *engine);
-/* Facts of the adapters for a checkpoint's provenance, which export needs; NULL: there are none. The caller owns it. */
+/* Facts of the adapters for a checkpoint's provenance; export needs them. NULL: there are no adapters. The caller owns
+ * the facts. */
 json_t *ce_lora_record(const cs_engine *engine);
 
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
-/* Compares version, model and configuration of all ranks. CS_DISAGREE on all ranks, with the keys and values that
- * differ; else all ranks take rank 0's seed. Collective; call it once the model and the world are open. */
+/* Compares version, model and configuration of all ranks. If they differ, returns CS_DISAGREE on all ranks, with the
+ * differing keys and values; otherwise all ranks take rank 0's seed. Collective; call it once the model and the world
+ * are open. */
 cs_status ce_agreement_check(cs_engine *engine);
 
 /* The two steps of ce_agreement_check, for tests. _facts returns the facts to compare, {"KEY.PATH": value}, which the
- * caller owns; _compare compares those of all ranks. */
+ * caller owns; _compare compares the facts of all ranks. */
 json_t *ce_agreement_facts(cs_engine *engine);
 cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts);
 
 /* ---- input/ ---- */
 /* reference.c: the reference model of preference training, whose log-probabilities are computed once and kept in
- * cspeed.data.cache. _open reads them for data of pairs, or computes them; *logps is malloc'ed, see ce_evaluate_pairs.
- * Collective. */
+ * cspeed.data.cache. For data of pairs, _open reads or computes the log-probabilities; *logps is malloc'ed and laid out
+ * as in ce_evaluate_pairs. Collective. */
 cs_status ce_reference_open(float **logps, cs_data *data);
 
 /* upload.c: copies a micro-batch to a device with its own memory, and an output back */
@@ -295,7 +304,7 @@ cs_status ce_upload_open(cs_engine *engine);
 void ce_upload_close(ce_upload *upload); /* accepts NULL */
 /* Returns the input with tensors that the device can read, and with keys. */
 ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *input);
-/* Waits for the output and makes it readable by the host, until the next call. */
+/* Waits for the output and makes it readable by the host; it stays readable until the next call. */
 cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
 
 /* curriculum.c: shorter samples in the first steps */
@@ -316,47 +325,50 @@ cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_check
 /* Waits for the save in progress; returns its status, or an earlier failure that no verb has returned. Collective. */
 cs_status ce_async_save_finish(cs_engine *engine);
 size_t ce_async_save_copy(const cs_engine *engine); /* bytes that cspeed.async_save uses for its copy; 0 without it */
-void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* a loaded checkpoint is a good one */
+void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
 void ce_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
 int64_t ce_async_save_ready(const cs_engine *engine); /* 1 if this rank's part of the save in progress is written */
 /* Continues the save in progress once all ranks' parts are written. `ready`: ce_async_save_ready summed over ranks.
  * Collective. */
 void ce_async_save_continue(cs_engine *engine, int64_t ready);
 
-/* ancestry.c: which checkpoints the state descends from. Call _offer before a save, _saved and _loaded after. */
+/* ancestry.c: which checkpoints the state descends from. Call _offer before a save, _saved after it, _loaded after a
+ * load. */
 void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, bool module_only);
 void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content);
 void ce_ancestry_saved(cs_engine *engine);
 void ce_ancestry_close(cs_engine *engine);
-/* Makes the loaded checkpoint the latest of dir, and logs the newer checkpoints that this abandons. Collective. */
+/* Makes the loaded checkpoint the latest of dir, and logs the newer checkpoints, which the training thereby abandons.
+ * Collective. */
 cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader);
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
 /* Call before state is saved or loaded. *device_copy receives the copy functions, or NULL if the device uses host
- * memory. They copy the state as it is after all operations that both streams have been given so far. */
+ * memory. The functions wait for all operations that both streams have been given before this call, and then copy. */
 cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
 void ce_transfer_end(cs_engine *engine);       /* waits until everything sent is on the device */
 size_t ce_transfer_bytes(void);                /* pinned memory, allocated at the first ce_transfer_begin */
 void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
 
-/* schedule_change.c: a message if the schedule of the learning rate is another one than the checkpoint's. _read keeps
- * that of the open checkpoint, _say compares it before the first update. Both do nothing on ranks but 0. */
+/* schedule_change.c: logs a message if the learning-rate schedule differs from the checkpoint's. _read keeps the
+ * schedule of the open checkpoint; _say compares the two schedules before the first update. Both do nothing on ranks
+ * other than 0. */
 void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader);
 void ce_schedule_change_say(cs_engine *engine);
 
-/* pretrained.c: initial values from the weights in a Hugging Face folder, if it has any; NULL: does nothing.
- * Collective. */
+/* pretrained.c: initial values from the weights in a Hugging Face folder, if it has any; does nothing if `folder` is
+ * NULL. Collective. */
 cs_status ce_pretrained_load(cs_engine *engine, const char *folder);
-/* The same with the weights of another folder, which must be of the same model. Collective. */
+/* Reads the weights of another folder in the same way; they must be of the same model. Collective. */
 cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
-/* Reads the parameters of row i from a source: those of adapters if `lora`, else the others. */
+/* Reads the parameters of unit i from a source: those of its adapters if `lora` is true, otherwise all others. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora);
-/* Fails with the message for a folder without config.json, which says what the folder is and how to use it. */
+/* Always fails, with the message for a folder without config.json: it says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
 
-/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora, targets (*targets is a new
- * reference to them) and, if it is 0, dropout; _load reads the values, if there is such a folder. Collective. */
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora and targets (*targets is a new
+ * reference to them), and dropout if it is 0. If such a folder is configured, _load reads the values. Collective. */
 cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets);
 cs_status ce_adapter_load(cs_engine *engine);
 
@@ -372,7 +384,7 @@ void ce_memory_report_print(const cs_engine *engine, const char *moment);
 double ce_memory_report_held(const cs_engine *engine);
 
 /* trace.c: cspeed.trace, a file in Chrome's trace format. _begin_step is called before a step's first forward,
- * _end_step after the step; both do nothing on other steps. All but _close are collective. */
+ * _end_step after the step; both do nothing for steps that are not recorded. All but _close are collective. */
 cs_status ce_trace_file_open(cs_engine *engine);
 void ce_trace_file_close(cs_engine *engine);
 void ce_trace_file_begin_step(cs_engine *engine);

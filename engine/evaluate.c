@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums over this rank's batches, in device memory; then over all ranks. */
+/* Sums in device memory: first over this rank's batches, in the end over all ranks. */
 typedef struct {
     ce_exact loss, hits, pairs[CS_PAIR_MEANS];
     int64_t rows, pair_rows;
 } sums;
 
-/* Scratch in device memory, absent where it is not wanted. */
+/* Scratch in device memory; a tensor that is not wanted is absent. */
 typedef struct {
     cs_tensor hits;  /* (rows, 1) */
     cs_tensor facts; /* ce_preference_rows.facts of a micro-batch */
@@ -61,13 +61,13 @@ static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums 
                      cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
 }
 
-/* Evaluates one batch and adds to *all, and the numbers of its targets and pairs to *counted. */
+/* Evaluates one batch: adds its losses and hits to *all, and its numbers of targets and pairs to *counted. */
 static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
 {
     const int32_t *target = batch->targets.data;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (with->hits.data)
-        cs_op_fill(stream, with->hits, -1); /* remains if the last unit does not count hits */
+        cs_op_fill(stream, with->hits, -1); /* -1 remains if the last unit does not count hits */
     cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
@@ -99,7 +99,7 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* Whether a forward pass needs every rank, because each has a part of the parameters in memory of its own. */
+/* True if a forward pass needs every rank, because each rank holds only its own part of the parameters. */
 static bool gathers_values(const cs_engine *engine)
 {
     return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.size > 1;
@@ -108,10 +108,10 @@ static bool gathers_values(const cs_engine *engine)
 /* How the micro-batches of an evaluation are divided among ranks. */
 typedef struct {
     int64_t wanted, rounds;
-    int sharers; /* ranks that evaluate some */
+    int sharers; /* number of ranks that evaluate micro-batches */
 } shares;
 
-/* batches 0: all of the data. */
+/* `batches` 0 means all of the data. */
 static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
     int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
@@ -181,7 +181,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 
 /* ---- log-probabilities of pairs ---- */
 
-/* Takes the log-probabilities of a micro-batch's pairs, the first of which is pair `first`. */
+/* Copies the log-probabilities of a micro-batch's pairs to `logps`; its first pair has the number `first`. */
 static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t first, int64_t count)
 {
     int64_t pairs = cs_columns(facts);
@@ -195,7 +195,8 @@ static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t
     free(fetched);
 }
 
-/* Each rank computes some of the pairs and leaves 0 at the others, so that a sum over ranks gives all. */
+/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks gives all
+ * log-probabilities. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 {
     int64_t count = ce_windows_count(data->windows);
@@ -227,8 +228,9 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 
 /* ---- predictions ---- */
 
-/* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts one row for each
- * text. The sum is an upper bound: the other tensors of fewer rows need less, and the logits may lie behind them. */
+/* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts return one row for
+ * each text. For contexts the sum is an upper bound: for at most `length` rows, all tensors but the logits fit into
+ * continuation.text, and the logits are added to that. */
 static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
 {
     int64_t texts = input->inputs.shape[0];
@@ -247,9 +249,9 @@ void ce_evaluate_close(cs_engine *engine)
     engine->predictor_block = NULL;
 }
 
-/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, and a
- * prediction all rows of it that are wanted: where these are larger than the memory of a step, predictions have memory
- * of their own. */
+/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, but a
+ * prediction needs all wanted rows of it. If these rows need more than the memory of a step, predictions get memory of
+ * their own. */
 static cs_status open_predictor(cs_engine *engine, size_t bytes)
 {
     const ce_settings *settings = engine->settings;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True for a step that a dynamic loss scale skips because gradients overflowed. That is how the scale finds its value,
- * so such a step is not counted. A loss that is not finite is always counted: the scale does not affect it. */
+/* True for a step that a dynamic loss scale skips because gradients overflowed. By such steps the scale finds its
+ * value, so they are not counted. A loss that is not finite is always counted: the scale does not affect it. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
@@ -48,7 +48,8 @@ void ce_finite_give_up(cs_engine *engine, const char *why)
 
 typedef enum { IN_VALUE, IN_GRADIENT } place;
 
-/* Counts elements that are not finite with the operation for the gradient norm, which every device has. */
+/* A search for elements that are not finite: the operation for the gradient norm, which every device has, counts
+ * them. */
 typedef struct {
     cs_stream *stream;
     ce_exact *sum; /* in device memory */
@@ -67,7 +68,7 @@ static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
 
 static const int64_t nowhere = INT64_MAX;
 
-/* Number in the unit of the first parameter whose part on this rank is not finite; `nowhere` if there is none. */
+/* Index, within the unit, of the first parameter whose part on this rank is not finite; `nowhere` if all are finite. */
 static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];

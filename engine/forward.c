@@ -23,15 +23,15 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
         .keys = input->keys,
         .starts = input->starts,
         .sequences = input->sequences,
-        .no_dropout = ce_preference_is_on(engine), /* as TRL's DPOTrainer: the two models are compared without it */
+        .no_dropout = ce_preference_is_on(engine), /* the two models are compared without dropout, as in TRL */
         .hits = input->hits,
     };
 }
 
-/* Makes the gradient of the loss before the last unit's forward runs, so that this unit may compute its gradients
- * within forward, for which ce_backward_open prepares their memory. All rows have the same weight here; cs_step
- * divides by the number of rows that have a target. The loss scale of this step is known since the previous step was
- * judged. */
+/* Computes the gradient of the loss before the last unit's forward runs, so that the last unit may compute its own
+ * gradients within forward (ce_backward_open prepares memory for them). All rows have the same weight here; cs_step
+ * divides by the number of rows that have a target. The loss scale of this step has been known since the previous step
+ * was judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
@@ -42,7 +42,7 @@ static void weigh(cs_engine *engine, int64_t rows)
         ce_preference_begin(engine);
 }
 
-/* Only the last row of a text that is continued predicts something new. A batch of texts has one row for each. */
+/* Only the last row of a continued text predicts something new. In a batch of several texts each text has one row. */
 static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool continues)
 {
     if (continues && cs_pass_batch(engine->pass) == 1)
@@ -91,7 +91,7 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
         int mark = ce_pass_mark(engine->pass);
         cs_tensor y = run_unit(engine, i, x, &input);
         ce_pass_hold(engine->pass, y);
-        bool skipped = training && i < engine->model->first_trained; /* by backward */
+        bool skipped = training && i < engine->model->first_trained; /* backward skips this unit */
         if (skipped || (recompute && i < last))
             ce_pass_rewind(engine->pass, mark);
         if (recompute && i < last && !skipped)
@@ -105,7 +105,7 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     return x;
 }
 
-/* Number of target rows: for tokens the rows that have a target, else one row for each sample. */
+/* Number of target rows. For tokens, only rows that have a target count; otherwise each sample counts as one row. */
 static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)

@@ -1,10 +1,10 @@
 /* graphs.c - forward and backward of a micro-batch as two CUDA graphs, if cspeed.cuda_graphs is set.
  *
- * The launches of forward depend only on the shape of the batch and on whether it is the first of the step, whose
- * gradients overwrite the sums (those of the last unit already in forward): before it all rows of the pools are
- * free, the pass is empty, and data that changes between batches (tokens, dropout keys) is in device memory at an
- * address that depends on the shape. The launches of backward depend on that forward alone; the loss scale is in
- * device memory too. Evaluation does not use graphs. */
+ * The launches of forward depend only on the shape of the batch and on whether it is the first of the step: the
+ * gradients of the first batch overwrite the sums, and the last unit computes its gradients within forward. All else is
+ * the same for every batch: before forward all rows of the pools are free and the pass is empty, and data that changes
+ * between batches (tokens, dropout keys) is in device memory at an address that depends on the shape. The launches of
+ * backward depend only on those of forward; the loss scale is in device memory too. Evaluation does not use graphs. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -31,8 +31,8 @@ void ce_graphs_open(cs_engine *engine)
         ce_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* The profiled pass is not captured, on any rank: profiling waits for each unit, and NCCL needs a call to be captured
- * on all ranks or on none. */
+/* No rank captures the profiled pass: profiling waits for each unit, and NCCL needs a call to be captured on all ranks
+ * or on none. */
 void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
 {
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));

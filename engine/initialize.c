@@ -40,8 +40,8 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
-/* Windows longer than the model's positions are cut if the model comes from a folder, whose author chose its positions.
- * A configuration that describes the model itself contradicts itself. */
+/* If the model comes from a folder, windows longer than its number of positions are cut, because the folder's author
+ * chose that number. If the configuration itself describes the model, longer windows are an error. */
 static cs_status fit_windows(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;

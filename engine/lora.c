@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* PEFT's targets where none are given, for the families that cspeed knows. */
+/* PEFT's default targets, for the families that cspeed knows. */
 static const struct {
     const char *type, *targets[4];
 } families[] = {
@@ -21,7 +21,7 @@ static const struct {
     { "gemma3_text", { "q_proj", "v_proj" } },
 };
 
-/* A new list; NULL: PEFT has none for this family. */
+/* Returns a new list; NULL: PEFT has no default targets for this family. */
 static json_t *usual_targets(const cs_engine *engine)
 {
     const char *type = json_string_value(json_object_get(engine->model_json, "model_type"));

@@ -26,8 +26,8 @@ static void advise(const cs_engine *engine, char *text, size_t room)
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
-/* Bytes of device memory that this rank may allocate; 0: not known. CPU ranks of one host share its memory; the barrier
- * ensures that none allocates before all have read the free size. */
+/* Bytes of device memory that this rank may allocate; 0: not known. The CPU ranks of one host share its memory; a
+ * barrier ensures that all of them read the free size before the first allocates. */
 static size_t find_room(const cs_engine *engine, int *sharers)
 {
     bool cpu = strcmp(ce_device_kind(engine->device), "cpu") == 0;

@@ -13,7 +13,7 @@ static const struct {
                      CS_BACKWARD },
     [CS_BACKWARD] = { "cs_backward", "backward", "Engine before backward", "Engine after backward", CS_BACKWARD,
                       CS_STEP },
-    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD }, /* report.c prints the rest */
+    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD }, /* report.c prints `after` */
     [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
 };
 

@@ -2,7 +2,7 @@
  *
  * The gradient of a pair's loss is a weighted sum of the gradients of its rows' losses, and the weights follow from the
  * log-probabilities of both answers. So the last unit computes the losses of all rows first (layer/entropy.c), and then
- * its gradients with these weights. */
+ * computes its gradients with these weights. */
 #include "engine.h"
 
 bool ce_preference_is_on(const cs_engine *engine)

@@ -2,7 +2,7 @@
  *
  * The methods round differently, and replicas of the parameters must have the same bits on every rank. Therefore rank 0
  * measures those methods that the CPUs of all ranks offer, and all ranks use its choice. A checkpoint records the
- * choice, and a run that continues it keeps it. */
+ * choice, and a run that continues the checkpoint uses it again. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -10,12 +10,13 @@
 
 #include <stdio.h>
 
-/* A micro-batch with fewer floating-point operations is not worth a measurement: FIXED is used. A measurement takes at
- * most this many seconds. */
+/* If a micro-batch has fewer than min_flops floating-point operations, a measurement is not worth its time, and FIXED
+ * is used. A measurement takes at most most_seconds. */
 static const double min_flops = 1e9, most_seconds = 0.045;
 
-/* A share of the roof that an undisturbed measurement of large products exceeds. Below it, the other ranks or other
- * programs may have used the memory at the same time, which makes some methods slower than others. */
+/* A share of the roof (the highest measured speed) that an undisturbed measurement of large products exceeds. If the
+ * share is lower, other ranks or programs may have used the memory at the same time, which slows some methods more than
+ * others. */
 static const double min_share = 0.65;
 
 static bool may(unsigned methods, ce_method method)
@@ -23,7 +24,7 @@ static bool may(unsigned methods, ce_method method)
     return methods & 1u << method;
 }
 
-/* ---- what is chosen, in a line ---- */
+/* ---- the choice as one line of text ---- */
 
 /* "native for 13 shapes, sgemm for 2", of the products of this model. */
 static void summarize(char text[128], const ce_product_list *list, const ce_product_choice *choice)
@@ -50,8 +51,8 @@ static void say(const ce_product_list *list, const ce_product_choice *choice, co
 
 /* ---- the choice of rank 0 ---- */
 
-/* What a measurement depends on, as one line. How often each class is used is left out, so that runs that differ in
- * recomputation or evaluation alone use the same choice. */
+/* Prints, in one line, all that a measurement depends on. The number of uses of each class is left out, so that runs
+ * that differ only in recomputation or evaluation use the same choice. */
 static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_product_list *list, unsigned methods)
 {
     int used = snprintf(key, CS_PRODUCTS_KEY, "cspeed %s, %s, methods %x:", CS_VERSION, ce_device_products_on(device),
@@ -184,7 +185,7 @@ static bool differ(const ce_product_list *list, const ce_product_choice *a, cons
     return false;
 }
 
-/* All ranks read the same record and know the same common methods, so all of them do the same. */
+/* All ranks read the same record and know the same common methods, so they all decide alike. */
 void ce_products_resume(cs_engine *engine, json_t *provenance)
 {
     const char *text = json_string_value(json_object_get(provenance, "products"));

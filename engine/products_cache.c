@@ -1,5 +1,6 @@
-/* products_cache.c - measured choices of products, kept on disk: one file for each key, named by a hash of it. The file
- * holds the key, the choice, its two numbers, and a last line that shows that it is whole. */
+/* products_cache.c - measured choices of products, kept on disk: one file for each key, whose name is a hash of the
+ * key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last line that shows that the file
+ * is complete. */
 #include "products_cache.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -13,7 +14,8 @@
 
 static const char last_line[] = "whole\n";
 
-/* Writes the path of the key's file; makes its folders if `make`. Returns false if there is no place for it. */
+/* Writes the path of the key's file; makes its folders if `make`. Returns false if neither XDG_CACHE_HOME nor HOME
+ * gives a usable path. */
 static bool find(char path[PATH_MAX], const char *key, bool make)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -24,7 +26,7 @@ static bool find(char path[PATH_MAX], const char *key, bool make)
     if (length < 0 || length >= (int)sizeof base)
         return false;
     snprintf(path, PATH_MAX, "%s/cspeed", base);
-    if (make) { /* whether they exist is seen when the file is written */
+    if (make) { /* errors are ignored here: without the folders, writing the file fails */
         mkdir(base, 0777);
         mkdir(path, 0777);
     }
@@ -91,6 +93,6 @@ void ce_products_cache_put(const char *key, ce_products_measured *measured)
     if (!written)
         ce_log(CS_LOG_DEBUG, "%s cannot be written: products are measured at every start", new);
     else if (link(new, path) != 0 && !read_file(path, key, measured))
-        written = rename(new, path) == 0; /* the file there is damaged, or its file system has no links */
+        written = rename(new, path) == 0; /* the file at `path` is damaged, or its file system has no links */
     unlink(new);
 }

@@ -61,7 +61,7 @@ static void set_world(int rank, int ranks, int listener, int port, const char *j
         set_number("CSPEED_MASTER_FD", listener);
     else
         close(listener);
-    unsetenv("CSPEED_BEAT_FD"); /* it belongs to the parent */
+    unsetenv("CSPEED_BEAT_FD"); /* this descriptor belongs to the parent */
     unsetenv("CSPEED_BOUND");   /* the ranks share this process's cores */
 }
 
@@ -81,7 +81,7 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
     pid_t parent = getpid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
-    fflush(NULL); /* else each child would write the buffered output again */
+    fflush(NULL); /* otherwise each child would write the buffered output again */
     for (int i = 0; i < ranks; i++) {
         pid_t pid = fork();
         if (pid < 0)
@@ -112,8 +112,8 @@ static void end_all(child *children, int ranks)
     }
 }
 
-/* Collects children that have ended; returns a failed one or -1. Of several failures, one that is not CS_NO_PEER is
- * taken as the cause of the others. */
+/* Collects children that have ended; returns the index of a failed one, or -1. CS_NO_PEER is a consequence of another
+ * failure: if several children failed, one with another status is returned. */
 static int reap(child *children, int ranks, int *running)
 {
     int first = -1;
@@ -122,7 +122,7 @@ static int reap(child *children, int ranks, int *running)
         pid_t ended = children[i].pid ? waitpid(children[i].pid, &children[i].status, WNOHANG) : 0;
         if (ended == 0)
             continue;
-        if (ended < 0) /* other code has reaped it; its exit status is unknown and counts as a failure */
+        if (ended < 0) /* other code has reaped the child; its exit status is unknown and counts as a failure */
             children[i].status = 1 << 8;
         children[i].pid = 0;
         (*running)--;

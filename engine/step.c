@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Operations from here on see the results of the collectives that were started. */
+/* Makes all later operations wait for the collectives that were started, so that they see the results. */
 static void follow_comm(cs_engine *engine)
 {
     ce_stream_follow(ce_device_stream(engine->device, CS_COMPUTE), ce_device_stream(engine->device, CS_COMM));
@@ -52,8 +52,8 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* Whether the verdict on this step is read one step later. LAMB and Muon need it on the host before their update
- * (zero/update.c), and on a CPU it costs nothing to read it at once. */
+/* True if the verdict on this step is read one step later. The verdict is read at once for LAMB and Muon, which need it
+ * on the host before their update (zero/update.c), and on a CPU, where that costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -95,12 +95,12 @@ bool ce_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
-    ce_finite_count(engine, verdict); /* before update_scale: it needs the scale of this step */
+    ce_finite_count(engine, verdict); /* before update_scale changes the scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }
 
-/* Collective. All ranks have read the same verdict by now, even if some of them asked for its numbers earlier. */
+/* Collective: all ranks have read the same verdict by now, although some may have read it earlier for its numbers. */
 static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
@@ -134,7 +134,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* while the gradients are still those of this step */
+        ce_finite_report(engine); /* the gradients are still those of this step */
     if (updates)
         update(engine, &terms);
 }

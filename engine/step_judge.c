@@ -1,10 +1,10 @@
 /* step_judge.c - judgement of a step on the device: overflow, gradient norm, clip factor, next loss scale.
  *
- * Ranks sum integers in device memory, the device computes the verdict from the sums (optim/verdict.h), and the verdict
- * there gates the update and gives the next backward its loss scale. The host launches all that without waiting for the
- * verdict. It reads a copy of the verdict when someone asks for its numbers, at the latest at the next boundary, whose
- * learning rate and step number depend on it. A host is therefore at most one step ahead of a GPU. On a CPU there is
- * only one copy. */
+ * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). This
+ * verdict in device memory gates the update and gives the next backward its loss scale. The host launches all that
+ * without waiting for the verdict. The host reads a copy of the verdict when its numbers are asked for, at the latest
+ * at the next boundary, whose learning rate and step number depend on the verdict. A host is therefore at most one step
+ * ahead of a GPU. On a CPU there is only one copy. */
 #include "engine.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -68,9 +68,9 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
                      (const float *)facts.data + i * pairs, pairs);
 }
 
-/* Rows, or pairs in preference training, of one rank in one step: those of a micro-batch times
+/* Number of rows (pairs in preference training) of one rank in one step: the number in a micro-batch times
  * gradient_accumulation_steps. DeepSpeed too divides the loss by gradient_accumulation_steps before each backward, so a
- * suitable loss scale does not depend on that number. */
+ * suitable loss scale does not depend on that setting. */
 static double step_rows(const cs_engine *engine, cs_tensor losses)
 {
     int64_t rows = ce_preference_is_on(engine) ? engine->settings->micro_batch : cs_rows(losses);
@@ -121,8 +121,8 @@ static ce_step_terms terms_of(const cs_engine *engine)
     };
 }
 
-/* The last step's copy from `host` to the device is complete, because the host has read that step's verdict, which was
- * copied later. So `host` may be overwritten. */
+/* `host` may be overwritten: the last step's copy from `host` to the device is complete, because the host has read that
+ * step's verdict, which was copied after it. */
 void ce_step_judge_step(cs_engine *engine)
 {
     ce_step_judge *judge = &engine->judge;

@@ -1,4 +1,5 @@
-/* walk.c - entering and leaving one unit: gathers its parameters, prefetches those of the next units, releases them. */
+/* walk.c - entering and leaving one unit: gathers the unit's parameters, prefetches those of the next units, and
+ * releases the unit's parameters. */
 #include "engine.h"
 #include "base/trace.h"
 

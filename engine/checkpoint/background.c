@@ -176,7 +176,7 @@ static void *commit(void *argument)
     return NULL;
 }
 
-/* Runs `work` in a new thread, or on the caller's thread if none can be started. */
+/* Runs `work` in a new thread; if no thread can be started, runs it on the caller's thread. */
 static void start(ce_background *b, void *(*work)(void *))
 {
     atomic_store(&b->done, false);

@@ -17,10 +17,10 @@ typedef struct ce_background ce_background;
 size_t ce_background_room(size_t elements_bytes);
 size_t ce_background_bytes(size_t rooms);
 
-/* Starts a save. The first call allocates *background; it and its memory are reused by later saves and freed by
- * ce_background_close. All of `content` is copied: what it points to may change when the call returns, except the
- * elements of the pieces, which must not change before ce_background_hold returns. No save may be in progress; after a
- * failure none is. Collective. */
+/* Starts a save. The first call allocates *background; later saves reuse it and its memory, and ce_background_close
+ * frees both. All of `content` is copied: what it points to may change when the call returns, except the elements of
+ * the pieces, which must not change before ce_background_hold returns. No save may be in progress before the call; if
+ * the call fails, none is in progress after it. Collective. */
 cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
                              const ce_checkpoint_content *content);
 
@@ -33,7 +33,7 @@ size_t ce_background_held(const ce_background *background); /* bytes of the copy
 void ce_background_close(ce_background *background);        /* no save may be in progress */
 
 /* Ends the current stage: waits for this rank's part and for the other ranks, then starts the next stage. Returns the
- * status of the save when the save is over (ce_background_busy is then false), CS_OK before that. A save must be in
+ * status of the save if this was the last stage (ce_background_busy is then false), otherwise CS_OK. A save must be in
  * progress. Collective. */
 cs_status ce_background_advance(ce_background *background);
 cs_status ce_background_finish(ce_background *background); /* completes the save. Collective */

@@ -22,9 +22,9 @@ size_t ce_blocks_bytes(const ce_block *block);  /* CS_SHARDFILE_BLOCK, or less f
 /* Reads the whole block into `buffer` and verifies its checksum. */
 cs_status ce_blocks_read(void *buffer, const ce_block *block);
 
-/* The same in parts: ce_blocks_read_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C
- * of all parts in order and passes it to ce_blocks_verify, which returns CS_BAD_FILE with file, tensor and block if it
- * is not the one in the header. */
+/* The same in parts: ce_blocks_read_part reads `bytes` bytes from `offset` of the block. The caller computes the CRC32C
+ * of all parts in order and passes this checksum to ce_blocks_verify, which returns CS_BAD_FILE if it differs from the
+ * checksum in the header. The message names file, tensor and block. */
 cs_status ce_blocks_read_part(void *buffer, const ce_block *block, size_t offset, size_t bytes);
 cs_status ce_blocks_verify(const ce_block *block, uint32_t crc);
 

@@ -76,7 +76,7 @@ int64_t ce_boxes_run(const ce_box *box, const int64_t *shape)
     return run;
 }
 
-/* Index of the first element of the box whose position in the tensor is at least `place` (binary search). */
+/* Index of the first element of the box that is at position `place` of the tensor or later (binary search). */
 static int64_t first_behind(const ce_box *box, const int64_t *shape, int64_t place)
 {
     int64_t low = 0, high = ce_boxes_volume(box);

@@ -88,7 +88,8 @@ typedef struct ce_checkpoint_reader ce_checkpoint_reader;
  * and require the names that are asked for. */
 typedef struct {
     bool no_fallback; /* fail if `latest` is missing or its checkpoint is damaged */
-    /* Which blocks have their checksums verified: those that are read, all, or none; headers always have. */
+    /* Which blocks are verified against their checksums: those that are read, all, or none. Headers are always
+     * verified. */
     enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify;
     /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
      * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */
@@ -96,10 +97,10 @@ typedef struct {
     const ce_checkpoint_device_copy *device_copy; /* how pieces are written; NULL: they are in host memory */
 } ce_checkpoint_reading;
 
-/* Opens the checkpoint of `tag` in dir. If tag is NULL, opens the one that dir/latest names; if that is missing or
- * damaged, the newest complete checkpoint among those that it continues, then among all, with a warning. CS_NOT_FOUND:
- * dir holds no checkpoint, or not this tag (the message lists the existing tags). CS_BAD_FILE: damaged; the message
- * names the file and the tensor. Collective. */
+/* Opens the checkpoint of `tag` in dir. If tag is NULL, opens the checkpoint that dir/latest names. If that one is
+ * missing or damaged, opens, with a warning, its newest complete ancestor, or else the newest complete checkpoint of
+ * dir. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the message lists the existing tags). CS_BAD_FILE:
+ * damaged; the message names the file and the tensor. Collective. */
 cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const ce_checkpoint_reading *reading);
@@ -108,7 +109,7 @@ const char *ce_checkpoint_tag(const ce_checkpoint_reader *reader);
 json_t *ce_checkpoint_engine(ce_checkpoint_reader *reader);           /* borrowed */
 json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader);       /* borrowed */
 const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
-/* Fills the pieces (any ranges; ranges of different ranks may overlap) and verifies every block that it touches.
+/* Fills the pieces (any ranges; ranges of different ranks may overlap) and verifies every block that is read for them.
  * CS_BAD_FILE, with the name, if the checkpoint lacks a tensor or has another shape for it. Collective. */
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count);
 
@@ -119,7 +120,7 @@ cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const 
  * candidate, or falling back is not allowed, it fails with what was wrong with each candidate. Collective. */
 bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader);
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm);
-/* Names of the directories in dir that were found damaged before the open one; borrowed. */
+/* Names of the directories in dir that were found damaged before the open checkpoint was tried; borrowed. */
 json_t *ce_checkpoint_damaged(const ce_checkpoint_reader *reader);
 
 #endif

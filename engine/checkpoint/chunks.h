@@ -23,8 +23,8 @@ typedef struct {
     int64_t crc_count, crc_room;
 } ce_chunks;
 
-/* Adds the chunks that the header block of manifest->files[file] lists. CS_BAD_FILE if the header's checksum or its
- * save id is not the manifest's, or the header is malformed. The table is zeroed before the first call. */
+/* Adds the chunks that the header block of manifest->files[file] lists. CS_BAD_FILE if the header is malformed, or if
+ * its checksum or its save id differs from the manifest's. The table is zeroed before the first call. */
 cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory);
 

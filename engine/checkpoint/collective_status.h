@@ -16,8 +16,8 @@ void ce_collective_text(cs_comm *comm, char **text, size_t *length, int root);
  * sizes[size of comm] on every rank. */
 char *ce_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
 
-/* Zeroed memory, freed with free(). If there is none the process ends, because a rank that returned early would leave
- * the other ranks waiting in a collective. */
+/* Returns zeroed memory; the caller frees it with free(). If there is no memory the process ends, because a rank that
+ * returned early would leave the other ranks waiting in a collective. */
 void *ce_collective_memory(size_t bytes);
 
 #endif

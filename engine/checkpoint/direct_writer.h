@@ -1,8 +1,8 @@
 /* direct_writer.h - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
  * it.
  *
- * Writing is double-buffered: one buffer goes to the disk in a thread while the caller fills the other, so that the
- * disk does not wait for checksums and copies, nor these for the disk.
+ * Writing is double-buffered: a thread writes one buffer to the disk while the caller fills the other. So the disk
+ * works at the same time as checksums and copies.
  *
  * The head of the file is written last: until ce_direct_writer_finish has written it, the file begins with zeros and no
  * reader accepts it. */

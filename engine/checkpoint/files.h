@@ -28,9 +28,9 @@ cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int
 
 cs_status ce_files_rename(const char *from, const char *to);
 cs_status ce_files_make_directory(const char *path);
-/* With its parents; directories that exist already are accepted. */
+/* Creates the directory and its parents; directories that exist already are accepted. */
 cs_status ce_files_make_directories(const char *path);
-cs_status ce_files_sync_directory(const char *path); /* flushes its entries to the disk */
+cs_status ce_files_sync_directory(const char *path); /* flushes the directory's entries to the disk */
 cs_status ce_files_remove_tree(const char *path);    /* a path that does not exist is accepted */
 
 #endif

@@ -11,7 +11,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"
 
-/* The list for a checkpoint that continues this one: this checkpoint, followed by what its manifest lists. A new
+/* Returns the list for a checkpoint that continues `manifest`'s: that checkpoint, followed by its own list. A new
  * reference. */
 json_t *ce_line_behind(const ce_manifest *manifest);
 
@@ -22,8 +22,9 @@ void ce_line_add(json_t *line, const char *tag, uint32_t digest);
  * training stays short. */
 void ce_line_shorten(json_t *line, const char *dir);
 
-/* Sets the generation of each catalog item relative to the checkpoint dir/name, and sorts the items by it. The manifest
- * of dir/name may be damaged elsewhere, because each entry of its list must match a complete checkpoint. */
+/* Sets the generation of each catalog item relative to the checkpoint dir/name, and sorts the items by it. Only the
+ * list in the manifest of dir/name is used, so the rest of that manifest may be damaged; a damaged entry of the list
+ * matches no complete checkpoint. */
 void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name);
 
 /* After ce_line_follow: true if the item has a list and is not an ancestor, that is, belongs to an abandoned branch.

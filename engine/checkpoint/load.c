@@ -22,13 +22,13 @@ struct ce_search {
     bool only_first;
     int64_t next;            /* next candidate: -1 is `first`; 0 and up are indices into the catalog */
     char name[CS_TAG_BYTES]; /* directory that is open or was tried last */
-    cs_status status;        /* why the candidates before could not be used */
+    cs_status status;        /* why the earlier candidates could not be used */
     char reason[4096];
     json_t *damaged; /* names of damaged directories */
 };
 
-/* Keeps the reason for the failure; damage takes precedence over absence. A checkpoint of a later version or of another
- * program is not damaged. */
+/* Keeps the reason of the failure; a damaged checkpoint is a stronger reason than a missing one. A checkpoint of a
+ * later version or of another program does not count as damaged. */
 static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
@@ -56,7 +56,7 @@ static cs_status find_newest(ce_search *s)
     return CS_OK;
 }
 
-/* Rank 0: the name of the next candidate; "" when none is left. */
+/* Runs on rank 0. Returns the name of the next candidate; "" if no candidate is left. */
 static const char *next_name(ce_search *s)
 {
     if (s->next < 0) {
@@ -91,7 +91,7 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
-/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each, or "" when none is left. */
+/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is left. */
 static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     ce_search *s = reader->search;
@@ -157,8 +157,8 @@ cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, co
     *reader = ce_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
-    /* With LOOSE, a piece that this checkpoint lacks would keep what an earlier, damaged candidate had written to it.
-     */
+    /* With LOOSE all blocks are verified at opening: otherwise a piece that this checkpoint lacks would keep what an
+     * earlier, damaged candidate had written to it. */
     if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
         (*reader)->reading.verify = CS_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);

@@ -24,7 +24,7 @@ bool ce_manifest_digits(uint32_t *value, const char *digits)
     return true;
 }
 
-/* Offset of the digits of the manifest's own checksum, or 0. No user-chosen text precedes them. */
+/* Offset of the digits of the manifest's own checksum; 0: not found. No user-chosen text precedes the digits. */
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";

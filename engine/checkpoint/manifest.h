@@ -71,8 +71,8 @@ cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *direc
  * CS_BAD_FILE if its length or its checksum is not the manifest's; *text is NULL if the manifest lists no such file. */
 cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *manifest, const char *directory,
                                 const char *file);
-/* Interprets an attempt to open a listed file: CS_BAD_FILE if the file is missing or has other than `bytes` bytes,
- * otherwise `status`. */
+/* Decides the status after a listed file was opened: CS_BAD_FILE if the file is missing or has not exactly `bytes`
+ * bytes, otherwise `status`. */
 cs_status ce_manifest_file_status(const ce_manifest_file *file, const char *path, cs_status status, int64_t bytes);
 
 /* Parses exactly eight hexadecimal digits. */

@@ -1,4 +1,4 @@
-/* not_found.c - error messages for a checkpoint that was not found: why it was not, and what to name instead. */
+/* not_found.c - error messages for a checkpoint that was not found: the reason, and what to name instead. */
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
@@ -22,7 +22,8 @@ static void list_tags(char text[LIST], const ce_catalog *catalog)
         used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
 }
 
-/* `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as a tag. */
+/* Fails because `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as
+ * a tag. */
 static cs_status not_there(const char *dir)
 {
     ce_catalog catalog;

@@ -1,9 +1,9 @@
 /* read_pieces.c - loads state: fills pieces of any range from the chunks that intersect them.
  *
- * The part of a chunk that belongs to a piece is a range of the chunk's elements: one transfer. Transfers are sorted by
- * file and position. A block that any transfer needs is read from its first byte to its last, because its checksum
- * covers all of it. It is read through a window that stays in the processor's cache between checksum and copy, so that
- * data cross the memory bus once. */
+ * The part of a chunk that belongs to a piece is a range of the chunk's elements; copying it is one transfer. Transfers
+ * are sorted by file and position. A block that any transfer needs is read from its first byte to its last, because its
+ * checksum covers all of it. The block is read through a window that stays in the processor's cache between checksum
+ * and copy, so that data cross the memory bus once. */
 #include "base/crc.h"
 #include "base/progress.h"
 #include "checkpoint/collective_status.h"

@@ -18,9 +18,9 @@ struct ce_checkpoint_reader {
     char *client_state; /* NULL: the checkpoint has none */
 };
 
-/* Opens the checkpoint dir/name as reader->reading requests. All members after `search` must be zeroed before the call;
- * the caller closes the reader, also after a failure. Collective. ce_reader_close does not free `reading` and `search`.
- */
+/* Opens the checkpoint dir/name in the way that reader->reading describes. All members after `search` must be zeroed
+ * before the call; the caller closes the reader, also after a failure. Collective. ce_reader_close does not free
+ * `reading` and `search`. */
 cs_status ce_reader_open(ce_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name);
 void ce_reader_close(ce_checkpoint_reader *reader);
 

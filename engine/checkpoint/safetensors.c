@@ -81,8 +81,8 @@ static bool read_count(int64_t *count, const json_t *value)
     return true;
 }
 
-/* Computes the bytes of the tensor, multiplying from left to right as the reference reader does, so that the same
- * shapes overflow. */
+/* Computes the bytes of the tensor. The factors are multiplied from left to right, as in the reference reader, so that
+ * the product overflows for the same shapes. */
 static bool bytes_of(int64_t *bytes, const ce_safetensors_entry *entry)
 {
     int64_t bits = 0, count = 1;

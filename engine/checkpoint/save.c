@@ -46,8 +46,9 @@ static cs_status count_all(ce_save *s)
     return CS_OK;
 }
 
-/* When a damaged checkpoint is renamed: at the start of the save if it has no manifest, because it would block a save
- * under its tag; just before its tag is taken by the new checkpoint; or after `latest` names another checkpoint. */
+/* The three times in a save at which damaged checkpoints are renamed. NO_CHECKPOINT: at the start, those without a
+ * manifest, because they would block a save under their tag. TAG_IS_TAKEN: the one with the new checkpoint's tag, just
+ * before the new checkpoint takes that tag. THE_REST: all others, after `latest` names another checkpoint. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const ce_save *s, occasion now)

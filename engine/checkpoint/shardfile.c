@@ -103,8 +103,8 @@ static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, cons
 
 /* ---- infinities and NaNs ---- */
 
-/* A floating-point number is an infinity or a NaN exactly if all bits of its exponent are ones. No early exit, so that
- * compilers vectorize the loop. */
+/* A floating-point number is an infinity or a NaN exactly if all bits of its exponent are ones. The loop has no early
+ * exit, so that compilers vectorize it. */
 static bool has_wide(const char *data, int64_t count)
 {
     uint32_t found = 0;
@@ -161,7 +161,8 @@ typedef struct {
     char *buffer; /* host copy of one block of device memory; NULL: pieces are in host memory */
 } writing;
 
-/* Checks, sums and writes the block in steps small enough to stay in the processor's cache between these uses. */
+/* Checks the block for infinities and NaNs, computes its checksum and writes it, in steps small enough to stay in the
+ * processor's cache between these three uses. */
 static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };

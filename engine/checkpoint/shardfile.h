@@ -5,7 +5,8 @@
 
 #include "checkpoint/write_plan.h"
 
-/* Bytes of a block, which has one checksum; bytes of a UUID's text. */
+/* CS_SHARDFILE_BLOCK: bytes of a block, the unit that has a checksum; CS_SHARDFILE_ID: bytes of a UUID's text with
+ * NUL. */
 enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 };
 
 /* What the manifest records about the file. */

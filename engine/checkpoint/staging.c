@@ -22,8 +22,8 @@
 #define DRAFT "latest.tmp" /* new contents of dir/latest, first written within the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits so that prefix, tag and id fit into a file name */
 
-/* True if another process holds the lock, that is, a save is in progress there. File systems without locks count as
- * unlocked. */
+/* True if another process holds the lock, that is, a save is in progress there. On a file system without locks, the
+ * directory counts as unlocked. */
 static bool is_alive(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

@@ -32,9 +32,10 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag);
 /* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on, so that later saves and
  * pruning do not touch it. CS_OK if the checkpoint does not exist. */
 cs_status ce_staging_set_aside(const char *dir, const char *name);
-bool ce_staging_is_aside(const char *name); /* true for such a name; no tag's directory has one */
+bool ce_staging_is_aside(const char *name); /* true for such a name; no escaped tag is one */
 
-/* Renames dir/name, then deletes it. After a crash between the two, the next save removes the renamed directory. */
+/* Renames dir/name, then deletes it. After a crash between these two steps, the next save removes the renamed
+ * directory. */
 cs_status ce_staging_discard(const char *dir, const char *name);
 
 #endif

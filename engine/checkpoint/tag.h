@@ -6,8 +6,9 @@
 
 enum { CS_TAG_BYTES = 256 };
 
-/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first letter of "latest", which is the name of
- * the pointer file, and of "manifest.json", which distinguishes a checkpoint's directory from its parent. */
+/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first letter of the tag "latest", which is the
+ * name of the pointer file, and of the tag "manifest.json", because a file of that name marks a checkpoint's
+ * directory. */
 cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 /* The tag whose directory has this name. */

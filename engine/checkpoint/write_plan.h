@@ -1,8 +1,8 @@
 /* write_plan.h - plan of what a rank writes: its pieces are cut into boxes, and the boxes are distributed to files.
  *
  * A file holds at most one box of each tensor, because PyTorch's reader of sharded safetensors takes one key as one
- * box. A rank writes as many files as the most divided of its tensors has boxes (at most three for a range of a
- * matrix); the first file gets the largest boxes. */
+ * box. So the number of a rank's files is the largest number of boxes that one of its tensors has (at most three for a
+ * range of a matrix); the first file gets the largest boxes. */
 #ifndef CS_CHECKPOINT_WRITE_PLAN_H
 #define CS_CHECKPOINT_WRITE_PLAN_H
 

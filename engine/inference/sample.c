@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    double weight; /* the logit, then the probability times the sum of all weights */
+    double weight; /* first the logit; later the probability, up to a common factor */
     int32_t token;
 } candidate;
 
@@ -59,8 +59,8 @@ static double sum_weights(const candidate *all, int64_t count)
     return sum;
 }
 
-/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Few are kept as a rule, so
- * only as many as are needed are sorted. */
+/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Usually few are kept, so
+ * candidates are sorted in groups until there are enough. */
 static int64_t cut(candidate *all, int64_t count, const cs_sampling *how)
 {
     enum { FIRST = 256, GROWTH = 8 };

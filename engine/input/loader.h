@@ -7,7 +7,7 @@
 
 /* ---- token_cache.c: each host tokenizes a text once, and later runs reuse the token shards ----
  *
- * A name in cspeed.data that data/texts.h calls a text is tokenized; so are the texts of a folder. Its shards are in
+ * If a name in cspeed.data is a text (data/texts.h) or a folder of texts, it is tokenized, and its shards are in
  * CACHE/<16 hexadecimal digits>. The digits are a hash of the texts' names, sizes and modification times, of the
  * tokenizer's files, and of the keys of cspeed.data that matter; made_from.txt in that folder lists these facts. When a
  * changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads them. */
@@ -31,12 +31,12 @@ struct cs_data {
     int32_t *inputs, *targets, *starts; /* (B, T), B is engine->sequences; starts is NULL unless documents are packed */
     int64_t *samples;                   /* (B) */
     float *references;                  /* (B), of the micro-batch; NULL without cspeed.dpo */
-    float *logps; /* log-probabilities of all pairs by the reference model, by index of the window and answer; NULL
-                         * without cspeed.dpo */
-    ce_token_cache cache; /* keeps the token shards alive that the windows map */
+    float *logps;                       /* of the reference model, by window and answer; NULL without cspeed.dpo */
+    ce_token_cache cache;               /* locks the token shards that the windows map, so that they are not deleted */
 };
 
-/* Micro-batch number `lane` of the windows in file order. Rows past the end have no target; lane -1 has none at all. */
+/* Micro-batch number `lane` of the windows in file order. Rows after the last window have no target; if lane is -1, no
+ * row has one. */
 cs_batch ce_loader_lane(cs_data *data, int64_t lane);
 
 #endif

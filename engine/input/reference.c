@@ -1,7 +1,7 @@
 /* reference.c - the reference model of preference training. Its log-probabilities of all answers are computed once,
- * with its parameters in the place of the model's, before the training starts; so no second model is in memory while it
- * trains, at any stage. They are kept in cspeed.data.cache, in a file whose name is a hash of the reference model's
- * parameters, of the tokens and of the types of the computation. */
+ * before the training starts, while its parameters are in the place of the trained model's; so no second model is in
+ * memory during training, at any stage. The log-probabilities are kept in cspeed.data.cache, in a file whose name is a
+ * hash of the reference model's parameters, of the tokens and of the types of the computation. */
 #include "input/loader.h"
 #include "base/clock.h"
 #include "base/crc.h"
@@ -21,7 +21,7 @@
 typedef struct {
     char magic[8];
     uint64_t name;
-    int64_t count; /* of the log-probabilities */
+    int64_t count; /* number of log-probabilities */
     uint32_t crc, zero;
 } header;
 
@@ -29,7 +29,7 @@ static const char magic[8] = "CSLOGPS1";
 
 /* ---- the parameters ---- */
 
-/* A sum over elements, so that it does not depend on how they are divided among ranks. */
+/* The hash is a sum over elements, so that it does not depend on how the elements are divided among ranks. */
 static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
 {
     int64_t count = ce_range_length(piece->range);
@@ -77,7 +77,7 @@ static cs_status take_reference(cs_engine *engine)
     return CS_OK;
 }
 
-/* Puts the model's first parameters back. */
+/* Puts the model's initial parameters back. */
 static cs_status take_start(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -147,7 +147,7 @@ static cs_status write_file(const cs_data *data, const char *path, const float *
 
 /* ---- opening ---- */
 
-/* Reads the file, which every host has or none. */
+/* Reads the file on every rank. Returns true, on all ranks, only if every rank could read it. */
 static bool find(const cs_data *data, const char *path, float *logps, int64_t count)
 {
     int64_t missing = !read_file(data, path, logps, count);
@@ -169,7 +169,7 @@ static cs_status compute(cs_data *data, const char *path, float *logps, int64_t 
                                 engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
 }
 
-/* The name of the file is known once the reference's parameters have been in place. */
+/* Call while the reference model's parameters are in place: the name of the file contains their hash. */
 static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
 {
     cs_engine *engine = data->engine;

@@ -41,7 +41,8 @@ static void report(const ce_token_cache_key *self, const ce_packing_counts *coun
                counts->repaired);
 }
 
-/* Locks a folder of shards (readers hold LOCK_SH). Returns a descriptor; -1: locked by another, or missing. */
+/* Locks a folder of shards (readers hold LOCK_SH). Returns a descriptor; -1: another process holds a lock, or the
+ * folder is missing. */
 static int hold(const char *folder, int lock)
 {
     int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,7 +57,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
-    if (held < 0) /* a run reads it; the next run that tokenizes this text tries again */
+    if (held < 0) /* a run reads these shards; the next run that tokenizes this text tries again to delete them */
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
@@ -108,8 +109,8 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
     return ce_files_sync_directory(settings->cache);
 }
 
-/* The kernel releases the lock when its owner ends. While waiting, tells the launcher's watchdog that this rank
- * lives. */
+/* Waits for the lock, which the kernel releases when its owner ends. While waiting, tells the launcher's watchdog that
+ * this rank lives. */
 static cs_status wait_for_lock(int lock, const char *path)
 {
     static const struct timespec pause = { 0, 100000000 };
@@ -136,7 +137,7 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
     cs_status status = ce_files_remove_tree(part); /* left by a run that died */
     if (status == CS_OK)
         status = fill(self, part);
-    if (status != CS_OK) { /* frees the disk space, and keeps the message of the first failure */
+    if (status != CS_OK) { /* frees the disk space; the message of the first failure is kept */
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
         ce_files_remove_tree(part);

@@ -122,8 +122,9 @@ static void name_folder(ce_token_cache_key *self)
     self->folder = ce_files_join(self->settings->cache, digits);
 }
 
-/* cspeed.data.tokenizer, else the model's folder; NULL (bytes) if that has 256 tokens and no tokenizer files, as the
- * export of a model that was trained on bytes. */
+/* Returns cspeed.data.tokenizer if it is set, otherwise the model's folder. Returns NULL (every byte is a token) if
+ * that folder has no tokenizer files and the model has 256 tokens, as in an export of a model that was trained on
+ * bytes. */
 static const char *find_tokenizer(const cs_engine *engine)
 {
     const char *folder = engine->settings->model_path;

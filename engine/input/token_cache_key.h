@@ -22,7 +22,7 @@ cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engi
                                   const char *name); /* close it also after a failure */
 void ce_token_cache_key_close(ce_token_cache_key *key);
 
-/* True if the cache folder holds complete shards made from exactly this key. Anything else there is ignored. */
+/* True if the cache folder holds complete shards made from exactly this key. All other contents of it are ignored. */
 bool ce_token_cache_key_is_done(const ce_token_cache_key *key);
 
 /* True if `folder` holds complete shards of an earlier state of the same source. */

@@ -74,7 +74,8 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     ce_upload *upload = engine->upload;
     ce_forward_input on_device = *input;
     cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
-    /* there is a key for each sample of a micro-batch; more samples are texts that are continued, without dropout */
+    /* There is one key for each sample of a micro-batch. A larger batch consists of texts that are continued: no
+     * dropout. */
     int64_t samples = input->inputs.shape[0], micro = engine->sequences;
     cs_tensor keys = cs_vector(engine->keys, CS_I64, samples < micro ? samples : micro);
     size_t at = 0;

@@ -184,8 +184,8 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
     source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
-/* Adds the class's prefix, which is the first word of every name in the model's body, if the first parameter is there
- * without it. The names that the head has in the model, and its alias, have no prefix. */
+/* Adds the prefix of the model's class, which is the first word of every name in the model's body, if the source names
+ * the first parameter without it. The names of the head's parameters, and the head's alias, get no prefix. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = ce_model_first(model), *rest = strchr(first, '.');
@@ -242,7 +242,8 @@ static cs_status remove_wrapper(ce_source *source, const char *prefix)
     return CS_OK;
 }
 
-/* DistributedDataParallel and torch.compile put a word in front of every name; a file may have both. */
+/* Removes the word that DistributedDataParallel, and the word that torch.compile, put in front of every name; names may
+ * begin with both. */
 static cs_status remove_wrappers(ce_source *source)
 {
     static const char *const wrappers[] = { "module.", "_orig_mod." };

@@ -9,20 +9,20 @@
 #include "interchange/source.h"
 #include "models/models.h"
 
-/* Sets *found if the folder holds weights. CS_UNSUPPORTED, with the command that converts them, if they are in another
- * program's format (other_formats.h). */
+/* Sets *found if the folder holds weights. If the weights are in another program's format (other_formats.h), returns
+ * CS_UNSUPPORTED, with the command that converts them. */
 cs_status ce_huggingface_detect(bool *found, const char *folder);
 
-/* Gives the tensors of a Hugging Face folder's source the names that the model has. The prefixes "module." and
- * "_orig_mod." of PyTorch's wrappers are removed if all names have them, with a message. The class's prefix is added
- * to the names of a folder that was saved from a model without its head ("h.0.ln_1.weight"). The second name of a tied head
- * is removed: the folder may hold the shared table under both names, or, as safetensors' save_model writes it, only
- * under the head's name. */
+/* Gives the tensors of a Hugging Face folder's source the names that the model has. If all names have the prefix
+ * "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message. If the folder was saved from a model
+ * without its head ("h.0.ln_1.weight"), the class's prefix is added. The second name of a tied head is removed: the
+ * folder may hold the shared table under both names, or, as safetensors' save_model writes it, only under the head's
+ * name. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
-/* Strict check, which begins with ce_huggingface_rename: every parameter of the model exists with its shape, and no other tensor
- * exists. CS_BAD_FILE lists all tensors that are missing, unexpected or of another shape; `folder` is used in the
- * message. */
+/* Strict check, which begins with ce_huggingface_rename: every parameter of the model exists with its shape, and no
+ * other tensor exists. CS_BAD_FILE lists all tensors that are missing, unexpected or of another shape; `folder` is used
+ * in the message. */
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
@@ -47,12 +47,16 @@ typedef struct {
     bool typed; /* output->dtype is given */
     bool merge; /* adapters are added to the weights; CS_BAD_CONFIG if the checkpoint has none */
 } ce_huggingface_choice;
-/* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) in this way, with the config.json of
- * its model. If the checkpoint has adapters, and `merge` is false, it writes only these, as a folder of PEFT. Of
- * `output`, `folder` and `max_shard` are used; `dtype` only if `typed` is true, otherwise the type in which the training
- * computed, and fp32 for adapters; `beside` if it is not NULL, otherwise the folder from which the training started;
- * `chat` is that of the training. On success the source stays open for the caller, who may report what was written
- * and closes it; after a failure it is closed. */
+/* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) as ce_huggingface_write does, with
+ * the config.json of its model. If the checkpoint has adapters and `merge` is false, only the adapters are written, as
+ * a folder of PEFT.
+ *
+ * Members of `output`: `folder` and `max_shard` are used. `dtype` is used if `typed` is true; otherwise the type is
+ * that in which the training computed, or fp32 for adapters. `beside` is used if it is not NULL; otherwise the
+ * tokenizer files come from the folder from which the training started. `chat` is always the training's.
+ *
+ * On success the source stays open for the caller, who may report what was written and closes it; after a failure it is
+ * closed. */
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
                                 const char *dir, const char *tag);
 

@@ -16,7 +16,8 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-/* Sets what is written of a checkpoint with adapters. *config becomes a new reference. */
+/* Decides what is written of a checkpoint with adapters, and changes *source and *all accordingly. *config is a new
+ * reference, or is left unchanged. */
 static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggingface_choice choice,
                         const json_t *provenance, json_t **config)
 {

@@ -282,8 +282,8 @@ static cs_status write_all(writing *w)
     return CS_OK;
 }
 
-/* Sets w->folder to a temporary folder next to the target (trailing slashes are ignored), and removes one that a killed
- * process with the same process id left. */
+/* Sets w->folder to a temporary folder next to the target (trailing slashes are ignored). Removes a folder of that
+ * name, which a killed process with the same process id left. */
 static cs_status name_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);

@@ -52,7 +52,7 @@ typedef struct {
     char *buffer;
 } llmc_file;
 
-/* Checks the magic number; a file of another known program is refused with that program's name. */
+/* Checks the magic number. A file of another known program is refused, with a message that names the program. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
     char foreign[CS_OTHER_FORMATS_BYTES];

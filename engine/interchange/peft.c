@@ -18,7 +18,7 @@ static cs_status refuse(const char *path, const char *key, const char *why)
     return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"%s\", because %s", path, key, why);
 }
 
-/* Whether a value asks for nothing: absent, null, false, "none", or an empty list or object. */
+/* True if a value asks for nothing: it is absent, null, false, "none", or an empty list or object. */
 static bool is_idle(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -113,7 +113,7 @@ json_t *ce_peft_config(const json_t *lora, const char *base)
                      "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern", "alpha_pattern");
 }
 
-/* ---- a source over a checkpoint's ---- */
+/* ---- a source that reads from a checkpoint's source ---- */
 
 typedef struct {
     ce_source inner;

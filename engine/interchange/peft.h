@@ -12,15 +12,17 @@ typedef struct {
     json_t *targets; /* "all-linear" or a list of names; a new reference */
 } ce_peft_facts;
 
-/* Reads FOLDER/adapter_config.json. CS_UNSUPPORTED names what cspeed has not got, such as DoRA. */
+/* Reads FOLDER/adapter_config.json. If it asks for something that cspeed lacks, such as DoRA, CS_UNSUPPORTED names
+ * it. */
 cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
 
-/* The adapter_config.json of a checkpoint whose provenance has this object "lora"; `base` is the folder of the model, or
- * NULL. A new reference. */
+/* The adapter_config.json of a checkpoint whose provenance has this object "lora"; `base` is the folder of the model,
+ * or NULL. A new reference. */
 json_t *ce_peft_config(const json_t *lora, const char *base);
 
-/* Both replace a checkpoint's source, which they own from then on, by one that has only the adapters' tensors under
- * PEFT's names, or only the model's, to whose values the adapters are added (in fp32, rounded once). */
+/* Both functions take ownership of a checkpoint's source and replace it. ce_peft_adapters: by a source that has only
+ * the adapters' tensors, under PEFT's names. ce_peft_merge: by a source that has only the model's tensors, with the
+ * adapters added to their values (in fp32, rounded once). */
 cs_status ce_peft_adapters(ce_source *source);
 cs_status ce_peft_merge(ce_source *source, const json_t *lora);
 

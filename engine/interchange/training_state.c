@@ -158,8 +158,8 @@ static int64_t piece_at(const ce_training_state *state, const char *address)
     return low;
 }
 
-/* Reads a part of one piece. A file that was complete when it was opened and cannot be read is a failure of the
- * machine. */
+/* Reads a part of one piece. The files were complete when they were opened, so a read that fails now is a failure of
+ * the machine and ends the program. */
 static void fetch(void *argument, void *to, const void *from, size_t bytes)
 {
     ce_training_state *state = argument;

@@ -21,20 +21,20 @@ typedef struct {
     json_t *root;       /* state.json */
     const char *origin; /* the program that trained, for messages: "DeepSpeed 0.19.8" */
     int world_size, stage;
-    int64_t step, samples, skipped; /* all steps and samples so far; the steps that changed nothing */
-    int64_t updates, scheduled;     /* steps that the optimizer, and the learning-rate schedule, have made */
-    const json_t *loss_scale;       /* as "loss_scale" of a manifest's "engine" */
-    const char *optimizer;          /* its name by cspeed; NULL: not known, for the program made it itself */
+    int64_t step, samples, skipped; /* numbers of all steps, all samples and skipped steps (no parameter changed) */
+    int64_t updates, scheduled; /* steps that the optimizer and the learning-rate schedule, respectively, have made */
+    const json_t *loss_scale;   /* as "loss_scale" of a manifest's "engine" */
+    const char *optimizer;      /* its name in cspeed; NULL: not known, because the program made the optimizer itself */
     const char *slots[CS_TRAINING_STATE_SLOTS];
     int slot_count;
     const json_t *groups;       /* [{"params": [names], "weight_decay": 0.1, ...}, ...], every parameter in one */
     const json_t *client_state; /* NULL: none */
 
-    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* of the weights, then of each slot */
+    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* sources of the weights, then of each slot */
     ce_piece *pieces;                               /* set by ce_training_state_match */
     int64_t piece_count;
     ce_checkpoint_device_copy reader; /* how a save reads the pieces */
-    void *addresses;                  /* a range of addresses without memory; pieces are identified by theirs */
+    void *addresses;                  /* a range of addresses without memory, by which the pieces are identified */
     size_t address_bytes;
 } ce_training_state;
 

@@ -1,4 +1,4 @@
-/* adapter.c - cspeed.lora.adapter: LoRA adapters that start from a folder of PEFT. */
+/* adapter.c - cspeed.lora.adapter: LoRA adapters whose initial values come from a folder in PEFT's format. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"

@@ -1,5 +1,5 @@
-/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged: the next
- * save in that folder records them as its ancestors, and pruning depends on them. */
+/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged. The next
+ * save in that folder records the former as its ancestors, on which pruning depends, and renames the latter. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -88,8 +88,8 @@ void ce_ancestry_close(cs_engine *engine)
 
 /* ---- rewinding to an earlier checkpoint ---- */
 
-/* Lists the tags in dir of checkpoints that are neither this one nor its ancestors, in one line; "" if there are
- * none. */
+/* Lists, in one line, the tags of the checkpoints in dir that going back to dir/name abandons, or that were abandoned
+ * before; "" if there are none. */
 static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
 {
     ce_catalog catalog;

@@ -97,7 +97,7 @@ cs_status ce_async_save_finish(cs_engine *engine)
     ce_async_save *saving = &engine->saving;
     ce_step_settle(engine);
     ce_finite_report(engine);
-    engine->parts_saved = 0; /* they belong to no later save */
+    engine->parts_saved = 0; /* a count of parts of this save must not be used for a later one */
     if (ce_background_busy(saving->work)) {
         double begun = ce_clock_seconds();
         ce_walk_settle(engine);
@@ -142,7 +142,8 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return ce_async_save_finish(engine);
 }
 
-/* Bytes of the copy of one rank's part of a parameter; cs_save_checkpoint lists the same parts at every stage. */
+/* Bytes of the copy of one rank's part of a parameter. cs_save_checkpoint lists the same parts at every stage of
+ * ZeRO. */
 static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
     ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });

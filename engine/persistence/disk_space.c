@@ -38,8 +38,7 @@ static int64_t count_prunable(const char *dir)
     return count;
 }
 
-/* Maximum number of additional checkpoints that exist at the same time: an old one is deleted after a new one is
- * complete. */
+/* How many more checkpoints will exist at the same time, at most: an old one is deleted after a new one is complete. */
 static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
 {
     if (keep_last == 0)

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Reads one piece; for a device with its own memory, into host memory first. */
+/* Reads one piece. If the device has its own memory, the elements are read into host memory and then copied. */
 static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard_piece *piece)
 {
     cs_dtype dtype = piece->dtype;

@@ -39,7 +39,7 @@ static cs_status choose_itself(choice *chosen, const char *source)
     return status;
 }
 
-/* The same check that loading makes before it reads a checkpoint. */
+/* Makes the same check as loading makes before it reads a checkpoint. */
 static cs_status check_whole(const char *dir, const char *name)
 {
     ce_manifest manifest;
@@ -52,7 +52,8 @@ static cs_status check_whole(const char *dir, const char *name)
     return status;
 }
 
-/* Chooses the checkpoint with this tag, else `latest`, else, like loading, the newest complete one. */
+/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does: the checkpoint that `latest` names;
+ * if it is damaged, its newest complete ancestor; otherwise the newest complete checkpoint. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
@@ -78,7 +79,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     ce_catalog_close(&catalog);
     if (named && !chosen->dir)
-        return check_whole(dir, name); /* returns its error */
+        return check_whole(dir, name); /* returns the error of the checkpoint that `latest` names */
     return chosen->dir ? CS_OK
                        : ce_fail(CS_NOT_FOUND,
                                  "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "

@@ -175,7 +175,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .aliases =
             engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance = provenance(engine),
-        /* While steps are not finite no older checkpoint is removed, even if the parameters are still finite. */
+        /* After steps that are not finite, all older checkpoints are kept, even if the parameters are still finite. */
         .keep_last = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
         .step = engine->metrics.step,
@@ -219,7 +219,7 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
     metrics->skipped = skipped;
     engine->updates = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
-    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else the run keeps its initial scale */
+    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* otherwise the run keeps its initial scale */
         engine->scaler.scale = scale;
         engine->scaler.hysteresis = hysteresis;
         engine->scaler.iteration = iteration;
@@ -245,7 +245,7 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
     char current[MARK_DIGITS];
-    const char *mark = current; /* old checkpoints have no mark: no difference */
+    const char *mark = current; /* checkpoints of older versions have no mark, which counts as equal */
     format_mark(current, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
@@ -289,8 +289,8 @@ static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bo
     return status;
 }
 
-/* Counters, scales and positions are set after all pieces have been read. A read that fails at a damaged block has then
- * changed only pieces, and reading an earlier checkpoint replaces all of them. */
+/* Counters, scales and positions are set after all pieces have been read. So a read that fails at a damaged block has
+ * changed only pieces, and the reading of an earlier checkpoint then replaces all of them. */
 static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
@@ -317,7 +317,7 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     return CS_OK;
 }
 
-/* Loads the chosen checkpoint; while a checkpoint proves damaged, falls back to the next candidate. */
+/* Loads the chosen checkpoint; if it turns out to be damaged, falls back to the next candidate, and so on. */
 static cs_status load_whole(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     cs_status status = load(engine, reader, options);

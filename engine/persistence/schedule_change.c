@@ -1,4 +1,4 @@
-/* schedule_change.c - after a resume: a message if the learning-rate schedule is not the one that the checkpoint had.
+/* schedule_change.c - after a resume: logs a message if the learning-rate schedule differs from the checkpoint's.
  *
  * The message is printed at the first step, because until then the program may still set the number of steps
  * (cs_set_total_steps) or a schedule of its own (cs_set_schedule). */

@@ -16,10 +16,10 @@ struct ce_transfer {
     ce_checkpoint_device_copy device_copy;
     pthread_mutex_t mutex; /* protects the fields below: several threads write files */
     char *buffers[BUFFERS];
-    ce_event done[BUFFERS]; /* the last copy that used the buffer */
-    ce_event begun;         /* the operations that the state depends on */
-    int current;            /* the buffer that `send` fills, */
-    size_t filled;          /* and the bytes in it */
+    ce_event done[BUFFERS]; /* end of the last copy that used the buffer */
+    ce_event begun;         /* end of the operations that the state depends on */
+    int current;            /* index of the buffer that `send` fills */
+    size_t filled;          /* bytes in that buffer */
 };
 
 static cs_stream *copying(const ce_transfer *transfer)

@@ -10,7 +10,8 @@
 
 #define GB (1024.0 * 1024.0 * 1024.0)
 
-/* The number of kilobytes after "NAME:" in a file of /proc, in bytes; 0 if there is none. */
+/* Reads the size after "NAME:" in a file of /proc, which is in kilobytes, and returns it in bytes; 0 if it is
+ * missing. */
 static double kilobytes_of(const char *path, const char *name)
 {
     char line[256];

@@ -1,7 +1,7 @@
 /* profile.c - flops_profiler: time and operations of one forward pass, unit by unit, in DeepSpeed's format.
  *
- * Operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is that of the
- * last micro-batch of the profiled step. */
+ * The device's operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is
+ * that of the last micro-batch of the profiled step. */
 #include "engine.h"
 #include "base/log.h"
 
@@ -53,7 +53,8 @@ void ce_profile_start(cs_engine *engine)
         engine->profile->active = ce_profile_is_due(engine);
 }
 
-/* The last unit computes a part of its gradients in forward: they are no operations of forward, but take its time. */
+/* The operations of forward. The last unit computes a part of its gradients within forward: their operations are not
+ * counted here, but their time counts as forward's. */
 static double forward_flops(const cs_engine *engine)
 {
     return ce_device_flops(engine->device) - ce_device_gradient_flops(engine->device);

@@ -27,11 +27,12 @@ void cs_log_summary(cs_engine *engine)
 
 /* ---- lines ---- */
 
-/* Writes the momentum of one parameter group. DeepSpeed prints 0.0 if it has neither betas nor SGD's momentum. */
+/* Writes the momentum of one parameter group. For a group that has neither betas nor SGD's momentum, DeepSpeed prints
+ * 0.0. */
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
-    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the completed one */
+    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the last completed update */
     if (!ce_optim_has_betas(group))
         return snprintf(text, room, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
@@ -75,7 +76,7 @@ static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_secon
                                .reduce = a->reduce - b->reduce };
 }
 
-/* suffix: "" for a whole step, "_microstep". */
+/* `suffix` is "" for the times of a whole step, "_microstep" for those of a micro-batch. */
 static void print_times(const cs_phase_seconds *t, const char *suffix)
 {
     ce_say("time (ms) | fwd%s: %.2f | bwd%s: %.2f | bwd_inner%s: %.2f | bwd_allreduce%s: %.2f | step%s: %.2f", suffix,

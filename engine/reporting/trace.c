@@ -34,7 +34,8 @@ static int64_t spans_needed(const cs_engine *engine)
     return spans < MOST_SPANS ? spans : MOST_SPANS;
 }
 
-/* Hosts have clocks of their own: all ranks count from one moment of rank 0's, by the time of day. */
+/* Returns the time, on this host's clock, that is 0 in the file: one moment of rank 0, the same for all ranks. The
+ * hosts' clocks differ, so the moment is converted by the time of day. */
 static double common_origin(cs_engine *engine)
 {
     struct timespec now;
@@ -74,7 +75,7 @@ void ce_trace_file_close(cs_engine *engine)
 void ce_trace_file_begin_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
-    int64_t step = engine->metrics.step + 1; /* which now begins */
+    int64_t step = engine->metrics.step + 1; /* number of the step that begins now */
     if (!trace || trace->begun || step < trace->first || step > trace->last)
         return;
     trace->begun = true;
@@ -168,7 +169,7 @@ void ce_trace_file_end_step(cs_engine *engine)
     ce_trace_file_begin_step(engine); /* the program reads the batch of the next step before its forward */
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;
-    ce_walk_settle(engine); /* operations on other threads record their ends */
+    ce_walk_settle(engine); /* waits, so that operations on other threads have recorded their ends */
     ce_trace_switch(false);
     trace->done = true;
     char *own = own_events(engine), *all = cs_gather(engine, own);
