@@ -1,8 +1,8 @@
-/* collectives.c - each collective of comm.h once, with its data before and after.
+/* collectives.c - calls each collective of comm.h once and prints the data before and after the call.
  *
  *     build/bin/cspeed --num_gpus 4 --console first build/bin/collectives
  *
- * Rank 0 prints the rows of all ranks: to gather them is a collective too. */
+ * Rank 0 prints the data of all ranks. It gets the data with a further collective, cs_comm_gather. */
 #include "cspeed/comm.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { MOST_RANKS = 16, COUNT = 2 * MOST_RANKS };
 static cs_comm *comm;
 static int rank, size;
 
-/* Prints a line with `count` numbers of each rank. */
+/* Prints a line with data[count] of each rank. */
 static void print(const char *when, const int *data, int count)
 {
     int all[MOST_RANKS * COUNT];
@@ -75,7 +75,7 @@ static void gather_and_exchange(int *in, int *out)
     cs_comm_all_to_all(comm, out, in, 1, CS_I32);
     print("after", out, size);
     if (size == 1)
-        return; /* messages need another rank */
+        return; /* a message needs a second rank */
     begin("isend to the next rank, ireceive from the last one", in, 1);
     cs_work *sent = cs_comm_isend(comm, in, sizeof *in, next), *got = cs_comm_ireceive(comm, out, sizeof *out, last);
     cs_work_wait(got);
@@ -83,7 +83,7 @@ static void gather_and_exchange(int *in, int *out)
     print("after", out, 1);
 }
 
-/* Even and odd ranks sum among themselves, at the same time. */
+/* The even ranks form one group and the odd ranks another. Both groups sum at the same time. */
 static void use_groups(int *in)
 {
     cs_comm *group = NULL;

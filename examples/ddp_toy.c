@@ -1,11 +1,12 @@
-/* ddp_toy.c - distributed data parallelism at its smallest: 4096 random samples, one dense layer, 4 ranks, 2 epochs.
+/* ddp_toy.c - a minimal program with distributed data parallelism: 4096 random samples, one dense layer, 4 ranks, 2
+ * epochs.
  *
  *     cspeed --num_gpus 4 ddp_toy                     # as torchrun does
  *     cspeed launch --nproc_per_node=4 ./ddp_toy      # as torch.distributed.launch does
  *     ddp_toy --spawn 4                               # as mp.spawn does: the program starts its ranks itself
  *
- * Each rank prints a line for each epoch. The sampler gives every rank its share of the samples: 4096 of them are 1024
- * for each of 4 ranks, 32 steps of 32 samples. */
+ * Each rank prints a line for each epoch. The sampler divides the 4096 samples among the ranks: with 4 ranks each rank
+ * has 1024 samples, which are 32 steps of 32 samples. */
 #include "cspeed/cspeed.h"
 #include "cspeed/layer.h"
 #include "cspeed/options.h"

@@ -4,7 +4,8 @@
  *
  * x.npy is (N, F) in float32. y.npy is (N, C) in float32; for cross_entropy it is (N) in int64 or int32, with classes
  * from 0. Arrays are little-endian and in C order, as np.save writes them. After each epoch rank 0 prints the mean loss
- * of its last step, and at the end the accuracy over all samples, which sums counts of all ranks before it divides. */
+ * of the epoch's last step. At the end it prints the accuracy over all samples, a ratio of counts that are summed over
+ * all ranks. */
 #include "cspeed/cspeed.h"
 #include "cspeed/layer.h"
 #include "cspeed/options.h"
@@ -21,7 +22,7 @@ typedef enum { MSE, MAE, CROSS_ENTROPY } loss_kind; /* in the order of the optio
 /* ---- .npy files ---- */
 
 typedef struct {
-    int64_t rows, columns; /* columns 1 for a vector */
+    int64_t rows, columns; /* `columns` is 1 for a vector */
     char type[8];          /* "<f4", "<i8" */
     char *data;
 } array;
@@ -140,7 +141,8 @@ static cs_tensor output_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
     return cs_linear_forward(&self->linear, pass, x);
 }
 
-/* The cross-entropy replaces the logits by their gradient, so its backward computes only that of the layer. */
+/* The operation cross-entropy replaces the logits by their gradient in forward, so that backward only computes the
+ * gradients of the linear layer. */
 static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const layer *self = cs_unit_self(unit, sizeof *self);
@@ -206,7 +208,7 @@ static data_set open_data(const settings *given)
     return all;
 }
 
-/* Copies samples [from, from + rows) of this rank's epoch. */
+/* Copies samples [from, from + rows) of this rank's part of the epoch into the batch. */
 static void fill(const data_set *all, const cs_sampler *sampler, int64_t from, cs_batch *batch)
 {
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++) {
@@ -276,8 +278,8 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
     return hits;
 }
 
-/* Each sample once: the ranks' counts are summed, and one division follows. cs_predict is collective, so all ranks make
- * as many calls as rank 0, which has the most samples. */
+/* Counts each sample once, sums the counts of all ranks, and divides the sums. cs_predict is collective, so every rank
+ * calls it as often as rank 0, which has the most samples. */
 static void print_accuracy(cs_engine *engine, const data_set *all, cs_batch *batch)
 {
     cs_sampler sampler = {

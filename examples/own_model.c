@@ -14,7 +14,7 @@
 
 enum { INPUTS = 8, WIDTH = 64, LAYERS = 3 };
 
-/* ---- units: a struct with declare, forward and backward each ---- */
+/* ---- units: each is a struct with the functions declare, forward and backward ---- */
 
 static void hidden_declare(cs_unit *unit, const void *sizes)
 {

@@ -4,7 +4,8 @@
  *     cspeed --num_gpus 2 train_minimal ds_config.json
  *
  * The configuration names the model, the data, the number of steps and the folder of checkpoints in its section
- * "cspeed". The program `train` evaluates, saves, exports and writes metrics besides; see programs/train. */
+ * "cspeed". The program `train` (programs/train) also evaluates, saves during the training, exports and writes
+ * metrics. */
 #include "cspeed/cspeed.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* eval.c - evaluates a model on a data set: mean loss, perplexity, and the share of tokens predicted correctly.
  *
- * The results are the same bits for any number of ranks. */
+ * The results have the same bits for any number of ranks. */
 #include "use.h"
 
 #include <inttypes.h>
@@ -42,7 +42,8 @@ static void read_options(options *given, char **argv)
 
 /* ---- the model and the data ---- */
 
-/* Sets "PATH=VALUE", whose value stands between `before` and `after`; NULL: the option was not given. */
+/* Applies the assignment "PATH=VALUE" that `before`, `value` and `after` form together. A `value` of NULL means that
+ * the option was not given, and nothing is set. */
 static void set(cs_config *config, const char *before, const char *value, const char *after)
 {
     char *assignment;
@@ -54,8 +55,8 @@ static void set(cs_config *config, const char *before, const char *value, const 
     free(assignment);
 }
 
-/* Opens the model and the data. The data come first, because pairs are computed with the reference model's parameters in
- * the place of the model's. */
+/* Opens the model and the data. The data is opened before the model's parameters are loaded, because for pairs of
+ * answers cs_data_open loads the reference model's parameters into the engine. */
 static cs_engine *open_model(const options *given, cs_data **data)
 {
     cs_config *config;

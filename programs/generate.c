@@ -137,7 +137,7 @@ static void open_model(model *m)
     set_items(config, &m->given->set);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
-    /* a step of several texts has one row for each, and a pass has seq_len rows */
+    /* cs_contexts_step has one row for each text, and a pass has at most seq_len rows */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
@@ -169,7 +169,7 @@ typedef struct {
     int32_t *read;      /* (read_count) the tokens that the context has read, and `last` */
     int64_t read_count;
     bool slid;    /* the text has filled the model's positions */
-    bool streams; /* printed as it grows */
+    bool streams; /* the text is printed while it grows */
 } answer;
 
 static void take_token(const model *m, answer *a, int32_t token)
@@ -181,7 +181,7 @@ static void take_token(const model *m, answer *a, int32_t token)
         return;
     }
     a->tokens++;
-    /* the space between the template and the answer */
+    /* removes the space between the chat template and the answer */
     while (m->chat && a->text.size == 0 && size > 0 && *piece == ' ') {
         piece++;
         size--;
@@ -206,14 +206,14 @@ static void show(const options *given, answer *a)
     a->shown = until;
 }
 
-/* A text begins with the token that separates documents. */
+/* Returns the token with which an empty prompt is replaced: the one that separates documents, or a line feed. */
 static int32_t first_token(const model *m)
 {
     int32_t end = ce_tokenizer_end(m->tokenizer);
     return end >= 0 ? end : '\n';
 }
 
-/* A chat template itself contains the token that begins a text. */
+/* With a chat, no token is added at the beginning, because the chat template itself contains one. */
 static const ce_encoded *encode(const model *m, const char *prompt)
 {
     return m->chat ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
@@ -229,7 +229,8 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
               which + 1, count, max);
 }
 
-/* Ends a text that has its most tokens; otherwise samples the next token from its row of logits. */
+/* Samples the next token from the text's row of logits, unless the text already has its maximum number of tokens. Ends
+ * a text that has reached this number. */
 static void go_on(const model *m, answer *a, cs_tensor logits)
 {
     if (a->place < a->max) {
@@ -243,8 +244,8 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
         show(m->given, a);
 }
 
-/* Reads the prompt and samples the first token. Only an answer of a chat ends where the model's positions do: without
- * its beginning a conversation is another one. */
+/* Reads the prompt and samples the first token. The answer of a chat ends when the model's positions are full, because
+ * a conversation that loses its beginning has another meaning. Other texts continue (slide). */
 static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);
@@ -259,7 +260,7 @@ static void begin(const model *m, const char *prompt, answer *a)
         leave(1, "out of memory for a text of %" PRId64 " tokens", count + a->max);
     memcpy(a->read, encoded->count ? encoded->ids : &first, (size_t)count * sizeof *a->read);
     a->read_count = count;
-    /* the last generated token is not fed back */
+    /* the context never reads the last generated token */
     int64_t length = count + a->max - (a->max > 0);
     CS_MUST(cs_context_open(&a->context, m->engine, positions ? at_most(length, positions) : length));
     if (a->max > 0)
@@ -267,8 +268,8 @@ static void begin(const model *m, const char *prompt, answer *a)
     go_on(m, a, logits);
 }
 
-/* Goes on with a text that fills the model's positions: its last tokens, half as many as there are positions, are read
- * again as a text of their own. */
+/* Continues a text that has filled the model's positions. The context is cleared and reads the last tokens of the text
+ * again, as many as half of the positions, as if they were a whole text. */
 static void slide(const model *m, answer *a)
 {
     int64_t half = (cs_context_positions(m->engine) + 1) / 2;
@@ -326,8 +327,8 @@ static char *read_all(FILE *file)
     return text.bytes;
 }
 
-/* Returns the text of a conversation up to its next answer, malloc'ed. If `said` was typed and begins with '{', it is a
- * conversation as JSON; otherwise it is the first message of a user. */
+/* Returns the text of a conversation up to its next answer, malloc'ed. If `typed` is true and `said` begins with '{',
+ * then `said` is a conversation as JSON; otherwise it is the first message of a user. */
 static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_chat_lines lines = { 0 };
@@ -347,7 +348,7 @@ static char *write_chat(const model *m, const char *said, bool typed)
     return text;
 }
 
-/* Says if the model's positions have limited what it could read. */
+/* Prints a message if the number of the model's positions has limited the text. */
 static void report_positions(const model *m, const answer *a)
 {
     int64_t positions = cs_context_positions(m->engine);
@@ -431,8 +432,8 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
     return lines.bytes;
 }
 
-/* Each rank answers a batch of prompts in every round, so that answers are written in order and finished ones are not
- * lost after a failure. */
+/* In every round each rank answers a batch of prompts, and then all answers of the round are written. So answers are
+ * written in order, and a failure loses only those of its round. */
 static void write_answers(const model *m, const json_t *list, FILE *output)
 {
     int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);

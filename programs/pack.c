@@ -1,7 +1,8 @@
 /* pack.c - converts text to token shards: DIR/train-00000.bin ... and DIR/valid.bin.
  *
  * The validation split consists of whole documents, drawn at random with a fixed seed. If there are too few documents
- * to draw from, it is the end of each document. The same texts and options give the same files, byte for byte. */
+ * to draw from, the validation split consists of the end of each document. The same texts and options give the same
+ * files, byte for byte. */
 #include "base/status.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
@@ -67,7 +68,7 @@ static const cs_option table[] = {
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
 
-/* Names the files of folders. */
+/* Sets the list of text files; a folder in `names` stands for the files in it. */
 static cs_status list_texts(ce_packing_settings *settings, char *const *names, glob_t *paths)
 {
     for (; *names; names++)

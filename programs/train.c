@@ -1,7 +1,7 @@
 /* train.c - the training program that `cspeed train --config ds_config.json` starts.
  *
- * The program uses only the public headers: copy it, and the folder train/, to begin a program of your own. This file
- * contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints progress,
+ * The program uses only the public headers: to begin a program of your own, copy this file and the folder train/. This
+ * file contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints progress,
  * validates and saves. */
 #include "train/train.h"
 

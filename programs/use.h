@@ -71,7 +71,7 @@ static int take_adapter(void *to, const char *flag, const char *value)
     return add_assignment(to, flag, "cspeed.lora.adapter", value);
 }
 
-/* The last rows of a program's table of options, whose settings are of the type `options`. */
+/* The last rows of a program's table of options. The program's settings must have the type `options`. */
 #define COMMON_OPTIONS                                                                                                 \
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
         { CS_OPTION(TAKE, "adapter", options, set, "DIR",                                                              \

@@ -1,8 +1,8 @@
 /* auto.c - replaces "auto" and adds missing sections as Hugging Face's DeepSpeed integration does.
  *
  * Its Trainer changes the file before DeepSpeed reads it: it adds an optimizer and a schedule if the file has none, and
- * replaces "auto" by the learning rate, the stage, and sizes that follow from the width of the model. This file does it
- * for keys where the result is not the key's default. */
+ * replaces "auto" by the learning rate, the stage, and sizes that follow from the width of the model. This file makes
+ * the same changes, but only to keys for which the result is not the key's default. */
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -34,8 +34,8 @@ static bool holds_auto(const json_t *value)
     return false;
 }
 
-/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto", which DeepSpeed itself does not
- * know, except in a few sections where it is one of the values. */
+/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto" outside the sections `others`. In
+ * those sections "auto" is a regular value; elsewhere DeepSpeed itself does not know it. */
 static bool is_for_trainer(ce_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
@@ -103,7 +103,7 @@ static void supply_optimizer(ce_json *doc, bool for_trainer)
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
-        return; /* the defaults of the tables apply */
+        return; /* the defaults in the key tables of the optimizers apply */
     section = object_in(root, "optimizer");
     json_object_set_new(section, "type", json_string("AdamW"));
     if (for_trainer)

@@ -21,7 +21,8 @@ static int64_t product(int64_t a, int64_t b, int64_t c)
     return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
 }
 
-/* The values by which Hugging Face's Trainer replaces "auto" if no number is given. */
+/* Replaces "auto" by the micro-batch size that Hugging Face's Trainer takes if neither train_batch_size nor
+ * train_micro_batch_size_per_gpu is a number. Returns false after an error: neither of them is "auto". */
 static bool take_usual(cs_config *config)
 {
     json_t *root = ce_json_root(config->doc);
@@ -171,7 +172,8 @@ cs_status ce_resolve_elasticity(cs_config *config)
     return ce_json_verdict(config->doc);
 }
 
-/* A scheduler that chose the world sizes passes the elasticity section that it used; the file must have the same. */
+/* A scheduler that chose the world sizes passes the elasticity section that it used; the file must have the same
+ * values. */
 static void compare_with_scheduler(cs_config *config)
 {
     static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };

@@ -28,7 +28,7 @@ enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* devi
 enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
 enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
-/* products; from CS_PRODUCTS_FIXED on in the order of ce_method */
+/* products; from CS_PRODUCTS_FIXED on, the order is that of ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
 enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
@@ -37,12 +37,13 @@ enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* g
 enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
 enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
 
-/* LoRA. r 0: no adapters. With `adapter` the engine replaces r, alpha, rslora and targets by those of that folder. */
+/* LoRA. r 0 means no adapters. If `adapter` is set, the engine replaces r, alpha, rslora and targets by the values in
+ * that folder. */
 typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, merge;
-    json_t *targets;     /* "all-linear" or a list of names; NULL: those of PEFT for the family */
+    json_t *targets;     /* "all-linear" or a list of names; NULL: the names that PEFT takes for the model's family */
     const char *adapter; /* a folder of PEFT from which the adapters start; NULL: none */
 } ce_lora_settings;
 
@@ -61,9 +62,9 @@ typedef struct {
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* if enabled, it determines the batch sizes */
 
-    cs_dtype dtype; /* fp16.enabled, bf16.enabled, else fp32 */
+    cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, else CS_F32 */
     ce_scaler_settings scaler;
-    ce_precision precision;   /* the types of values, gradients, masters ...; dtype is that of the values */
+    ce_precision precision;   /* the types of values, gradients, masters ...; `dtype` equals `values` */
     bool mixed;               /* amp or torch_autocast is on */
     float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
     bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
@@ -100,13 +101,15 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing;                                      /* CS_PACK_* */
-    const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: that of model_path, or bytes */
+    const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: the tokenizer in model_path, or
+                                                       * bytes */
     ce_shape_columns columns;                         /* other names for the keys of JSON lines */
     int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
     ce_preference preference;                         /* the section "dpo" */
-    const char *reference; /* folder of its reference model; NULL: the model as the training starts */
+    const char *reference; /* folder of the reference model of `preference`; NULL: the trained model as it is at the
+                            * start */
     int64_t steps, epochs; /* one of the two is 0 */
-    double fit_seconds;    /* makes fewer steps than `steps` if they would take longer than this; 0: no limit */
+    double fit_seconds;    /* time limit: if `steps` steps would take longer, fewer are made; 0: no limit */
     int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: no export */
@@ -131,7 +134,7 @@ typedef struct {
 
     int tag_validation; /* CS_TAG_*; checkpoint.tag_validation */
 
-    /* Values as the file gives them; the fields above are what they resolve to. */
+    /* Values as the file gives them; the fields above contain the resolved values. */
     struct {
         bool fp16, bf16;
         int64_t stage;
@@ -171,12 +174,12 @@ struct cs_config {
     char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
 };
 
-/* Change a finished configuration, whose text then says the same: cspeed.data.seq_len, and the number of steps after
- * which the schedule of the learning rate ends. */
+/* These two functions change a finished configuration and its text: the first sets cspeed.data.seq_len, the second the
+ * number of steps after which the learning-rate schedule ends. */
 void ce_config_cut_windows(cs_config *config, int64_t seq_len);
 void ce_config_set_total(cs_config *config, int64_t steps);
-/* Changes the values of cspeed.lora but `merge`, after the engine has read the adapter's folder or chosen the targets;
- * targets is then borrowed from the configuration. */
+/* Changes all values of cspeed.lora except `merge`, after the engine has read the adapter's folder or chosen the
+ * targets. The configuration takes its own reference to lora->targets. */
 void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora);
 
 #endif

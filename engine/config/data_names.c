@@ -1,5 +1,6 @@
-/* data_names.c - the lists of names cspeed.data.train and cspeed.data.valid. A folder that pack made stands for its
- * shards; where the file names nothing to validate with, its valid.bin is taken. */
+/* data_names.c - the lists of names cspeed.data.train and cspeed.data.valid. A folder that the program pack made is
+ * replaced by the shards in it. If the configuration has no cspeed.data.valid, the valid.bin of the folders in
+ * cspeed.data.train is used. */
 #include "config/resolve.h"
 #include "data/folder.h"
 
@@ -35,7 +36,7 @@ static void read_names(cs_config *config, const char *path, const json_t *list, 
     }
 }
 
-/* A name that a folder of shards stands for, or the name itself; a new reference. */
+/* Returns the name of the shards in a folder, or `name` itself if it is no such folder. The caller owns the result. */
 static json_t *shards_of(const json_t *name, bool train)
 {
     const char *folder = json_string_value(name);
@@ -46,7 +47,7 @@ static json_t *shards_of(const json_t *name, bool train)
     return value ? value : json_deep_copy(name);
 }
 
-/* Replaces the value of the key `path` by one in which shards stand instead of folders, and returns it. */
+/* Replaces the folders in the value of `key` by the shards in them, and returns the new value. */
 static json_t *replace_folders(cs_config *config, const char *key, json_t *names, bool train)
 {
     size_t index;
@@ -70,7 +71,8 @@ static void append_valid(json_t *list, const json_t *name)
     free(shard);
 }
 
-/* Takes the shards to validate with from the folders to train on, if there are any. */
+/* Sets cspeed.data.valid to the validation shards in the folders of `train`. Returns the list, or NULL if there are
+ * none. */
 static json_t *derive_valid(cs_config *config, const json_t *train)
 {
     size_t index;

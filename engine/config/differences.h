@@ -5,7 +5,7 @@
 
 typedef struct {
     const char *path;
-    const char *theirs, *ours; /* halves of a sentence: DeepSpeed's behaviour, ours */
+    const char *theirs, *ours; /* DeepSpeed's behaviour and cspeed's; each is half of a sentence */
     const char *why;
 } ce_difference;
 

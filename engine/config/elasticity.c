@@ -1,12 +1,12 @@
-/* elasticity.c - elastic training: computes one batch size for many world sizes, as DeepSpeed's versions 0.1 and
- * 0.2. */
+/* elasticity.c - elastic training: computes one batch size for many world sizes, as versions 0.1 and 0.2 of DeepSpeed's
+ * elasticity do. */
 #include "config/elasticity.h"
 #include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- version 0.1: the multiples of a base that have the most divisors ---- */
+/* ---- version 0.1: the batch is a base times a number with many divisors ---- */
 
 static int64_t least_common_multiple(const ce_elasticity *settings)
 {
@@ -38,7 +38,7 @@ static int64_t highly_composite(int64_t max)
     return list[i];
 }
 
-/* Marks in `valid`, indexed by the number of ranks, the numbers that divide a batch. Returns how many there are. */
+/* Sets valid[n] for each number of ranks n in [min, max] that can train this batch. Returns how many there are. */
 static int mark_counts(bool *valid, const ce_elasticity *settings, int64_t batch, int64_t min, int64_t max)
 {
     int found = 0;

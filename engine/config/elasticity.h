@@ -1,9 +1,10 @@
-/* elasticity.h - elastic training: one batch size for many world sizes, as DeepSpeed's elasticity 0.1 and 0.2.
+/* elasticity.h - elastic training: one batch size for many world sizes, as in versions 0.1 and 0.2 of DeepSpeed's
+ * elasticity.
  *
- * This is arithmetic only. The launcher uses it to find the world sizes with which a job may continue, the
- * configuration to find the batch size. DeepSpeed's version 0.2 confuses ranks with data-parallel ranks, so that its
- * micro batch may not divide the batch of a rank. Here all counts are numbers of ranks, and a batch is divided among
- * ranks / model_parallel_size data-parallel ranks. */
+ * This is arithmetic only. The launcher uses it to find the world sizes with which a job may continue; the
+ * configuration uses it to find the batch size. DeepSpeed's version 0.2 confuses ranks with data-parallel ranks, so the
+ * micro batch that it chooses sometimes does not divide the batch of a rank. Here all counts are numbers of ranks, and
+ * a batch is divided among ranks / model_parallel_size data-parallel ranks. */
 #ifndef CS_CONFIG_ELASTICITY_H
 #define CS_CONFIG_ELASTICITY_H
 
@@ -28,8 +29,8 @@ typedef struct {
 } ce_elasticity_plan;
 
 /* Computes the batch size and the world sizes that can train it. `world` is the current number of ranks, or 0 if it is
- * not known. Version 0.2 needs it: if the general solution does not contain this world size, 0.2 computes a solution
- * for it only. CS_BAD_CONFIG: there is no solution. */
+ * not known. Version 0.2 needs `world`: if the general solution does not contain this world size, the plan is for this
+ * world size only. CS_BAD_CONFIG: there is no solution. */
 cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world);
 void ce_elasticity_free(ce_elasticity_plan *plan);
 bool ce_elasticity_allows(const ce_elasticity_plan *plan, int64_t world);

@@ -24,14 +24,14 @@ static void turn_boolean(ce_json *doc)
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
-/* Replaces `old`: true by `today`: {"device": "cpu"}. A file with both is contradictory, also for DeepSpeed. */
+/* Replaces `old`: true by `today`: {"device": "cpu"}. A file that has both keys is an error, for DeepSpeed too. */
 static void turn_offload(ce_json *doc, const char *old, const char *today)
 {
     char path[64];
     json_t *zero = ce_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
-        return; /* its table row reports the error */
+        return; /* the row of `old` in the key table reports the error */
     if (json_is_object(json_object_get(zero, today))) {
         ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;

@@ -97,7 +97,8 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* One table: the section of its keys, and what they belong to ("AdamW" in "optimizer.params"). */
+/* One key table: `folder` is the section of its keys, and `heading` is what they belong to: "AdamW" in
+ * "optimizer.params", elsewhere the section. */
 typedef struct {
     const char *folder, *heading;
     const ce_key *keys;
@@ -165,7 +166,8 @@ static void approach_in(void *to, const table *at)
     const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
     if (name)
         near = ce_keys_nearest(at->keys, at->count, name);
-    else if (ce_keys_find(at->keys, at->count, last)) /* the last name is right; an earlier one is wrong */
+    else if (ce_keys_find(at->keys, at->count, last)) /* the last name of the path is a key, but the path to it is
+                                                       * wrong */
         near = last;
     if (near && !seek->nearest)
         CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
@@ -180,16 +182,17 @@ char *ce_listing_nearest(const char *path)
 
 /* ---- where a misplaced key belongs ---- */
 
-enum { PLACES = 3 }; /* a name that more sections have, such as "enabled", does not help */
+enum { PLACES = 3 }; /* more places than this are not listed, for example those of "enabled" */
 
 typedef struct {
     const char *wanted;
     const char *folders[PLACES]; /* sections where the key has an effect */
-    const char *owners[PLACES];  /* what the key belongs to there */
+    const char *owners[PLACES];  /* what the key belongs to in the section that the path names, for example other
+                                  * optimizers */
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert; NULL: none */
     const char *refused; /* a section where the key is refused */
-    const ce_key *key;   /* its row there */
+    const ce_key *key;   /* the row of the key in `refused` */
 } placer;
 
 static void add(const char **list, int *count, const char *text)
@@ -220,7 +223,8 @@ static void place_in(void *to, const table *at)
     }
 }
 
-/* "before of a, of b or of c", which the caller frees; a section without a name is the top level. */
+/* Returns BEFORE and the places as "it is a key of a, b or c"; the caller frees the text. An empty place is the top
+ * level. */
 static char *list_places(const char *before, const char *of, const char *const *places, int count)
 {
     char text[512];

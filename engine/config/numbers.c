@@ -6,7 +6,8 @@
 
 enum { NO_TYPE = -1 };
 
-/* The type at a path. NO_TYPE: it is not given, or it is not a type, which is reported as an error. */
+/* Returns the cs_dtype that the key at `path` names. NO_TYPE: the key is not given, or its value is not a type, which
+ * is reported as an error. */
 static int type_of(cs_config *config, const char *path, const char *name)
 {
     static const struct {
@@ -62,7 +63,7 @@ static void check_plain(cs_config *config)
 
 /* ---- amp ---- */
 
-/* Reads true, false, "True" or "False", as Apex does; `otherwise` if the key is not given. */
+/* Reads true, false, "True" or "False", as Apex does. Returns `otherwise` if the key is not given. */
 static bool flag_of(cs_config *config, const char *path, const json_t *value, bool otherwise)
 {
     const char *text = json_string_value(value);
@@ -85,7 +86,8 @@ static void mark_scaler(cs_config *config)
     }
 }
 
-/* Apex's loss scaler: no hysteresis, doubles after 2,000 steps without overflow, at most 2^24. */
+/* Sets the loss scaler of Apex: it has no hysteresis and doubles the scale, up to 2^24, after 2,000 steps without
+ * overflow. */
 static void scale_amp(cs_config *config)
 {
     ce_settings *s = &config->settings;
@@ -172,7 +174,8 @@ static void resolve_types(cs_config *config)
         ce_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
                       ce_precision_name(types->wire), ce_precision_name(types->sums));
-    else if (s->stage < 2) { /* the same bits: the values that are sent were rounded before, and are added in fp32 */
+    else if (s->stage < 2) { /* the result has the same bits, because the values were rounded before they are sent, and
+                              * are added in fp32 */
         types->wire = types->sums;
         ce_json_note(config->doc, "communication_data_type",
                      "fp32 became %s, because at stages 0 and 1 the accumulated gradients are sent, which are %s",
@@ -180,7 +183,7 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* Dividing before the reduction keeps a 16-bit sum in range; in fp32 one factor after the sum is enough. */
+/* A division before the reduction keeps a 16-bit sum in range. An fp32 sum needs only one factor after it. */
 static void resolve_division(cs_config *config)
 {
     ce_settings *s = &config->settings;

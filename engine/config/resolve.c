@@ -47,7 +47,7 @@ void ce_resolve_precision(cs_config *config)
 
 /* ---- offload ---- */
 
-/* On a CPU all state is in host memory already, which is what offloading to the CPU requests. */
+/* Offloading to the CPU asks for state in host memory. On a CPU all state is there already. */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
     if (device == CS_OFFLOAD_NVME)

@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-/* The first step: an error for each placeholder of a template that was not filled in. */
+/* The first step: reports an error for each placeholder of a template that was not filled in. */
 void ce_resolve_templates(cs_config *config);
 
 /* Steps before the tables read the file, in this order. _auto replaces "auto" and adds missing sections as Hugging
@@ -19,13 +19,13 @@ const char *ce_resolve_spelling(ce_json *doc, const char *path); /* the path as 
 
 bool ce_resolve_is_given(cs_config *config, const char *path); /* present, not null and not "auto" */
 
-/* Reads only the section "elasticity" into config->settings. */
+/* Reads the section "elasticity", and no other section, into config->settings. */
 cs_status ce_resolve_elasticity(cs_config *config);
 
 /* Steps after the tables have set config->settings. They add errors to config->doc. */
 void ce_resolve_batch(cs_config *config);
 void ce_resolve_precision(cs_config *config);
-void ce_numbers_resolve(cs_config *config);               /* numbers.c; needs the optimizer */
+void ce_numbers_resolve(cs_config *config);               /* numbers.c; call it after ce_optim_read */
 const char *ce_numbers_name(const ce_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
 void ce_resolve_offload(cs_config *config);
 void ce_monitors_resolve(cs_config *config);

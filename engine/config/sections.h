@@ -6,7 +6,7 @@
 
 typedef struct {
     const char *path;   /* "" for the top level, "zero_optimization.offload_param" */
-    const ce_key *keys; /* offsets are those of fields of ce_settings */
+    const ce_key *keys; /* their offsets are offsets in ce_settings */
     int count;
 } ce_section;
 

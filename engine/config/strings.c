@@ -1,7 +1,7 @@
 /* strings.c - converts booleans and numbers that are written as strings, in sections where DeepSpeed does so.
  *
- * DeepSpeed's pydantic sections read "true" as true and "3" as 3. All other sections keep the string, which is an error
- * there. */
+ * DeepSpeed's pydantic sections read "true" as true and "3" as 3. In all other sections DeepSpeed keeps the string, and
+ * cspeed reports an error. */
 #include "base/value.h"
 #include "config/resolve.h"
 #include "config/sections.h"
@@ -25,7 +25,7 @@ static const char *const coercing[] = {
     "timers.throughput",
 };
 
-/* Converts the words that pydantic accepts as a boolean, in upper or lower case. NULL: another word. */
+/* Converts the words that pydantic accepts as a boolean, in upper or lower case. NULL: `text` is none of them. */
 static json_t *boolean_of(const char *text)
 {
     static const char *const words[][2] = {
@@ -38,7 +38,8 @@ static json_t *boolean_of(const char *text)
     return NULL;
 }
 
-/* Converts decimal digits with an optional sign and an optional fraction of zeros. NULL: other text, or too large. */
+/* Converts decimal digits with an optional sign and an optional fraction of zeros. NULL: `text` has another form, or 19
+ * or more digits. */
 static json_t *integer_of(const char *text)
 {
     char *end;
@@ -54,7 +55,7 @@ static json_t *number_of(const char *text)
     char *end;
     double value = strtod(text, &end);
     bool plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
-    return plain ? json_real(value) : NULL; /* NULL also for an infinite value */
+    return plain ? json_real(value) : NULL; /* json_real returns NULL for an infinite value */
 }
 
 /* The type of a row's values; for an inert or refused row, the type of its default or sample. */

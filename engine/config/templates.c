@@ -1,5 +1,5 @@
 /* templates.c - detects configuration templates that were not filled in. A string such as "${BATCH_SIZE}" in place of a
- * number is reported as that and not as a wrong type. */
+ * number is reported as a placeholder and not as a wrong type. */
 #include "base/dialect.h"
 #include "config/resolve.h"
 
@@ -8,7 +8,7 @@
 
 enum { PATH = 320 };
 
-/* <x> is a placeholder only if it is the whole string, since normal text may contain it too. */
+/* <x> is a placeholder only if it is the whole string, since normal text may contain such words too. */
 static void check_string(ce_json *doc, const char *path, const char *text)
 {
     size_t length = strlen(text);
@@ -27,7 +27,7 @@ static void check(ce_json *doc, const char *path, const json_t *value)
     const char *name;
     json_t *member;
     size_t index;
-    if (strcmp(path, "cspeed.model") == 0) /* its special tokens may look like placeholders */
+    if (strcmp(path, "cspeed.model") == 0) /* the special tokens in this object may look like placeholders */
         return;
     if (json_is_string(value))
         check_string(doc, path, json_string_value(value));

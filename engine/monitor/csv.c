@@ -1,5 +1,5 @@
-/* csv.c - writes one CSV file for each tag, named as DeepSpeed names them: Train/Samples/lr is Train_Samples_lr.csv
- * with the header "step,lr". */
+/* csv.c - writes one CSV file for each tag, named as DeepSpeed names them: the tag Train/Samples/lr has the file
+ * Train_Samples_lr.csv with the header "step,lr". */
 #include "monitor/writer.h"
 #include "base/say.h"
 
@@ -23,7 +23,7 @@ typedef struct {
 
 static void *open_csv(const char *folder, int64_t at)
 {
-    (void)at; /* each tag's file is trimmed at its own first position */
+    (void)at; /* each tag's file is trimmed at the position of the tag's first number */
     csv *files = calloc(1, sizeof *files);
     if (files && !(files->folder = strdup(folder))) {
         free(files);
@@ -43,7 +43,8 @@ static char *path_of(const csv *files, const char *tag)
     return path;
 }
 
-/* Copies the header and the rows before position `at`; returns the number of those rows, or -1. */
+/* Copies the header and the rows before position `at`; returns the number of copied rows without the header, or -1
+ * after an error. */
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
     char *line = NULL;

@@ -25,7 +25,7 @@ static bool make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777); /* only a failure of the last folder matters */
+        mkdir(path, 0777); /* an error is reported only for the last folder */
         *slash = '/';
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST;

@@ -4,10 +4,10 @@
 
 #include "monitor/monitor.h"
 
-/* A function that fails returns false with the reason in errno; after that only `close` is called. */
+/* A function that fails sets errno and returns false; after that only `close` is called. */
 typedef struct {
     const char *name; /* name of the section in the configuration */
-    /* `at` is the position of the first number; NULL on failure, with errno set */
+    /* `at` is the position of the first number. Returns the private data, or NULL on failure, with errno set. */
     void *(*open)(const char *folder, int64_t at);
     bool (*write)(void *private_data, const char *tag, double value, int64_t at);
     bool (*flush)(void *private_data);

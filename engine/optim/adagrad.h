@@ -1,4 +1,5 @@
-/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. lr_decay is already applied to h.rate. */
+/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. h.rate already contains lr_decay
+ * (ce_optim_hyper). */
 #ifndef CS_OPTIM_ADAGRAD_H
 #define CS_OPTIM_ADAGRAD_H
 

@@ -34,7 +34,7 @@ static void add(ce_groups *groups, ce_group group, double base)
     groups->group[groups->count++] = group;
 }
 
-/* Adds a group, or for Muon two: its matrices and its other parameters. */
+/* Adds a group. With Muon it adds two: one for the matrices and one for the other parameters. */
 static void add_sides(ce_groups *groups, ce_group group, double base)
 {
     bool muon = group.settings.kind == CS_OPTIM_MUON;
@@ -110,7 +110,8 @@ void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *s
 
 /* ---- the group of a parameter ---- */
 
-/* DeepSpeed's rule, which looks at the name, extended by GPT-2's embeddings, whose names it misses. */
+/* Applies DeepSpeed's rule, which looks at the name. `wte` and `wpe` are added: DeepSpeed's rule does not recognise
+ * these names of GPT-2's embeddings. */
 static bool is_matrix(const char *name, bool vector)
 {
     static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };

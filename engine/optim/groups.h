@@ -1,8 +1,9 @@
 /* groups.h - parameter groups: which optimizer settings apply to which parameter.
  *
- * cspeed.param_groups is a list of {"params": "glob" or ["glob", ...]} with keys of optimizer.params. The first
- * group with a glob that matches a parameter's whole name has that parameter; parameters that match no group follow
- * optimizer.params. A group with "train": false freezes its parameters. With Muon each group becomes two: Muon for its matrices and AdamW for its other parameters. */
+ * cspeed.param_groups is a list of {"params": "glob" or ["glob", ...]} with keys of optimizer.params. A parameter
+ * belongs to the first group that has a glob which matches the parameter's whole name. Parameters that match no group
+ * have the settings of optimizer.params. A group with "train": false freezes its parameters. With Muon each group
+ * becomes two: Muon for its matrices and AdamW for its other parameters. */
 #ifndef CS_OPTIM_GROUPS_H
 #define CS_OPTIM_GROUPS_H
 
@@ -14,10 +15,11 @@ typedef struct {
     const json_t *params; /* a glob or a list of globs; NULL: all parameters that no other group has */
     ce_optim_settings settings;
     ce_optimizer optimizer;
-    double ratio;          /* the group's rate divided by optimizer.params.lr, under every schedule */
+    double ratio;          /* the group's rate divided by optimizer.params.lr; every schedule keeps this ratio */
     bool frozen;           /* "train": false: its parameters are not trained */
     bool decays;           /* the group sets weight_decay itself, which then applies to vectors too */
-    bool matrices, others; /* the group has the matrices; the other parameters; of those that it names */
+    bool matrices, others; /* of the parameters that `params` names, the group has the matrices if `matrices` is true,
+                            * and all others if `others` is true */
     int written;           /* index in cspeed.param_groups; -1: the default group */
 } ce_group;
 

@@ -96,7 +96,7 @@ static bool gives(const json_t *object, const char *key)
     return value && !json_is_null(value) && !ce_value_is_auto(value);
 }
 
-/* Where the configuration gives lr and not muon_lr or adam_lr, those two take the value of lr. */
+/* If the configuration gives lr, then muon_lr and adam_lr take the value of lr, each unless it is given itself. */
 static void settle_rates(const json_t *object, ce_optim_settings *settings)
 {
     bool both = gives(object, "lr");

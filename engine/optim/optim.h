@@ -6,8 +6,8 @@
  *
  * It returns the new value of the parameter p. The gradient g is already scaled. s0 and s1 point to the element's
  * optimizer state, or are NULL where the optimizer has no such slot. optim/rules.h lists the rules, and
- * device/cpu/update.c makes a loop of each. LAMB and Muon need a norm or a matrix of the whole tensor: their rules
- * return a direction, and zero/update.c takes the step along it. */
+ * device/cpu/update.c makes a loop of each. The steps of LAMB and Muon depend on a norm or on the matrix of the whole
+ * tensor: their rules return a direction, and zero/update.c takes the step along that direction. */
 #ifndef CS_OPTIM_OPTIM_H
 #define CS_OPTIM_OPTIM_H
 
@@ -32,7 +32,7 @@ typedef struct {
     bool directs;                           /* the rule returns a direction                                   */
 } ce_optimizer;
 
-/* The parameters of every optimizer; each one reads those that it has. */
+/* The settings of all optimizers. An optimizer reads only the fields that it needs. */
 typedef struct {
     int kind; /* ce_optim_kind */
     double rate, betas[2], epsilon, weight_decay;
@@ -43,21 +43,22 @@ typedef struct {
     double min_ratio, max_ratio;    /* LAMB: bounds of the ratio of a tensor's norm to its step's norm    */
     double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; rate equals matrix_rate               */
     int ns_method;                  /* Muon's ns_method                                                  */
-    bool adam_w_mode;               /* as the file gives it: "Adam" with it is AdamW                     */
+    bool adam_w_mode;               /* as the file gives it; if true, "Adam" is AdamW */
 } ce_optim_settings;
 
-/* Returns the optimizer of these settings. SGD without momentum has no slot. For Muon it is the optimizer of the
- * matrices. */
+/* Returns the optimizer of these settings. SGD without momentum has no slot. For Muon the result is the optimizer of
+ * the matrices. */
 ce_optimizer ce_optim_find(const ce_optim_settings *settings);
-/* Returns the hyper-parameters of step t; t counts applied updates, from 1. The gradient is multiplied by grad_scale. */
+/* Returns the hyper-parameters of step t, where t counts the applied updates from 1. grad_scale is the factor by which
+ * the gradient is multiplied before the rule gets it. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale);
-/* Whether the optimizer has betas; OneCycle's momentum cycle changes the first one. */
+/* Returns whether the optimizer has betas. OneCycle's momentum cycle changes the first of them. */
 bool ce_optim_has_betas(const ce_optim_settings *settings);
 /* Returns AdamW's settings for the parameters that Muon does not update: vectors, embeddings and the head. */
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings);
 
-/* Reads the section "optimizer" {type, params}. A section that is NULL means AdamW with its defaults. Faults are added
- * to doc; values of "auto" are replaced in the section. */
+/* Reads the section "optimizer" {type, params}. If `section` is NULL, the optimizer is AdamW with its defaults. Errors
+ * are added to doc; values of "auto" are replaced in the section. */
 void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings);
 /* Reads the values of one parameter group: all keys of `object` except "params". `settings` holds the values of
  * optimizer.params before the call. */

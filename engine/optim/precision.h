@@ -1,7 +1,8 @@
 /* precision.h - mixed precision: the types in which a training stores, multiplies, reduces and sends numbers.
  *
- * Arithmetic is fp32 in every mode, except that cspeed.products lets a CPU multiply 16-bit types themselves and add in
- * fp32. A type here says to which format a number is rounded when it is stored or passed on. */
+ * Arithmetic is fp32 in every mode, with one exception: cspeed.products lets a CPU multiply 16-bit values directly and
+ * add the products in fp32. The types below are the formats to which numbers are rounded when they are stored or passed
+ * on. */
 #ifndef CS_OPTIM_PRECISION_H
 #define CS_OPTIM_PRECISION_H
 
@@ -20,10 +21,11 @@ typedef struct {
 
 const char *ce_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
 
-/* Returns row `index` of the table that says which kind of operation uses which types; false after the last row. */
+/* One row of the table that says which kind of operation uses which types. ce_precision_list sets *row to row `index`,
+ * and returns false after the last row. */
 typedef struct {
     const char *operation;
-    cs_dtype takes, gives; /* it computes in fp32 */
+    cs_dtype takes, gives; /* types of its inputs and of its outputs; the operation computes in fp32 */
 } ce_precision_row;
 bool ce_precision_list(const ce_precision *precision, int index, ce_precision_row *row);
 

@@ -1,14 +1,15 @@
 /* preference.h - the losses of preference training: DPO (Rafailov et al., NeurIPS 2023) and its variants, for one pair
  * of answers to the same prompt, a chosen and a rejected one. The same code runs on every device, in doubles.
  *
- * The ratio of an answer is the log-probability that the model gives it, less that of the reference model. With
- * x = beta (ratio of the chosen answer - ratio of the rejected one):
+ * The ratio of an answer is its log-probability by the model minus its log-probability by the reference model.
+ * With x = beta (ratio of the chosen answer - ratio of the rejected one):
  *
  *   sigmoid   -log sigmoid(x)
  *   hinge     max(0, 1 - x)
- *   ipo       (difference of the ratios, each divided by the answer's tokens, - 1 / (2 beta))^2
- *   robust    (-(1 - s) log sigmoid(x) + s log sigmoid(-x)) / (1 - 2 s), where s is the share of pairs that are labelled
- *             the wrong way round */
+ *   ipo       (rc / nc - rr / nr - 1 / (2 beta))^2, where rc and rr are the ratios, and nc and nr the numbers of
+ *             tokens, of the chosen and of the rejected answer
+ *   robust    (-(1 - s) log sigmoid(x) + s log sigmoid(-x)) / (1 - 2 s), where s is the share of pairs whose labels
+ *             chosen and rejected are exchanged by mistake */
 #ifndef CS_OPTIM_PREFERENCE_H
 #define CS_OPTIM_PREFERENCE_H
 
@@ -17,7 +18,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* In the order of the words of cspeed.dpo.loss_type. */
+/* The order is that of the words of cspeed.dpo.loss_type. */
 enum { CS_PREFERENCE_SIGMOID, CS_PREFERENCE_HINGE, CS_PREFERENCE_IPO, CS_PREFERENCE_ROBUST };
 
 typedef struct {
@@ -28,9 +29,9 @@ typedef struct {
 
 enum { CS_CHOSEN, CS_REJECTED, CS_ANSWERS };
 
-/* By answer. */
+/* Each array has one element for each answer, CS_CHOSEN and CS_REJECTED. */
 typedef struct {
-    float logp[CS_ANSWERS];      /* the sum over the answer's tokens */
+    float logp[CS_ANSWERS];      /* log-probability of the answer by the model: the sum over its tokens */
     float reference[CS_ANSWERS]; /* the same by the reference model */
     int64_t tokens[CS_ANSWERS];
 } ce_preference_pair;
@@ -51,7 +52,7 @@ CS_RULE double ce_preference_sigmoid(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* The losses that depend on x. Sets *slope to the derivative by x. */
+/* Computes the losses that are functions of x. Sets *slope to the derivative of the loss by x. */
 CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
 {
     double s = rule->kind == CS_PREFERENCE_ROBUST ? rule->smoothing : 0;

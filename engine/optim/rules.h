@@ -1,8 +1,9 @@
 /* rules.h - the list of optimizers. This is the only place that lists them.
  *
- * Included without RULE: the update functions of all optimizers, from their headers. Included with RULE defined: one
- * RULE or DIRECTION for each optimizer, for tables and enums that are made from the list; both are undefined at the
- * end, and DIRECTION is RULE where it is not defined.
+ * If RULE is not defined, this header includes the headers with the update functions of all optimizers. If RULE is
+ * defined, this header expands to one RULE or DIRECTION for each optimizer, so that tables and enums can be made from
+ * the list. It then undefines both macros at its end. A DIRECTION that the includer does not define is the same as
+ * RULE.
  *
  * RULE(function, CONSTANT, name, slots, slot names...): the function returns the new value of the parameter.
  * DIRECTION(...): the function returns the direction of the step, because the step needs a norm or a matrix of the

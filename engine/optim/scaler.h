@@ -1,7 +1,7 @@
 /* scaler.h - loss scaling, static or dynamic.
  *
- * Dynamic scaling is DeepSpeed's DynamicLossScaler of stages 1 to 3, hysteresis included; cspeed uses it at every
- * stage. */
+ * Dynamic scaling follows DeepSpeed's DynamicLossScaler of stages 1 to 3, including its hysteresis. cspeed uses it at
+ * every stage. */
 #ifndef CS_OPTIM_SCALER_H
 #define CS_OPTIM_SCALER_H
 
@@ -24,7 +24,7 @@ typedef struct {
     int64_t last_overflow; /* iteration of the last overflow; -1: none   */
 } ce_scaler;
 
-/* Returns the scaler of the next step, after a step whose gradients overflowed or did not. The algorithm is
+/* Returns the scaler of the next step. `overflow` says whether the gradients of this step overflowed. The algorithm is
  * DeepSpeed's with three corrections: a hysteresis of 0 or less means 1 (DeepSpeed would never lower the scale), a
  * scale below the minimum does not rise when gradients overflow, and the scale stays a finite float. */
 CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
@@ -51,8 +51,8 @@ CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *set
 /* If `enabled` is false (fp32, bf16), the scale is static and 1. */
 void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool enabled);
 /* Sets *scaler to the scaler of the next step. Returns CS_UNSUPPORTED with a message if gradients overflow at the
- * minimum scale, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about
- * the change or ""; the text is in a static buffer of the thread. */
+ * minimum scale, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about the
+ * change, or "" if there is none; the text is in a static buffer of the thread. */
 cs_status ce_scaler_judge(ce_scaler *scaler, const ce_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

@@ -9,7 +9,7 @@
 #define AT(field) offsetof(ce_optim_settings, field)
 #define MOST 1e30
 
-/* The words in which <CONSTANT>_KEYS of an optimizer's header is written. */
+/* The macros with which each optimizer's header defines its <CONSTANT>_KEYS. */
 #define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
         key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                           \

@@ -15,10 +15,10 @@ typedef struct {
  * first optimizer of optim/rules.h decides. */
 void ce_types_default(ce_optim_settings *settings);
 const ce_type *ce_types_of(int kind);
-/* Finds an optimizer by its name, in upper or lower case. If there is none, records a fault at optimizer.type and
+/* Finds an optimizer by its name, in upper or lower case. If there is none, adds an error to doc at optimizer.type and
  * returns NULL. */
 const ce_type *ce_types_find(ce_json *doc, const char *name);
-/* Records a fault: the section "optimizer" has no "type". */
+/* Adds an error to doc: the section "optimizer" has no "type". */
 void ce_types_missing(ce_json *doc);
 /* Prints the key tables and the optimizers that are refused. */
 void ce_types_help(void);

@@ -21,11 +21,11 @@ typedef struct {
     ce_exact pairs[CS_PAIR_MEANS]; /* preference training, where `rows` counts pairs: see ce_verdict.pairs */
 } ce_step_sums;
 
-/* Facts about one optimizer step that the host knows. Backward started from loss_scale / step_rows for each row, and
- * gradients were multiplied by prescale_factor before their reduction over ranks. */
+/* Facts about one optimizer step that the host knows. For each row, backward started from the gradient loss_scale /
+ * step_rows. Gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
     double step_rows;       /* rows of all micro-batches of one rank */
-    double prescale_factor; /* see above; ce_verdict_judge divides it out again */
+    double prescale_factor; /* see above; ce_verdict_judge divides the gradients by this factor */
     double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
     double clipping;        /* maximum of the gradients' norm; 0: no clipping */
     int pairs;              /* CS_PAIR_MEANS in preference training, else 0 */
@@ -45,8 +45,10 @@ typedef struct {
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows; NaN if no row has a target */
     int64_t rows, saved, targets;
-    double pairs[CS_PAIR_MEANS]; /* preference training: means over pairs of the rewards of chosen and rejected answers,
-                                  * of how often the former is the greater, and of the log-probabilities of both */
+    double pairs[CS_PAIR_MEANS]; /* preference training: five means over pairs. They are the reward of the chosen
+                                  * answer, the reward of the rejected answer, the share of pairs whose chosen answer
+                                  * has the greater reward, and the log-probability of the chosen and of the rejected
+                                  * answer */
 } ce_verdict;
 
 /* The clipping factor of DeepSpeed and PyTorch. The small constant avoids a division by zero. */

@@ -10,7 +10,7 @@
 
 static cs_status add_point(cs_plot_curve *curve, double x, double y)
 {
-    if ((curve->count & (curve->count - 1)) == 0) { /* the room is the next power of two */
+    if ((curve->count & (curve->count - 1)) == 0) { /* `points` is allocated for a power of two, and is full */
         size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
         cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);
         if (!larger)
@@ -24,7 +24,7 @@ static cs_status add_point(cs_plot_curve *curve, double x, double y)
 typedef struct {
     const char *path;
     int64_t line;
-    double step; /* of the line before */
+    double step; /* the step of the previous line */
 } place;
 
 static cs_status damaged(const place *at, const char *why)

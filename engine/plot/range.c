@@ -13,7 +13,7 @@ ce_plot_range ce_plot_range_of(const cs_plot *plot)
         }
     if (r.left == r.right)
         r.right = r.left + 1;
-    if (r.bottom == r.top) { /* a constant is drawn at half the height */
+    if (r.bottom == r.top) { /* a curve of one constant value is drawn at half the height */
         double half = r.top != 0 ? fabs(r.top) / 2 : 1;
         r.bottom -= half;
         r.top += half;

@@ -1,4 +1,4 @@
-/* range.h - The range of values that a diagram shows, and curves reduced to what its width can show. */
+/* range.h - the range of values that a diagram shows, and curves reduced to what its width can show. */
 #ifndef CS_PLOT_RANGE_H
 #define CS_PLOT_RANGE_H
 
@@ -9,11 +9,13 @@ typedef struct {
 } ce_plot_range;
 ce_plot_range ce_plot_range_of(const cs_plot *plot);
 
-/* Divides the width into `columns` equal parts and copies the lowest and the highest point of each to `kept`, in the
- * order of x, so that an outlier stays visible. `kept` has room for 2 * columns points. Returns how many it copied. */
+/* Divides the width into `columns` equal parts and copies the lowest and the highest point of each part to `kept`, in
+ * the order of x, so that an outlier stays visible. `kept` has room for 2 * columns points. Returns how many it
+ * copied. */
 int ce_plot_thin(const cs_plot_curve *curve, const ce_plot_range *range, int columns, cs_plot_point *kept);
 
-/* A position as a share of the width from the left, and of the height from the bottom. */
+/* ce_plot_across returns the distance of x from the left as a share of the width; ce_plot_up returns the distance of y
+ * from the bottom as a share of the height. */
 double ce_plot_across(const ce_plot_range *range, double x);
 double ce_plot_up(const ce_plot_range *range, double y);
 

@@ -1,7 +1,7 @@
 /* text.c - drawing a diagram as lines of text, for a terminal.
  *
- * The first curve is drawn in Braille characters, each of 2 x 4 dots, where the locale is UTF-8. Every other curve, and
- * all of them in ASCII, is drawn with one character of its own. */
+ * The first curve is drawn in Braille characters, each of 2 x 4 dots, where the locale is UTF-8. All other curves are
+ * drawn with one ASCII character each; without UTF-8 the first curve is too. */
 #include "plot/range.h"
 #include "base/terminal.h"
 
@@ -18,8 +18,8 @@ static const char marks[] = "*ox+#@%&";
 typedef struct {
     int columns, rows; /* in characters */
     bool unicode;
-    unsigned char *dots; /* of the first curve in a cell, one bit each */
-    char *mark;          /* the character of another curve in a cell; 0: none */
+    unsigned char *dots; /* one element for each cell: the dots of the first curve, one bit for each dot */
+    char *mark;          /* one element for each cell: the character of another curve; 0: none */
 } canvas;
 
 /* ---- the screen ---- */

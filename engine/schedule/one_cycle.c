@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* DeepSpeed lets a decaying momentum grow beyond 1, where Adam's bias correction is undefined. */
+/* The upper bound of the momentum. DeepSpeed has no bound: after the cycle its momentum grows beyond 1, where Adam's
+ * bias correction is undefined. */
 #define MOST_MOMENTUM 0.999
 
 static const ce_key keys[] = {
@@ -37,7 +38,7 @@ static double stairs(double place, double count)
     return floor(place) / count;
 }
 
-/* Returns the fraction of the peak at update n of the cycle: 0 at both ends, 1 at the peak. */
+/* Returns how far update n is on the way to the peak of the cycle: 0 at both ends of the cycle, 1 at the peak. */
 static double share(const ce_schedule_settings *settings, int64_t n)
 {
     double first = (double)settings->cycle_first_step_size, second = (double)settings->cycle_second_step_size;
@@ -55,7 +56,7 @@ static bool is_cycling(const ce_schedule_settings *settings, int64_t iteration)
     return iteration < settings->cycle_first_step_size + settings->cycle_second_step_size;
 }
 
-/* Returns the number of decay steps so far, with fractions. */
+/* Returns the number of decay steps since the end of the cycle, which may be a fraction. */
 static double decayed(const ce_schedule_settings *settings, int64_t iteration)
 {
     int64_t since = iteration - settings->cycle_first_step_size - settings->cycle_second_step_size + 1;
@@ -70,7 +71,7 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return low / (1 + settings->decay_lr_rate * decayed(settings, iteration));
 }
 
-/* The first update uses the lower end, as in DeepSpeed. */
+/* The first update (iteration -1) uses cycle_min_mom, as in DeepSpeed. */
 static double momentum(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->cycle_min_mom, high = settings->cycle_max_mom;

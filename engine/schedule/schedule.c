@@ -45,7 +45,7 @@ const ce_key *ce_schedule_keys(int *count)
 double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update)
 {
     int64_t start = settings->last_batch_iteration;
-    /* A schedule that starts midway keeps the optimizer's lr until its first step, as in DeepSpeed. */
+    /* With a last_batch_iteration of 0 or more, update 0 has the optimizer's lr, as in DeepSpeed. */
     if (!settings->shape || (update == 0 && start >= 0))
         return settings->base_rate;
     return settings->shape->rate(settings, start + update);
@@ -131,7 +131,7 @@ static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }
 
-/* Records a fault if this schedule has the key and the file does not give it. */
+/* Adds an error to doc if this schedule has the key and the file does not give it. */
 static void require(ce_json *doc, const json_t *params, const ce_schedule *shape, const char *name)
 {
     if (ce_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
@@ -148,8 +148,8 @@ static void unwrap_lists(json_t *params, const ce_schedule *shape)
     }
 }
 
-/* Removes the key whose "auto" can be resolved only when the length of the data is known, and returns its value, which
- * the caller owns. */
+/* Removes the key that says when the schedule ends, because its "auto" can be resolved only when the length of the data
+ * is known. Returns its value, which the caller owns. */
 static json_t *remove_total(json_t *params, const ce_schedule *shape)
 {
     json_t *value = json_incref(json_object_get(params, find_total(shape)->name));
@@ -157,7 +157,8 @@ static json_t *remove_total(json_t *params, const ce_schedule *shape)
     return value;
 }
 
-/* Where DeepSpeed's default of warmup_max_lr is a number, the file's reader may expect the optimizer's rate instead. */
+/* Adds a note if the file does not give warmup_max_lr and DeepSpeed's default, a number, differs from the optimizer's
+ * rate: the user may expect that the rate rises to the optimizer's rate. */
 static void note_rate(ce_json *doc, const json_t *params, const ce_schedule_settings *settings)
 {
     const ce_key *key = ce_keys_find(settings->shape->keys, settings->shape->key_count, "warmup_max_lr");

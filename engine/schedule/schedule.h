@@ -1,5 +1,5 @@
-/* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py computes them. A rate is a function of the
- * settings and the number of applied updates, and of nothing else. */
+/* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py computes them. A rate depends only on the
+ * settings and on the number of applied updates. */
 #ifndef CS_SCHEDULE_SCHEDULE_H
 #define CS_SCHEDULE_SCHEDULE_H
 
@@ -38,7 +38,8 @@ typedef struct {
     /* LinearLR */
     double start_factor, end_factor;
 
-    int64_t last_batch_iteration; /* the iteration at which the schedule starts, from the file; -1: at its beginning */
+    int64_t last_batch_iteration; /* the iteration at which the schedule starts, as the file gives it; -1: at its
+                                   * beginning */
 } ce_schedule_settings;
 
 struct ce_schedule {
@@ -50,15 +51,16 @@ struct ce_schedule {
                        int64_t iteration); /* NULL: the schedule does not change momentum */
 };
 
-/* Returns the rate of update number `update`, counted from 0. DeepSpeed's iteration is update - 1: update 0 uses the
- * value from the construction of the schedule. */
+/* Returns the rate of update number `update`, counted from 0. Update n uses DeepSpeed's iteration n - 1. Iteration -1,
+ * of update 0, has the rate that DeepSpeed sets when it constructs the schedule. */
 double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update);
-/* Returns whether the schedule also sets the momentum of that update. If so, sets the values that replace the
- * optimizer's betas: *beta1 follows the cycle, *beta2 is 0.99, as in DeepSpeed. Only for an optimizer that has betas. */
+/* Returns whether the schedule also sets the momentum of update number `update`. If so, sets the values that replace
+ * the optimizer's betas: *beta1 follows the cycle, *beta2 is 0.99, as in DeepSpeed. Only for an optimizer that has
+ * betas. */
 bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
 /* Reads the section "scheduler" {type, params}; NULL: the rate is constant, base_rate. "auto" means base_rate for
- * warmup_max_lr and total_steps for total_num_steps (total_steps of 0: not known yet). Faults are added to doc; values
- * of "auto" are replaced in the section. */
+ * warmup_max_lr and total_steps for total_num_steps (a total_steps of 0 means that it is not known yet). Errors are
+ * added to doc; values of "auto" are replaced in the section. */
 void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       ce_schedule_settings *settings);
 /* Turns OneCycle's momentum cycle off, because the optimizer has no betas, and adds a note to doc. */

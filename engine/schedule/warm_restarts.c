@@ -1,5 +1,5 @@
-/* warm_restarts.c - CosineAnnealingWarmRestarts (SGDR, Loshchilov & Hutter 2017) as in PyTorch: half cosines from
- * the optimizer's lr down to eta_min; each is T_mult times as long as the one before. */
+/* warm_restarts.c - CosineAnnealingWarmRestarts (SGDR, Loshchilov & Hutter 2017) as in PyTorch: the rate follows half
+ * cosines from the optimizer's lr down to eta_min. Each half cosine is T_mult times as long as the previous one. */
 #include "schedule/warmup.h"
 
 #include <math.h>

@@ -8,25 +8,25 @@
  *     cs_comm_close(comm);
  *
  * All ranks call the same collectives in the same order with the same counts, operation and root. On a CPU the ranks
- * compare their calls: if two differ, or a rank leaves one out, the process ends with exit code 76 and a sentence that
- * has both ranks and both calls. Counts are numbers of elements unless a name says bytes; 0 is allowed, and roots are
- * any rank. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ..., computes 16-bit floats in fp32 and
- * rounds once. Its result therefore has the same bits on every rank and in every run, and an all_reduce has the bits of
- * a reduce_scatter followed by an all_gather. If a peer dies, the collective prints a sentence and ends this process
- * with exit code 75.
+ * compare their calls: if two differ, or a rank leaves one out, the process ends with exit code 76 and prints a
+ * sentence that names both ranks and both calls. Counts are numbers of elements unless a name says bytes; a count of 0
+ * is allowed. Any rank may be the root. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ...; 16-bit
+ * floats are added in fp32, and the sum is rounded once. Its result therefore has the same bits on every rank and in
+ * every run, and an all_reduce has the bits of a reduce_scatter followed by an all_gather. If a peer dies, the
+ * collective prints a sentence and ends this process with exit code 75.
  *
  * Any memory may be passed to a collective. Memory from cs_comm_alloc is faster: if all large buffers of a call come
  * from there, the ranks work in place; other memory is copied through staging buffers.
  *
  * On a GPU. With a GPU as the device of the settings, cs_comm_alloc returns memory of that GPU. A collective recognises
- * by the address where a buffer is: either all buffers of a call are in GPU memory, on every rank, or none is. Host
- * memory uses the host's transport, as without a GPU. A collective on GPU memory is queued on the device's
- * communication stream and the call returns; events order it against other work. NCCL carries it out; without NCCL the
- * data goes through pinned host memory and the host's transport, with the bits of a run on the CPU. NCCL sums in an
- * order of its own and may round 16-bit sums more than once, so the promise about bits does not hold for it, and it
- * does not notice when ranks call different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven
- * counts, and those that begin with cs_comm_i are for host memory only; with GPU memory they end the process with exit
- * code 70. */
+ * GPU memory by the address of a buffer. The buffers of one call, on all ranks, must be either all in GPU memory or all
+ * in host memory. Host memory goes through the host's transport, as without a GPU. A collective on GPU memory is queued
+ * on the device's communication stream, and the call returns before the collective is done; events order the collective
+ * and other work. NCCL carries it out; without NCCL the data goes through pinned host memory and the host's transport,
+ * with the bits of a run on the CPU. NCCL sums in an order of its own and may round 16-bit sums more than once, so the
+ * statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call different
+ * collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and those that begin with cs_comm_i
+ * are for host memory only; with GPU memory they end the process with exit code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/* This process's position in the job, and where the ranks meet. */
+/* This process's position in the job, and the address of the rendezvous. */
 typedef struct {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host */
@@ -49,13 +49,15 @@ typedef struct {
 
 /* Reads the environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun's
  * names), or the variables that Open MPI, MPICH, MVAPICH, PALS or srun set for the ranks that they start. If none is
- * set, the world has one rank. CS_BAD_CONFIG: some are missing or contradict each other; cs_error() quotes them. */
+ * set, the world has one rank. CS_BAD_CONFIG: some of the variables are missing or contradict each other; cs_error()
+ * quotes them. */
 cs_status cs_world_read(cs_world *world);
 
 typedef struct cs_comm cs_comm;
 typedef struct cs_device cs_device; /* opaque: only the engine opens devices */
-/* Integers wrap around. CS_AVG is the sum divided by the number of ranks, before 16-bit floats are rounded; of
- * integers, the wrapped sum, divided towards zero. A minimum or maximum is NaN if any rank's value is NaN. */
+/* Integers wrap around. CS_AVG is the sum divided by the number of ranks; 16-bit floats are rounded after the division.
+ * For integers, the sum that wrapped around is divided, and the quotient is rounded towards zero. A minimum or maximum
+ * is NaN if any rank's value is NaN. */
 typedef enum { CS_SUM, CS_MIN, CS_MAX, CS_AVG, CS_PROD } cs_reduce_op;
 
 typedef struct {
@@ -67,93 +69,101 @@ typedef struct {
      *   "nccl"  memory of a GPU; host memory goes as with "auto"
      *   "auto"  the first of self, shm and tcp that fits; for GPU memory NCCL, if each rank has it and its own GPU */
     const char *kind;
-    /* Upper bound of all that cs_comm_alloc returns; 0: as much as the machine has. On the host this reserves address
-     * space only; a page costs memory once it is written. */
+    /* Upper bound, in bytes, of the memory that all calls of cs_comm_alloc return together; 0: as much as the machine
+     * has. On the host only address space is reserved: a page uses memory after it is first written. */
     size_t heap_bytes;
-    double timeout_seconds; /* how long cs_comm_open waits for the other ranks; 0: 600 */
-    /* A GPU that the engine opened; it must outlive the comm. NULL, or a CPU device: host memory. Either every rank
-     * gives a device or none does; CS_DISAGREE if some ranks give a GPU and others a CPU. */
+    double timeout_seconds; /* seconds for which cs_comm_open waits for the other ranks; 0 means 600 */
+    /* A GPU that the engine opened; it must stay open until the comm is closed. NULL or a CPU device: cs_comm_alloc
+     * returns host memory. Either every rank gives a device or none does. CS_DISAGREE: some ranks give a GPU and others
+     * a CPU. */
     cs_device *device;
-    /* How long a call may wait for other ranks; 0: as long as they live. After it the process ends with exit code 75
-     * and a sentence that names a rank for which it waited. Over NCCL timeout_seconds limits a call. */
+    /* Seconds for which a call may wait for other ranks; 0: no limit while the other ranks are alive. After this time
+     * the process prints a sentence that names a rank for which it waited, and ends with exit code 75. For calls over
+     * NCCL, timeout_seconds is the limit instead. */
     double call_seconds;
-    /* true: the calls that begin with cs_comm_i may be used. Each rank then has a second set of connections (over TCP)
-     * or of segments (in shared memory) and a thread for them, which needs a share of a core while calls run. */
+    /* true: the calls that begin with cs_comm_i may be used. For these calls each rank then has a second set of
+     * connections (TCP) or segments (shared memory) and a thread, which uses a part of a core while such calls run. */
     bool nonblocking;
 } cs_comm_settings;
 
-/* Blocks until all ranks have called it. CS_NO_PEER after the timeout, with a sentence that names the missing ranks.
- * Collectives then run on the calling thread. */
+/* Blocks until all ranks have called this function. CS_NO_PEER: some ranks did not call it within timeout_seconds;
+ * cs_error() names them. The collectives of this comm run on the thread that calls them. */
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
-/* Opens a comm where the ranks meet by an address as PyTorch writes it:
- *   "env://"            by the environment, as cs_world_read; rank and size must be -1 or the same as there
+/* Opens a comm; init_method is the rendezvous, in PyTorch's notation:
+ *   "env://"            the environment, as cs_world_read reads it; rank and size must be -1 or equal to its values
  *   "tcp://HOST:PORT"   rank 0 listens there; HOST is a name or address of rank 0's host, in brackets if IPv6
- *   "file://PATH"       rank 0 chooses a port and writes it into the file, which all ranks must see; it must not exist
- *                       before, and rank 0 removes it when all have come
- * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address and all
- * ranks of a file:// be on one host. CS_BAD_CONFIG: the address, rank or size is wrong; CS_NO_PEER as above. */
+ *   "file://PATH"       rank 0 chooses a port and writes it into the file, which must be visible to all ranks. The file
+ *                       must not exist before; rank 0 removes it when all ranks have connected
+ * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address, and with
+ * file:// all ranks must be on one host. CS_BAD_CONFIG: the address, rank or size is wrong. CS_NO_PEER: as with
+ * cs_comm_open. */
 cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int size,
                           const cs_comm_settings *settings);
 void cs_comm_close(cs_comm *comm); /* accepts NULL; frees all memory from cs_comm_alloc */
 
 /* Divides the ranks of a comm into groups. Ranks that pass the same color (>= 0) form a group, in which they are
- * numbered by key, and by their rank in `parent` where keys are equal. A group is a comm of its own: it has its own
- * numbers of ranks, memory, connections and transport, it may be split again, and groups may work at the same time. All
- * ranks of `parent` call this, also those that are in no group: they pass a negative color and get a comm whose rank is
- * -1 and whose size is 0; any call on it but cs_comm_close ends the process with exit code 70. The groups have the
- * settings of `parent`, which may be closed before them; with a device, each group opens NCCL anew. Errors as
- * cs_comm_open. */
+ * numbered in ascending order of key; ranks with equal keys are in the order of `parent`. A group is a comm of its own:
+ * it has its own numbers of ranks, memory, connections and transport, it may be split again, and groups may work at the
+ * same time. All ranks of `parent` must call this function. A rank that is to be in no group passes a negative color
+ * and gets a comm with rank -1 and size 0; on this comm every call except cs_comm_close ends the process with exit code
+ * 70. The groups have the settings of `parent`, and `parent` may be closed before its groups. With a device, each group
+ * opens NCCL again. The errors are those of cs_comm_open. */
 cs_status cs_comm_split(cs_comm **group, cs_comm *parent, int color, int key);
 
 int cs_comm_rank(const cs_comm *comm);
 int cs_comm_size(const cs_comm *comm);
-const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: of GPU memory if it is NCCL, else the host's */
+const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: "nccl" if GPU memory uses NCCL, otherwise the
+                                                * host's transport */
 
-/* Changes settings.call_seconds of this comm on this rank, for example that of a group. No call may be under way. */
+/* Changes settings.call_seconds of this comm, for example a group, on this rank. No call of this comm may be in
+ * progress. */
 void cs_comm_set_call_seconds(cs_comm *comm, double seconds);
 
 /* Returns zeroed memory, aligned to 4096 bytes on the host and to 64 bytes on a GPU. Every rank must allocate the same
- * sizes in the same order, but the call does not wait for other ranks. The memory lives until the comm is closed.
- * Without memory it prints a sentence and ends the process. */
+ * sizes in the same order, but the call does not wait for other ranks. The memory lives until the comm is closed. If
+ * there is not enough memory, the call prints a sentence and ends the process. */
 void *cs_comm_alloc(cs_comm *comm, size_t bytes);
 
-/* Replaces data[count] by the sum, minimum or maximum over all ranks, element by element. Every cs_dtype is allowed. */
+/* Replaces each element of data[count] by the result of `op` for that element over all ranks. Every cs_dtype is
+ * allowed. */
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
-/* in has size * count elements on every rank, in `size` parts. out[count] becomes the sum over ranks of part number
- * `rank`. out may be that part of in. */
+/* in has size * count elements on every rank, in `size` parts. out[count] becomes the result of `op` over all ranks for
+ * part number `rank`, the rank of the caller. out may be that part of in. */
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
 /* out[size * count] becomes in[count] of all ranks, in order of ranks. in may be this rank's part of out. */
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 /* data[count] of rank `root` replaces data[count] of all other ranks. */
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
-/* data[count] of rank `root` becomes the sum, minimum, ... over all ranks. The data of other ranks does not change. */
+/* data[count] of rank `root` becomes the result of `op` over all ranks, element by element. The data of other ranks
+ * does not change. */
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
-/* out[count] becomes part number `rank` of root's in, which has size * count elements. in is only read on the root; out
- * may be the root's part of it. */
+/* out[count] becomes part number `rank` of root's in, which has size * count elements. in is only read on the root. On
+ * the root, out may be the root's part of in. */
 void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root; in
- * may be the root's part of it. */
+/* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root. On
+ * the root, in may be the root's part of out. */
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. The
- * two must not overlap. */
+/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. in
+ * and out must not overlap. */
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-/* Like reduce_scatter and all_gather, with counts[i] elements in the part of rank i. counts[size] is the same on all
- * ranks; parts are adjacent. */
+/* Like reduce_scatter and all_gather, but the part of rank i has counts[i] elements. counts has `size` elements and
+ * must be the same on all ranks. The parts are adjacent. */
 void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
                               cs_reduce_op op);
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype);
-/* Returns when all ranks have called it. */
+/* Returns when all ranks have called this function. */
 void cs_comm_barrier(cs_comm *comm);
-/* Point-to-point, blocking. Messages between two ranks arrive in the order in which they were sent. A receive whose
- * length differs from the send's ends the process with a sentence that has both lengths. */
+/* Point-to-point, blocking. Messages between two ranks arrive in the order in which they were sent. If a receive and
+ * its send have different lengths, the process prints a sentence with both lengths and ends. */
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
 /* Calls that return before they are done, in a comm that was opened with settings.nonblocking. Until cs_work_wait has
- * returned, the buffers may not be written, and those that the call writes may not be read. A thread carries the calls
- * of a comm out in the order in which they were made: messages that follow each other are under way together, and a
- * collective begins when all earlier calls of this rank are done. So between two ranks these calls are in the same
- * order on both. Calls without the i are independent of them, and may be made meanwhile. */
+ * returned, the program must not write the buffers of a call, and must not read those that the call writes. A thread
+ * carries out the calls of a comm in the order in which they were made: consecutive messages are transferred at the
+ * same time, and a collective begins when all earlier calls of this rank are done. Two ranks must therefore make the
+ * calls that concern both of them in the same order. Calls whose names have no i are independent of these calls and may
+ * be made in the meantime. */
 typedef struct cs_work cs_work;
 cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to);
 cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from);
@@ -164,15 +174,16 @@ cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t c
 bool cs_work_is_done(cs_work *work);
 void cs_work_wait(cs_work *work); /* returns when the call is done; `work` is then no longer valid */
 
-/* What the calls since cs_comm_open cost this rank. Over NCCL a call ends when it is queued, so seconds do not contain
- * the transfer, unless comms_logger records it. */
+/* What the calls since cs_comm_open cost this rank. A call over NCCL ends when it is queued, so `seconds` does not
+ * contain the transfer, unless comms_logger records the call. */
 typedef struct {
     uint64_t
-        bytes; /* what this rank has to send if every part goes directly to its receivers, in elements: (size - 1) *
-                * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count for an all_reduce,
-                * (size - 1) * count for the root of a broadcast or scatter, count for the other ranks of a gather or
-                * reduce; times the size of an element */
-    double seconds; /* in the calls, waiting included; of calls that return before they are done, in cs_work_wait */
+        bytes; /* bytes that this rank has to send if every part goes directly to its receivers. The number of elements
+                * is (size - 1) * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count
+                * for an all_reduce, (size - 1) * count for the root of a broadcast or scatter, and count for each rank
+                * but the root of a gather or reduce */
+    double seconds; /* time in the calls, including waiting; for the calls that begin with cs_comm_i, time in
+                     * cs_work_wait */
     uint64_t calls;
 } cs_comm_traffic;
 cs_comm_traffic cs_comm_counters(const cs_comm *comm);

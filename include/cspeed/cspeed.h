@@ -18,10 +18,10 @@
  * must be called on every rank.
  *
  * Errors: a function that can fail because of a file, a configuration or a missing peer returns a cs_status, and
- * cs_error() returns a sentence that says what to do. Functions that run in every step return no status. If the machine
- * or the program is wrong there, they print a sentence and end the process.
+ * cs_error() returns a sentence that says what to do. Functions that run in every step return no status. If they find
+ * an error of the machine or of the calling program, they print a sentence and end the process.
  *
- * Ownership: the engine owns what its getters return; such a pointer is valid until its owner is closed. An engine may
+ * Ownership: the engine owns what its getters return; such a pointer is valid until the engine is closed. An engine may
  * be used only by the thread that opened it. */
 #ifndef CSPEED_H
 #define CSPEED_H
@@ -63,14 +63,15 @@ typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
 
 enum { CS_MAX_DIMS = 4 };
 
-/* A dense row-major array of up to 4 dimensions. A tensor does not own its memory. dims 0 is a scalar. "Absent"
- * tensors, where a function allows them, have data NULL. */
+/* A dense row-major array of up to 4 dimensions. A tensor does not own its memory. dims 0 is a scalar. An "absent"
+ * tensor has data NULL; a function says where it allows one. */
 typedef struct {
     void *data;
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
-    bool fresh; /* a gradient whose memory is still undefined: an operation that adds to gradients sets this one */
+    bool fresh; /* true for a gradient whose memory is still undefined: an operation that adds to gradients then sets
+                 * the gradient instead */
 } cs_tensor;
 
 size_t cs_dtype_bytes(cs_dtype dtype);
@@ -89,13 +90,13 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 typedef struct {
     cs_tensor inputs, targets;
     const int64_t *samples; /* (B) the number of each sample in the order of the whole training. Random bits (dropout)
-                             * depend on it. NULL: numbers follow from step, micro-step and rank. */
+                             * depend on it. NULL: the engine computes the numbers from step, micro-step and rank. */
     cs_tensor starts;       /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
     cs_tensor references;   /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probabilities of the answers
                              * by the reference model. B is then twice the micro-batch size: sequence 2 b is the chosen
-                             * answer of pair b with its prompt before it, sequence 2 b + 1 the rejected one. The answer
-                             * is what has targets. */
+                             * answer of pair b with its prompt before it, sequence 2 b + 1 the rejected one. The tokens
+                             * of an answer are the positions that have a target. */
 } cs_batch;
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
@@ -107,12 +108,13 @@ cs_status cs_config_open(cs_config **config, const char *path);
 /* Overrides one value of the file: "KEY.PATH=JSON", for example "zero_optimization.stage=3". A value that is not JSON
  * is taken as a string. cs_config_finish checks it. */
 cs_status cs_config_set(cs_config *config, const char *assignment);
-/* The program's default for a key that neither the file nor cs_config_set gives: "optimizer={\"type\": \"SGD\"}". */
+/* Sets the program's own default of a key, which applies if neither the file nor cs_config_set gives the key:
+ * "optimizer={\"type\": \"SGD\"}". */
 cs_status cs_config_default(cs_config *config, const char *assignment);
 /* Unknown keys become a warning; without this call they are errors. */
 void cs_config_lenient(cs_config *config);
 /* Resolves "auto" and defaults for this world and checks all values. The getters below may be called afterwards. If the
- * program does not call it, cs_initialize does. */
+ * program does not call this function, cs_initialize does. */
 cs_status cs_config_finish(cs_config *config);
 void cs_config_close(cs_config *config);
 int64_t cs_config_get_int(const cs_config *config, const char *path); /* a resolved value, e.g. of "cspeed.steps" */
@@ -126,14 +128,15 @@ void cs_config_help(void);
 /* Makes the configuration that evaluates or samples a trained model. `source` is a folder of checkpoints, one
  * checkpoint, or a Hugging Face folder; `tag` names a checkpoint in the folder, NULL means the latest. The
  * configuration has the training's model, precision and data. One rank holds the whole model and there is no optimizer,
- * so cs_forward is refused. Then "cspeed.load" names what to pass to cs_load_checkpoint, with module_only; for a
- * Hugging Face folder it is unset, because cs_initialize reads the weights. */
+ * so cs_forward is refused. For a checkpoint, the key "cspeed.load" of the configuration is the folder to pass to
+ * cs_load_checkpoint, with module_only. For a Hugging Face folder this key is not set, because cs_initialize reads the
+ * weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Connects the ranks, opens the device and builds the model. `model` is one made with cs_model_new, or NULL for the
  * model that the configuration names. The engine takes ownership of `config` and `model`, even if the call fails.
- * CS_DISAGREE: ranks were given different settings. The device, the number of threads and the names of files and
- * folders may differ, and the seed of rank 0 is used on all ranks. Collective. */
+ * CS_DISAGREE: ranks were given different settings. Only the device, the number of threads, the names of files and
+ * folders, and the seed may differ; all ranks use the seed of rank 0. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model);
 void cs_destroy(cs_engine *engine); /* accepts NULL */
 
@@ -142,14 +145,14 @@ void cs_destroy(cs_engine *engine); /* accepts NULL */
 void cs_set_total_steps(cs_engine *engine, int64_t steps);
 
 /* Replaces the configuration's learning-rate schedule: rate(step, argument) returns the rate of applied update number
- * `step`, counted from 0. It must depend on `step` only and be the same on every rank. After a checkpoint was loaded,
- * it is asked for the next update's number. NULL restores the configuration's schedule. */
+ * `step`, counted from 0. The rate must depend on `step` only and be the same on every rank. After a checkpoint was
+ * loaded, `rate` is called with the number of the next update. NULL restores the configuration's schedule. */
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
 
 /* Returns rank 0's value on every rank. Collective. */
 int64_t cs_agree(cs_engine *engine, int64_t value);
-/* On rank 0: the texts of all ranks, concatenated in order of ranks; the caller frees the result. On other ranks: NULL.
- * Collective. */
+/* On rank 0, returns the texts of all ranks, concatenated in the order of the ranks; the caller frees the result. On
+ * other ranks, returns NULL. Collective. */
 char *cs_gather(cs_engine *engine, const char *text);
 
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
@@ -167,10 +170,12 @@ typedef struct {
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
     size_t workspace;             /* scratch memory of the kernels; final after the first step */
-    size_t sent; /* no memory: bytes that this rank has to send in one optimizer step, as cs_comm_counters counts them
-                  * (the first step also agrees on some settings); without those of Lamb and Muon */
-    size_t prediction; /* of cs_predict, if its output does not fit into `activations`; allocated at its first
-                                   * call. Contexts need one row of it for each text, and fit if these do */
+    size_t sent; /* not memory, but the bytes that this rank has to send in one optimizer step, as cs_comm_counters
+                  * counts them (the first step sends a few more, to agree on settings). The messages of Lamb and Muon
+                  * are not counted */
+    size_t prediction; /* memory of cs_predict if its output does not fit into `activations`, else 0; allocated at its
+                        * first call. A cs_context needs one row of such an output for each text, which fits into this
+                        * memory too */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
@@ -178,30 +183,35 @@ cs_memory cs_memory_of(const cs_engine *engine);
  * workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes ownership of
  * the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
-/* The units of sharding of a run, in the order in which forward visits them: what is gathered and released together. */
+/* A unit of sharding: parameters that are gathered and released together. */
 typedef struct {
-    char name[96];    /* of the unit, or of its kind if it has none */
-    int64_t elements; /* of its own parameters */
+    char name[96];    /* name of the unit, or of its kind if the unit has no name */
+    int64_t elements; /* number of elements of the unit's own parameters */
     size_t values;    /* bytes of all its values as ranks hold them together, padding included */
-    size_t part;      /* bytes of one rank's part, where parameters are sharded; otherwise as `values` */
+    size_t part;      /* bytes of one rank's part if parameters are sharded; otherwise equal to `values` */
 } cs_unit_size;
-/* Lists them without a run, as cs_estimate; takes ownership of the configuration. The caller frees *units. */
+/* Lists the units of sharding of a run in the order in which forward visits them. Like cs_estimate, it does not run the
+ * training and takes ownership of the configuration. The caller frees *units. */
 cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
-/* Called before cs_config_finish: resolves the configuration for `size` ranks, `local_size` of them on each host, instead
- * of for the world that the environment describes. */
+/* Sets the world for which cs_config_finish resolves the configuration: `size` ranks, of which `local_size` are on each
+ * host. Without this call it is the world that the environment describes. Must be called before cs_config_finish. */
 void cs_config_for_world(cs_config *config, int size, int local_size);
 
-/* The part of a parameter that this rank holds between steps, as DTensor's to_local(). cspeed cuts the elements of a
- * unit, not each parameter's rows: a part is a range of elements, may begin and end inside a row, and may be empty. */
+/* The part of a parameter that this rank holds between steps, like DTensor's to_local(). cspeed divides the elements of
+ * a whole unit among ranks, and not the rows of each parameter. So a part is a range of elements; it may begin and end
+ * inside a row, and may be empty. */
 typedef struct {
-    cs_tensor shape;     /* of the whole parameter and of its type; data NULL */
-    bool sharded;        /* placement: true: Shard, ranks hold disjoint parts; false: Replicate, each holds all of it */
+    cs_tensor shape;     /* shape and type of the whole parameter; data is NULL */
+    bool sharded;        /* DTensor's placement. true: Shard, the ranks hold disjoint parts; false: Replicate, each rank
+                          * holds the whole parameter */
     int64_t from, to;    /* the elements [from, to) that this rank holds, in row-major order; equal: none */
     int64_t first, last; /* the rows [first, last) in which these elements lie; equal: none */
-    const void *data;    /* element `from`, in the device's memory; NULL: none. The engine's, valid until cs_destroy;
-                          * its values change in cs_step, cs_load_checkpoint and nowhere else */
+    const void *data;    /* address of element `from`, in the device's memory; NULL: this rank holds no element. The
+                          * engine owns the memory, which is valid until cs_destroy. Its values change only in cs_step
+                          * and cs_load_checkpoint */
 } cs_param_part;
-/* CS_NOT_FOUND: the model has no parameter of this name; cs_error() has the most similar one. Does not communicate. */
+/* CS_NOT_FOUND: the model has no parameter of this name; cs_error() names the most similar parameter. This call does
+ * not communicate. */
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part);
 int64_t cs_param_count(const cs_engine *engine);                   /* the number of parameters; tied ones count once */
 const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the model's order */
@@ -209,8 +219,8 @@ const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the mod
 int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
 int64_t cs_vocabulary(const cs_engine *engine);      /* of a language model that the configuration names; otherwise 0 */
 int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
-/* The longest text of a context: cs_positions, or with longrope the original context, because keys that are cached
- * cannot be rotated again when a text grows beyond it. */
+/* The longest text that a cs_context can hold. This is cs_positions, or with longrope the original context length: a
+ * longer text needs other rotations, and keys in the cache cannot be rotated again. */
 int64_t cs_context_positions(const cs_engine *engine);
 
 /* Seconds that this rank spent in each phase of the last complete optimizer step. Work that overlaps with computation
@@ -241,11 +251,13 @@ void cs_log_summary(cs_engine *engine);
  * step is known; they do not wait for its update, which the GPU computes while the host begins the next forward. */
 float cs_loss(cs_engine *engine);
 
-/* Means over the pairs of answers of preference training (cspeed.dpo), with TRL's names of them. NaN without it. A
- * reward is beta times the log-probability of the answer by the model less that by the reference model. */
+/* Means over the pairs of answers of preference training (cspeed.dpo); the comments give TRL's names. Without
+ * preference training all are NaN. The reward of an answer is beta * (its log-probability by the model - its
+ * log-probability by the reference model). */
 typedef struct {
     double chosen_reward, rejected_reward; /* rewards/chosen, rewards/rejected */
-    double accuracy;                       /* rewards/accuracies: share of pairs whose chosen answer has the greater */
+    double accuracy;                       /* rewards/accuracies: share of pairs whose chosen answer has the greater
+                                            * reward */
     double margin;                         /* rewards/margins: chosen_reward - rejected_reward */
     double chosen_logp, rejected_logp;     /* logps/chosen, logps/rejected: log-probabilities by the model */
 } cs_preference;
@@ -278,7 +290,7 @@ cs_metrics cs_last_step(cs_engine *engine);
  * training does not change. Collective. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
-/* As cs_evaluate, and counts how often the most probable token was the target. */
+/* As cs_evaluate; it also counts how often the most probable token was the target (cs_scores). */
 typedef struct {
     double loss;     /* as cs_evaluate; NaN if there is no target */
     int64_t tokens;  /* targets */
@@ -320,22 +332,23 @@ typedef struct {
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
 /* Saves the state in the folder dir/tag and writes the tag into dir/latest. tag NULL: "global_step<N>". client_state is
- * JSON text that cs_load_checkpoint returns unchanged, or NULL; other text is CS_BAD_CONFIG. CS_NOT_FINITE: a parameter
- * is infinite or NaN, and nothing was saved. A failed save does not damage earlier checkpoints. While
- * cs_metrics.not_finite is above 0, no older checkpoint is removed. Only one run at a time may save in a folder; the
- * program has to make sure of that (programs/train/owner.c does). Collective. */
+ * NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG: client_state is not JSON.
+ * CS_NOT_FINITE: a parameter is infinite or NaN, and nothing was saved. A failed save does not damage earlier
+ * checkpoints. While cs_metrics.not_finite is above 0, no older checkpoint is removed. Only one run at a time may save
+ * in a folder; the program has to make sure of that (programs/train/owner.c does). Collective. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
-/* With cspeed.async_save, cs_save_checkpoint returns when the save has begun, and a thread writes a copy of the state
- * that was made before the next update. The results of the training keep the same bits. A second save waits for the
+/* With cspeed.async_save, cs_save_checkpoint returns when the save has begun. The state is copied before the next
+ * update, and a thread writes the copy. The results of the training keep the same bits. A second save waits for the
  * first. If a save fails, a message is printed at once, and the next cs_save_checkpoint, cs_load_checkpoint or
  * cs_finish_checkpoint returns its status without doing anything else. cs_finish_checkpoint waits until the save is
  * complete, and so does cs_destroy. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
-/* Checks whether `saves` more checkpoints fit on dir's file system, of which cspeed.keep_last are kept. CS_IO_ERROR:
- * they do not; cs_error() has the numbers. Call it once the folder exists and before the training begins, since it
- * counts what is there now. One rank is enough. */
+/* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are
+ * kept. CS_IO_ERROR: there is not enough room; cs_error() has the numbers. Call this function when the folder exists
+ * and before the training begins, since it counts the checkpoints that are there now. It is enough to call it on one
+ * rank. */
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves);
 
 /* Writes a checkpoint's weights as a new Hugging Face folder, in the type of cspeed.export_dtype, with the tokenizer of
@@ -354,28 +367,29 @@ typedef struct {
     bool rewind;
 } cs_load_options;
 
-/* Loads dir/tag. tag NULL loads what dir/latest names; if that checkpoint is missing or damaged, the newest complete
- * checkpoint that it continues, or else the newest complete one of the folder, is loaded, with a warning that names the
- * damage. The next save in dir then renames the damaged one to TAG~damaged. If a tag is given, or
- * cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is CS_BAD_FILE. CS_NOT_FOUND: dir has no checkpoint.
- * After other errors the parameters are undefined: load again or destroy the engine. options NULL: load everything.
- * *client_state becomes text that the caller frees; client_state may be NULL. Collective. */
+/* Loads dir/tag. tag NULL loads what dir/latest names; if that checkpoint is missing or damaged, another one is loaded,
+ * with a warning that names the damage: the newest complete checkpoint from which the damaged one was continued, or if
+ * there is none, the newest complete one of the folder. The next save in dir then renames the damaged one to
+ * TAG~damaged. If a tag is given, or cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is CS_BAD_FILE.
+ * CS_NOT_FOUND: dir has no checkpoint. After other errors the parameters are undefined: load again or destroy the
+ * engine. options NULL: load everything. *client_state becomes text that the caller frees; client_state may be NULL.
+ * Collective. */
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
                              char **client_state);
 
-/* The token shards that cspeed.data names, in windows of seq_len tokens. split is "train" or "valid". Checkpoints
+/* Reads the token shards that cspeed.data names, in windows of seq_len tokens. split is "train" or "valid". Checkpoints
  * contain the position in the training data, because it follows from the number of samples trained so far. Call
- * cs_data_next once for each micro-batch, before its cs_forward; its batch is valid until the next call. With cspeed.dpo
- * the windows are pairs of answers, and cs_data_open computes the reference model's log-probabilities unless the cache
- * has them; it must then be called before cs_load_checkpoint and cs_forward, otherwise it returns CS_MISUSE. With
- * cspeed.epochs, opening "train" also determines the number of steps. cs_data_open is collective. */
+ * cs_data_next once for each micro-batch, before its cs_forward; its batch is valid until the next call. With
+ * cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's log-probabilities unless
+ * the cache has them; cs_data_open must then be called before cs_load_checkpoint and cs_forward, otherwise it returns
+ * CS_MISUSE. With cspeed.epochs, opening "train" also determines the number of steps. cs_data_open is collective. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch cs_data_next(cs_data *data);
 int64_t cs_data_windows(const cs_data *data); /* windows in one epoch */
 void cs_data_close(cs_data *data);
 
-/* Runs `run(argument)` in `ranks` child processes that form one world, and waits for all of them. Returns CS_OK if each
- * returned 0. If one fails, the others are ended and cs_error() names it. */
+/* Runs `run(argument)` in `ranks` child processes that form one world, and waits for all of them. Returns CS_OK if
+ * `run` returned 0 in each of them. If one process fails, the others are ended, and cs_error() names the failed one. */
 cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument);
 
 /* ---- 2. Write a model ------------------------------------------------------------------------- */
@@ -393,9 +407,10 @@ typedef struct cs_growth cs_growth;
 typedef struct {
     const char *name;
     cs_init init;
-    bool decay;  /* weight decay applies; the default is true for matrices and false for vectors, and declare may
-                        * change it (DeepSpeed decays all parameters) */
-    bool frozen; /* it is not trained: its gradient is absent. The engine sets it after declare, by the configuration */
+    bool decay;  /* weight decay applies to the parameter. The default is true for matrices and false for vectors;
+                  * declare may change it. (DeepSpeed decays all parameters) */
+    bool frozen; /* the parameter is not trained, and its gradient is absent. After declare, the engine sets this field
+                  * as the configuration says */
     bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
     struct cs_linear *linear; /* the linear layer whose weight it is (layer.h), or NULL */
     cs_growth *growth;        /* private, see cs_param_grows; NULL: the gradient is cleared before backward */
@@ -407,12 +422,13 @@ typedef struct {
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
 
-/* An optimization for declare. It promises that backward gets this gradient from cs_param_grow only, so that the engine
- * need not clear it: the first operation sets it instead of adding. `with` is `param` itself, or an earlier parameter
- * of the unit if one operation writes both gradients. All layers of layer.h use it. */
+/* An optimization, called by declare. The call promises that backward gets this gradient from cs_param_grow only. The
+ * engine then does not clear the gradient: the first operation sets it instead of adding to it. `with` is `param`
+ * itself, or an earlier parameter of the unit if one operation writes both gradients. All layers of layer.h use it. */
 void cs_param_grows(cs_param *param, cs_param *with);
-/* The gradient, for the next operation that adds to it. Its `fresh` is true at the first call of a sum. It is absent if
- * the parameter is frozen. Only a parameter that grows can be frozen. */
+/* Returns the gradient, for the next operation that adds to it. Its field `fresh` is true if this is the first
+ * operation since the sum of gradients was begun. The gradient is absent if the parameter is frozen. Only a parameter
+ * with cs_param_grows can be frozen. */
 cs_tensor cs_param_grow(cs_param *param);
 
 /* The functions that units of one kind share. One tensor passes from each unit to the next.
@@ -420,8 +436,8 @@ cs_tensor cs_param_grow(cs_param *param);
  *   y   this unit's output: (rows, width); for the last unit the loss of each row, fp32 (rows, 1)
  *   dy, dx  the gradients of y and x. dy of the last unit is the weight of each row's loss.
  * forward must write all of y and backward all of dx, since their memory is undefined before. forward may run twice for
- * one backward (recomputation) and must compute the same both times; that of the last unit runs once, so in training it
- * may add to gradients already, with the weights of cs_pass_dloss.
+ * one backward (recomputation) and must compute the same both times. The forward of the last unit runs only once, so in
+ * training it may already add to gradients, with the weights of cs_pass_dloss.
  *
  * cs_initialize runs the units once only to measure memory. Tensors then have an address but no memory: the operations
  * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
@@ -430,8 +446,9 @@ typedef struct {
     void (*declare)(cs_unit *unit, const void *sizes); /* names the unit's parameters */
     void (*forward)(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y);
     void (*backward)(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx); /* dx of the first unit is absent */
-    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x); /* returns the output of a last unit; may be
-                                                                      * NULL */
+    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x); /* returns the output of the model's last unit;
+                                                                      * called for no other unit. NULL: cs_predict is
+                                                                      * refused */
 } cs_kind;
 
 /* A model is a list of units. `width` is the number of columns of the tensors between them. */
@@ -447,8 +464,8 @@ void cs_model_classifies(cs_model *model, int64_t inputs);
  * ("transformer.h.0"); with "" the parameters have no prefix. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
-/* The unit's private struct of `bytes` bytes. declare calls it first and gets it zeroed; later calls return the
- * same. */
+/* The unit's private struct of `bytes` bytes. The first call, in declare, allocates it filled with zeros; later calls
+ * return the same struct. */
 void *cs_unit_self(cs_unit *unit, size_t bytes);
 /* Declares a parameter (rows, columns); columns 0 makes a vector of `rows` elements. */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init);
@@ -458,7 +475,7 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name);
 /* Memory of a pass (one micro-batch). A tensor from cs_pass_make or cs_pass_like is valid until the unit's forward or
  * backward returns. cs_pass_keep saves a tensor for backward, where cs_pass_take returns the saved tensors in reverse
  * order. Only whole tensors from cs_pass_make and cs_pass_like and those of the batch may be kept, no views into them.
- * In evaluation cs_pass_keep does nothing. */
+ * In an evaluation cs_pass_keep does nothing. */
 cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape);
 void cs_pass_keep(cs_pass *pass, cs_tensor tensor);
@@ -469,11 +486,12 @@ cs_dtype cs_pass_dtype(cs_pass *pass);    /* type of the tensors between units a
 cs_dtype cs_pass_products(cs_pass *pass); /* type of operands and results of matrix products: cs_pass_dtype, unless the
                                            * precision is mixed */
 int64_t cs_pass_batch(cs_pass *pass);     /* B */
-int64_t cs_pass_length(cs_pass *pass); /* T; a tensor's row b * T + t is position t of sample b. 1 without sequences */
-/* How many rows of an intermediate matrix (rows, columns), for example of logits, should exist at a time: the rows
- * divided evenly into as few chunks as the device's bound on memory allows (32 MB on a CPU, 1 GiB on a GPU). All
- * chunks but the last have the same number of rows, a multiple of 64. It depends only on the shape and the kind of
- * device. */
+int64_t cs_pass_length(cs_pass *pass);    /* T; a tensor's row b * T + t is position t of sample b. T is 1 if the model
+                                           * does not read sequences */
+/* Returns how many rows of an intermediate matrix (rows, columns), for example of logits, should exist at a time. The
+ * rows are divided evenly into as few chunks as the device's bound on the memory of a chunk allows (32 MB on a CPU, 1
+ * GiB on a GPU). All chunks but the last have the same number of rows, a multiple of 64. The result depends only on the
+ * shape, the type and the kind of device. */
 int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: the last unit's dy, which its forward may use already;
                                          * absent in evaluation */
@@ -484,9 +502,9 @@ bool cs_pass_training(cs_pass *pass);
 bool cs_pass_measuring(cs_pass *pass); /* tensors have no memory, see cs_kind */
 /* (B) the random key of each sample, computed from the seed and the number of the sample. */
 const uint64_t *cs_pass_keys(cs_pass *pass);
-/* Text generation: true if each sample continues a text (cs_context), of which cs_pass_start positions were read before.
- * cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the order of forward's calls;
- * its rows [0, start) hold what earlier passes wrote. */
+/* Text generation: true if each sample continues a text (cs_context). cs_pass_start returns how many positions of that
+ * text were read before. cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the
+ * order of forward's calls; its rows [0, start) hold what earlier passes wrote. */
 bool cs_pass_continues(cs_pass *pass);
 int64_t cs_pass_start(cs_pass *pass, int64_t sample);
 cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns);
@@ -500,7 +518,8 @@ int cs_exit_code(cs_status status); /* as listed at cs_status; 0 for CS_OK */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
 
-/* The name in the NULL-terminated list that `wanted` is probably a misspelling of; NULL: no name is similar. */
+/* Returns the name in the NULL-terminated list that is most similar to `wanted`, which is probably misspelled; NULL: no
+ * name is similar. */
 const char *cs_nearest(const char *wanted, const char *const *names);
 
 #ifdef __cplusplus

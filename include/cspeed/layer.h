@@ -7,8 +7,8 @@
  * Backward functions add to the gradients of the parameters and return the gradient of the layer's input.
  *
  * In all shapes rows = B * T: row b * T + t is position t of sample b. A returned tensor is valid until the unit's
- * forward or backward returns. In the names of parameters NAME is the argument `name`, which the unit's name
- * precedes. */
+ * forward or backward returns. In the names of parameters below, NAME is the argument `name` with the unit's name
+ * before it. */
 #ifndef CS_LAYER_LAYER_H
 #define CS_LAYER_LAYER_H
 
@@ -25,7 +25,7 @@ typedef struct cs_linear {
     cs_param *weight, *bias; /* bias NULL: the layer has no bias */
     cs_layout layout;
     int64_t outputs;
-    cs_adapter *adapter; /* private: the LoRA adapters of its parts; NULL: there are none */
+    cs_adapter *adapter; /* private: the LoRA adapters of the layer's parts; NULL: there are none */
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
 /* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as layout says, and with CS_BIAS NAME.bias
@@ -44,8 +44,8 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Two linear layers with GELU between them: the first calls forward_gelu, which returns gelu(x W + b) and saves x W +
- * b. The second calls backward_gelu, whose result is the gradient of that x W + b, so the first goes on with
- * cs_linear_backward. */
+ * b. In backward, the second layer calls backward_gelu, which returns the gradient of the first layer's x W + b. The
+ * first layer then calls cs_linear_backward with that gradient. */
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Backward for a model's first layer: computes the gradients of the parameters only. */
@@ -59,9 +59,9 @@ typedef struct {
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
-/* Forward first computes the residual sum x->sum = x->a + dropout(x->b) and then its norm, in one kernel where the
- * device can. Backward computes dx = the norm's gradient for dy, + beside, the gradient that reaches the sum on its
- * other way. */
+/* Forward computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one kernel if the
+ * device has one. Backward sets dx = (gradient of the norm's input for dy) + beside, where `beside` is the gradient
+ * that reaches the sum through the residual connection and not through the norm. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -72,11 +72,11 @@ typedef struct {
     bool plus_one; /* the factor of a normalized element is 1 + weight, as in Gemma's models */
 } cs_rms;
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
-/* With `plus_one`: the weight's initial value is 0. */
+/* Declares a norm with `plus_one`. The weight's initial value is 0. */
 void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
-/* As cs_norm_forward_add and cs_norm_backward_add, with an RMS norm. */
+/* The same as cs_norm_forward_add and cs_norm_backward_add, with an RMS norm. */
 cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x);
 void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -87,17 +87,18 @@ typedef struct {
     double theta;  /* rope_theta, the base of the frequencies */
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN, CS_ROPE_LONG } kind;
     double factor;    /* all kinds but plain: new context length / original context length */
-    double low, high; /* llama3: low_freq_factor, high_freq_factor; yarn: beta_slow, beta_fast */
+    double low, high; /* llama3: low_freq_factor and high_freq_factor; yarn: beta_slow and beta_fast */
     double original;  /* llama3, yarn, longrope: the original context length */
-    double attention; /* yarn, longrope: attention_factor, multiplies cosine and sine; 0: computed from `factor` */
-    bool truncate;    /* yarn: rounds the ends of the ramp to whole dimensions */
+    double attention; /* yarn, longrope: attention_factor, by which cosine and sine are multiplied; 0: it is computed
+                       * from `factor` */
+    bool truncate;    /* yarn: true: the ends of the ramp are rounded to whole dimensions */
     int64_t head;     /* columns of a head; 0: `width` */
-    /* longrope: divisors of the frequencies, short_factor and long_factor */
+    /* longrope: the divisors of the frequencies, which Hugging Face calls short_factor and long_factor */
     float shorter[CS_ROPE_WIDTH / 2], longer[CS_ROPE_WIDTH / 2];
 } cs_rope_sizes;
 /* Fills *rope for cs_op_rope. */
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes);
-/* The same for texts longer than `original`, which differs with longrope only. */
+/* Fills *rope for texts longer than `original`. Only with longrope does this table differ from that of cs_rope_open. */
 void cs_rope_open_longer(cs_rope *rope, const cs_rope_sizes *sizes);
 
 /* ---- causal self-attention: q, k, v and output projections, optional norms of q and k, optional RoPE, grouped-query
@@ -106,12 +107,12 @@ typedef struct {
     cs_linear qkv, out;
     cs_heads heads;
     int64_t width;  /* of a head */
-    cs_rope rope;   /* rope.width 0: no rotary positions */
-    cs_rope longer; /* of samples longer than `original`, if that is not 0 */
+    cs_rope rope;   /* rope.width 0: there is no rotary embedding */
+    cs_rope longer; /* the table for samples longer than `original`; not used if `original` is 0 */
     int64_t original;
     bool grouped;              /* qkv returns the heads in groups, see cs_op_ungroup_heads */
     cs_param *q_norm, *k_norm; /* RMS norms over each head, or over all q and all k; NULL: none */
-    bool plus_one;             /* their factors are 1 + weight */
+    bool plus_one;             /* the factors of these two norms are 1 + weight */
     float epsilon;             /* of q_norm and k_norm */
     float rate;                /* probability of dropout on the attention probabilities */
     uint64_t place;            /* the random key of this dropout, see cs_residual_place */
@@ -126,15 +127,17 @@ typedef struct {
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
 /* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if normed, NAME.q_norm and NAME.k_norm. */
 typedef struct {
-    int64_t width, head; /* columns of x and of the result; columns of one head */
+    int64_t width, head; /* `width`: columns of x and of the result; `head`: columns of one head */
     cs_heads heads;
     const cs_rope_sizes *rope;
-    cs_with_bias bias, out_bias; /* of q, k and v; of the output projection */
+    cs_with_bias bias, out_bias; /* `bias`: of the projections to q, k and v; `out_bias`: of the output projection */
     bool normed;                 /* q and k pass through RMS norms */
     float epsilon, dropout;
     cs_init init;
-    bool norm_whole, norm_plus_one; /* all heads of q (of k) are one row of the norm; its factor is 1 + weight */
-    const char *fused;              /* name of one projection to q, k and v; NULL: they are q_proj, k_proj, v_proj */
+    bool norm_whole, norm_plus_one; /* `norm_whole`: a norm takes all heads of q (or of k) as one row. `norm_plus_one`:
+                                     * its factor is 1 + weight */
+    const char *fused;              /* name of one projection to q, k and v together; NULL: there are three, q_proj,
+                                     * k_proj and v_proj */
     bool grouped;                   /* the fused projection returns the heads in groups, see cs_op_ungroup_heads */
     const char *out;                /* name of the output projection; NULL: o_proj */
 } cs_attention_parts;
@@ -152,7 +155,7 @@ typedef struct {
     int64_t width, hidden;
     cs_init init, down_init;
     cs_activation function;
-    const char *up, *down; /* other names than c_fc and c_proj, or NULL */
+    const char *up, *down; /* names to use instead of c_fc and c_proj; NULL: c_fc, c_proj */
     cs_layout layout;
     bool unbiased;
 } cs_mlp_sizes;
@@ -170,7 +173,7 @@ typedef struct {
     cs_with_bias bias;
     cs_init init;
     cs_activation function;
-    const char *fused; /* name of one projection to gate and up, or NULL */
+    const char *fused; /* name of one projection to gate and up together; NULL: there are two */
 } cs_gated_sizes;
 /* Parameters: NAME.gate_proj, NAME.up_proj (or NAME.FUSED), NAME.down_proj. */
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes);
@@ -184,7 +187,7 @@ typedef struct {
 } cs_residual;
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* Describes the same sum for cs_norm_forward_add or cs_rms_forward_add, which compute it. */
+/* Returns a description of the same sum, which cs_norm_forward_add or cs_rms_forward_add then computes. */
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
 /* Returns the gradient of b; the gradient of a is dy. */
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy);
@@ -194,7 +197,7 @@ typedef struct {
     cs_param *tokens, *positions; /* positions NULL: there is no table of positions */
     float rate;                   /* probability of dropout */
     uint64_t place;
-    float scale; /* factor of the embedding; 0: none */
+    float scale; /* factor of the embedding; 0: it is not scaled */
 } cs_embed;
 typedef struct {
     int64_t vocabulary, positions, width;
@@ -212,20 +215,21 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 
 /* ---- the head, a linear layer, and softmax cross-entropy against the pass's targets, for the last unit ---- */
 /* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later ones are
- * padding. Logits are computed in chunks of rows (cs_pass_chunk) and never exist as a whole. In training, where the
- * weight of each row's loss is known before (cs_pass_dloss), this also adds to the gradients of the head's
- * parameters, and saves the gradient of x. */
+ * padding. Logits are computed in chunks of rows (cs_pass_chunk) and never exist as a whole. In training the weight of
+ * each row's loss is known in advance (cs_pass_dloss); there this function also adds to the gradients of the head's
+ * parameters and saves the gradient of x. */
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
-/* The same, where the logits pass through a soft cap (cs_op_softcap) before the softmax; cap 0: they do not. */
+/* The same, where the logits pass through a soft cap (cs_op_softcap) before the softmax; cap 0: there is no soft
+ * cap. */
 void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
                                cs_tensor loss);
-/* Returns the gradient of x, which forward has computed. */
+/* Returns the gradient of x, which forward has computed and saved. */
 cs_tensor cs_entropy_backward(cs_pass *pass);
 
 /* ---- dropout ---- */
-/* The argument for operations with dropout. In evaluation its rate is 0. */
+/* Returns the argument for operations with dropout. In evaluation its rate is 0. */
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);
-/* The random key of one dropout of a model: a hash of the unit's name and `name`. */
+/* Returns the random key of one dropout of a model: a hash of the unit's name and `name`. */
 uint64_t cs_residual_place(cs_unit *unit, const char *name);
 
 #ifdef __cplusplus

@@ -8,9 +8,9 @@
  *     cs_precision_recall at = cs_measures_at(&measures, 0.5);
  *
  * The mean of the ranks' ratios is not the ratio over all samples, because ranks have different numbers of samples, of
- * positives and of hits. So a measure keeps counts, ranks add their counts, and every ratio is formed after that: it is
- * the ratio that one rank with all samples would compute, bit for bit. Scores are counted in bins of equal width, so a
- * threshold is exact at the multiples of 1 / CS_MEASURES_BINS and is rounded down to one of them elsewhere. */
+ * positives and of hits. Therefore a measure keeps counts, the counts of all ranks are added, and the ratios are
+ * computed from the sums. Each ratio is equal, bit for bit, to the ratio that one rank with all samples would compute.
+ * Scores are counted in bins of equal width, so a threshold is rounded down to a multiple of 1 / CS_MEASURES_BINS. */
 #ifndef CSPEED_MEASURES_H
 #define CSPEED_MEASURES_H
 
@@ -22,16 +22,17 @@ extern "C" {
 
 enum { CS_MEASURES_BINS = 1024 };
 
-/* The histogram of scores: bin b counts scores from b / CS_MEASURES_BINS to the next bin; 1 is in the last one. */
+/* The histogram of scores: bin b counts the scores in [b, b + 1) / CS_MEASURES_BINS. The last bin also counts the score
+ * 1. */
 typedef struct {
     int64_t positive[CS_MEASURES_BINS], negative[CS_MEASURES_BINS];
-    float low, high; /* the smallest and the largest score; high below low: there is none */
+    float low, high; /* the smallest and the largest score; high < low: no score was added yet */
 } cs_measures;
 
 void cs_measures_clear(cs_measures *measures);
-/* `score` is the predicted probability of the positive class, from 0 to 1; anything else ends the program. */
+/* `score` is the predicted probability of the positive class, from 0 to 1; any other score ends the program. */
 void cs_measures_add(cs_measures *measures, double score, bool positive);
-/* Adds the counts of all ranks; afterwards all ranks have the same. Collective. */
+/* Adds the counts of all ranks; afterwards all ranks have the same counts and the same range. Collective. */
 void cs_measures_reduce(cs_engine *engine, cs_measures *measures);
 
 /* A sample counts as predicted positive if its score is at least the threshold. */
@@ -39,13 +40,13 @@ typedef struct {
     int64_t hits;      /* positives that are predicted positive */
     int64_t predicted; /* samples that are predicted positive */
     int64_t positives, samples;
-    double precision; /* hits / predicted; 1 if nothing is predicted */
-    double recall;    /* hits / positives; NaN without a positive */
-    double accuracy;  /* share of the samples that are predicted right; NaN without a sample */
+    double precision; /* hits / predicted; 1 if no sample is predicted positive */
+    double recall;    /* hits / positives; NaN if there is no positive */
+    double accuracy;  /* share of the samples that are predicted correctly; NaN if there is no sample */
 } cs_precision_recall;
 cs_precision_recall cs_measures_at(const cs_measures *measures, double threshold);
 /* The area under the curve of precision and recall, as a sum over the bins: each bin's precision times the recall that
- * it adds (average precision). NaN without a positive. */
+ * it adds (average precision). NaN if there is no positive. */
 double cs_measures_average_precision(const cs_measures *measures);
 
 #ifdef __cplusplus

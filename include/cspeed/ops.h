@@ -1,4 +1,4 @@
-/* ops.h - the tensor operations with which layers are written: formula, shapes and types of each. (public)
+/* ops.h - the tensor operations from which layers are built, with the formula, shapes and types of each. (public)
  *
  * Shapes: N rows, C columns, K and M the input and output width of a weight, B samples, T positions, H heads, D = C/H
  * columns of a head, V size of the vocabulary.
@@ -28,7 +28,7 @@ typedef enum {
     CS_OUT_IN  /* (M, K): torch's nn.Linear  y = x W^T */
 } cs_layout;
 
-/* y (N, M) c or f32 = x (N, K) c times w c, plus bias (M) c or absent. */
+/* y (N, M) c or f32 = x (N, K) c times w c, plus bias (M) c, which may be absent. */
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
 /* dx (N, K) c = dy (N, M) c times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
@@ -39,7 +39,7 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
 /* dpre (N, K) c = (dy (N, M) c times w transposed) * gelu'(pre). */
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout);
-/* dw f32 or absent, in the layout of w, += x^T dy; dbias f32 (M) or absent += sum of dy over rows. If dw is absent, x
+/* dw f32, in the layout of w, += x^T dy. dbias (M) f32 += sum of dy over rows. Both may be absent; if dw is absent, x
  * may be absent too. */
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
@@ -61,8 +61,8 @@ void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                     cs_tensor weight, int64_t first);
 
-/* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All (N, C) c. y may be x; dx may be
- * dy. */
+/* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All tensors are (N, C) c. y may be x; dx
+ * may be dy. */
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
@@ -71,21 +71,22 @@ void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
-/* The activation functions, by the names that Hugging Face gives them: gelu_new, gelu_pytorch_tanh and others of the tanh
- * form (CS_GELU_TANH), gelu, which is x times the normal distribution function (CS_GELU), quick_gelu, silu, relu, and
- * relu2, the square of relu. CS_USUAL_ACTIVATION is for layers only: the one that the layer has without a choice. */
+/* The activation functions, by the names that Hugging Face gives them: gelu_new, gelu_pytorch_tanh and others of the
+ * tanh form (CS_GELU_TANH), gelu, which is x times the normal distribution function (CS_GELU), quick_gelu, silu, relu,
+ * and relu2, the square of relu. CS_USUAL_ACTIVATION is for layers only and means the layer's default function. */
 typedef enum { CS_USUAL_ACTIVATION, CS_GELU_TANH, CS_GELU, CS_QUICK_GELU, CS_SILU, CS_RELU, CS_RELU2 } cs_activation;
-/* y = f(x), with the types and shapes of cs_op_gelu. On a GPU only CS_GELU_TANH, so far. */
+/* y = f(x), with the types and shapes of cs_op_gelu. On a GPU only CS_GELU_TANH is implemented so far. */
 void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
-/* y = f(gate) * up, with the types and shapes of cs_op_swiglu. On a GPU only CS_SILU, so far. */
+/* y = f(gate) * up, with the types and shapes of cs_op_swiglu. On a GPU only CS_SILU is implemented so far. */
 void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
 
 /* y = x * factor; all (N, C) c. y may be x if their types have the same size. */
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
 
-/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C) c. y may be x; dx may be dy. Not on a GPU yet. */
+/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C) c. y may be x; dx may be dy. Not implemented on
+ * a GPU yet. */
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap);
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap);
 
@@ -93,19 +94,19 @@ void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
 /* Parameters of a dropout. Its random bits depend only on the sample's key, on `place` and on the element's index e in
- * its sample, so they are the same for any number of ranks, batch size, and in recomputation. Each element uses 16
- * bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
+ * its sample. So they are the same for any number of ranks, for any batch size, and in recomputation. Each element uses
+ * 16 bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
  * cs_rng_philox(cs_rng_mix(keys[b], place), e / 8), the low half for even e and the high half for odd e. The element is
  * kept if these bits are at least rate * 65536, rounded. */
 typedef struct {
     float rate;           /* the probability that an element becomes 0, below 1; 0: no dropout */
-    uint64_t place;       /* which dropout of the model: cs_residual_place */
+    uint64_t place;       /* the random key of this dropout in the model: cs_residual_place */
     const uint64_t *keys; /* (B): cs_pass_keys */
     int64_t batch;        /* B; a tensor is divided into B equal ranges, one for each sample */
 } cs_dropout;
 
-/* y = x / (1 - rate) for elements that are kept, 0 for the others. With gradients as x it is also the backward
- * operation. y may be x. */
+/* y = x / (1 - rate) for elements that are kept, 0 for the others. If x is the gradient of y, the result is the
+ * gradient of x: this is also the backward operation. y may be x. */
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout);
 /* y = a + dropout(b). y may be a or b. */
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
@@ -113,17 +114,21 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
 /* The heads of an attention, D columns each. Query head h uses key and value head h / (queries / keys). With fewer key
  * heads than query heads this is grouped-query attention (Ainslie et al. 2023). `keys` must divide `queries`. */
 typedef struct {
-    int64_t queries, keys; /* the number of query heads; of key heads and of value heads */
-    int64_t window;   /* sliding window: a position attends to itself and the window - 1 before it; 0: to all before */
-    cs_tensor starts; /* (B, T) i32 or absent: position t attends to none before starts[t] <= t, so that documents
-                       * packed into one sample are separate. starts never decrease along t. */
+    int64_t queries, keys; /* `queries`: number of query heads; `keys`: number of key heads, which is also the number of
+                            * value heads */
+    int64_t window;        /* sliding window: a position attends to itself and the window - 1 positions before it; 0: to
+                            * itself and all before it */
+    cs_tensor starts; /* (B, T) i32 or absent: position t attends only to positions from starts[t] on, so that documents
+                       * packed into one sample are separate. starts[t] <= t, and starts never decrease along t. */
     float scale;      /* factor of the scores; 0: 1/sqrt(D) */
-    float cap; /* the scores become cap * tanh(scores / cap) before the softmax; 0: they do not. Not on a GPU yet */
+    float cap; /* the scores become cap * tanh(scores / cap) before the softmax; 0: there is no cap. Not implemented on
+                * a GPU yet */
 } cs_heads;
 
-/* Some models' projections return the heads in groups, one for each key head: its query heads, its key, its value.
- * cs_op_ungroup_heads copies such an x to y, which holds q, k and v in adjacent columns as cs_op_attention reads them;
- * cs_op_group_heads copies back. x and y (N, (queries + 2 keys) D) of one type. Not on a GPU yet. */
+/* Some models' projections return the heads in groups, one for each key head: the query heads that use this key head,
+ * then the key head, then its value head. cs_op_ungroup_heads copies such an x to y, which holds q, k and v in adjacent
+ * columns as cs_op_attention reads them; cs_op_group_heads copies back. x and y are (N, (queries + 2 keys) D), of the
+ * same type. Not implemented on a GPU yet. */
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 
@@ -137,8 +142,8 @@ void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_ad
                     cs_tensor bias, float epsilon);
 void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
                    float epsilon);
-/* The gradient of a tensor that both a norm and a residual connection read: dx = the dx of cs_op_norm_grad (or of
- * cs_op_rms_grad for whole rows) + beside, the gradient through the residual connection. */
+/* The gradient of a tensor that both a norm and a residual connection read: dx = (the dx of cs_op_norm_grad, or of
+ * cs_op_rms_grad for whole rows) + beside, where `beside` is the gradient through the residual connection. */
 void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                          cs_tensor stats, cs_tensor weight, cs_tensor beside);
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
@@ -146,17 +151,18 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
 
 /* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) c holds q, k and v in adjacent
  * columns; head h of each begins at its column h*D. y (B*T, queries D) c; lse (B*queries, T) f32 is the logarithm of
- * the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped. Dropout applies to the
- * probabilities; that of head h, query i and key j is the sample's element (h*T + i)*T + j. Where the device multiplies
- * 16-bit types natively, probabilities and gradients of scores are rounded to that type before they are multiplied. */
+ * the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped. Dropout applies to
+ * the probabilities; the probability of head h, query i and key j is element (h*T + i)*T + j of the sample. Where the
+ * device multiplies 16-bit types natively, probabilities and gradients of scores are rounded to that type before they
+ * are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
 /* dqkv c has the shape of qkv; all of it is written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout);
 
-/* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i of
- * [0, D/2) of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and
- * multiplied by `factor`. Elements from D on of wider heads do not change. cs_rope_open fills the table. */
+/* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i < D/2
+ * of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and multiplied by
+ * `factor`. If a head is wider than D, its elements from D on do not change. cs_rope_open fills the table. */
 enum { CS_ROPE_WIDTH = 512 };
 typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
@@ -173,26 +179,27 @@ void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_row
 /* In place: rotates by the opposite angles. */
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows);
 
-/* Attention with a key-value cache: T new positions of one sequence, of which the cache holds the first `start`
- * positions. qkv (T, (queries + 2 keys) D) c and y (T, queries D) c as in cs_op_attention. keys and values
- * (>= start + T, keys D) c are the cache; the operation writes their rows [start, start + T) from qkv. */
+/* Attention with a key-value cache: computes T new positions of one sequence. The cache holds the keys and values of
+ * the first `start` positions. qkv (T, (queries + 2 keys) D) c and y (T, queries D) c as in cs_op_attention. keys and
+ * values (>= start + T, keys D) c are the cache; the operation writes their rows [start, start + T) from qkv. */
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
-/* y (B*T, C) c = table[token] + positions[t - starts[t]]; tokens (B, T) i32 in [0, V), table (V, C) c, positions
- * (>= T, C) c or absent; starts as in cs_heads; if they are absent, 0. */
+/* y (B*T, C) c = table[token] + positions[t - starts[t]]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T,
+ * C) c or absent; `starts` is as in cs_heads; if it is absent, every start is 0. */
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                  cs_tensor starts);
-/* Adds to dtable (V, C) f32 and dpositions f32 or absent. The rows of one token are added in order of position. */
+/* Adds to dtable (V, C) f32 and to dpositions f32, which may be absent. The rows of one token are added in order of
+ * position. */
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts);
 
 /* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V) c: the
  * first `classes` columns are logits, the others are padding, which is not read. targets: N i32 below `classes`. The
- * order of the sums depends on `classes`, and on V only if V is not a multiple of 8. dloss (N, 1) f32 or absent is the
- * weight of each row's loss. If it is given, the operation replaces the logits by their gradient (softmax -
- * onehot(target)) * dloss[row], which is 0 if target < 0 and in the padding. The loss has the same bits with dloss and
- * without. */
+ * order of the sums depends on `classes`, and on V only if V is not a multiple of 8. dloss (N, 1) f32, which may be
+ * absent, is the weight of each row's loss. If dloss is given, the operation replaces the logits by their gradient
+ * (softmax - onehot(target)) * dloss[row], which is 0 in rows with target < 0 and in the columns of padding. The loss
+ * has the same bits with dloss and without. */
 void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                          cs_tensor dloss);
 

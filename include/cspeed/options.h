@@ -8,8 +8,9 @@
  *     cs_options_form form = { .what = "flag", .hint = "see the manual", CS_OPTIONS_TABLE(table), .max = 1 };
  *
  * `--foo_bar` equals `--foo-bar`, and `--x v` equals `--x=v`. An option of a single letter has one dash: `-n 5`. `--`
- * ends the options. The arguments that are no options are called positional; a lone `-` is one. A function that returns
- * int returns 0, or CS_OPTIONS_WRONG with a sentence in cs_error(). */
+ * ends the options. The other arguments are called positional; a single `-` is a positional argument too. Functions
+ * with the result int return 0, or CS_OPTIONS_WRONG with a sentence in cs_error(); cs_options_choice is the
+ * exception. */
 #ifndef CS_OPTIONS_H
 #define CS_OPTIONS_H
 
@@ -23,7 +24,7 @@ extern "C" {
 
 enum {
     CS_OPTIONS_WRONG = 64, /* the exit code for a wrong command line */
-    CS_OPTION_BYTES = 64,  /* of the longest name, with its zero */
+    CS_OPTION_BYTES = 64,  /* size of the longest name, including its terminating zero */
     CS_OPTION_REPEATS = 64
 };
 
@@ -36,11 +37,11 @@ typedef enum {
     CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE and is "" without one */
     CS_OPTION_CHOICE,   /* int: the index in `value`, "a|b|c" */
     CS_OPTION_LIST,     /* cs_option_list; may be repeated; must not be empty */
-    CS_OPTION_TAKE,     /* take(field, word, value) checks and stores; value NULL: the option takes none */
+    CS_OPTION_TAKE,     /* take(field, word, value) checks the value and stores it; value NULL: the option takes none */
     CS_OPTION_INERT,    /* accepted without a field; only the function `given` of the form sees it */
     CS_OPTION_REFUSED,  /* "not supported: ..., because <text>", unless the value is empty or one of `value`, "a|b" */
     CS_OPTION_HELP,     /* prints `usage` of the form and the table on rank 0, and ends the process with 0 */
-    CS_OPTION_GROUP     /* no option: a heading in the help, which is its text; its `names` are "" */
+    CS_OPTION_GROUP     /* not an option but a heading in the help: `text` is the heading, and `names` is "" */
 } cs_option_kind;
 
 /* The values of an option that may be repeated, in order. They point into the arguments. */
@@ -50,27 +51,29 @@ typedef struct {
 } cs_option_list;
 
 typedef struct {
-    const char *names; /* separated by spaces, the first one is the main one; underscores, no dashes: "foo_bar f" */
+    const char *names; /* "foo_bar f": names separated by spaces, the main name first, with underscores instead of
+                        * dashes */
     cs_option_kind kind;
     size_t offset;     /* of the field in the settings */
-    const char *value; /* what the help calls the value; NULL: the option takes none */
+    const char *value; /* the name of the value in the help; NULL: the option takes no value */
     const char *text;  /* for the help */
-    double min, max;   /* of a WHOLE or NUMBER; max 0: every number from min */
+    double min, max;   /* bounds of a WHOLE or NUMBER; max 0: there is no upper bound */
     int (*take)(void *field, const char *word, const char *value); /* `word`: the option as given, for messages */
-    const char *sets; /* what else the option sets: for the function `given` of the form, in a notation of its own */
+    const char *sets; /* text for the function `given` of the form, which defines its meaning: for example the key that
+                       * the option sets */
 } cs_option;
 
 #define CS_OPTION(kind_, names_, type_, member_, value_, text_)                                                        \
     .names = names_, .kind = CS_OPTION_##kind_, .offset = offsetof(type_, member_), .value = value_, .text = text_
 
 typedef struct {
-    const char *usage; /* for the help: what stands before the options; NULL: nothing */
-    const char *name;  /* what messages begin with, as in "verify: ..."; NULL: nothing */
-    const char *what;  /* what messages call an option: "flag" */
+    const char *usage; /* the text of the help before the options; NULL: there is none */
+    const char *name;  /* the name with which messages begin, as in "verify: ..."; NULL: they begin without a name */
+    const char *what;  /* the word for an option in messages: "flag" */
     const char *hint;  /* the end of a message about an unknown option or argument */
     const cs_option *options;
     int count;
-    int min, max;      /* how many positional arguments there are; a max below 0: any number */
+    int min, max;      /* bounds of the number of positional arguments; max < 0: there is no upper bound */
     const char *needs; /* the message if there are fewer than `min` */
     bool stops;        /* the first positional argument ends the options */
     /* NULL, or called for each option before its value is stored. It returns 0, or an exit code with a message. */
@@ -80,15 +83,16 @@ typedef struct {
 #define CS_OPTIONS_TABLE(table) .options = (table), .count = (int)(sizeof(table) / sizeof *(table))
 
 /* Reads the NULL-terminated arguments (without the program's name) into `settings`, whose fields hold the defaults.
- * Then *arguments is the NULL-terminated list of the positional ones: they are moved to the front of the array; a form
- * that stops leaves the array as it is, and *arguments is the rest of it. Texts are not copied. */
+ * Afterwards *arguments is the NULL-terminated list of the positional arguments, which are moved to the front of the
+ * array. If form->stops is set, the array does not change, and *arguments points to the first positional argument in
+ * it. Texts are not copied. */
 int cs_options_read(const cs_options_form *form, void *settings, char ***arguments);
 
 /* For main(): reads argv and returns the positional arguments. A wrong command line ends the process with
  * CS_OPTIONS_WRONG after rank 0 has printed "PROGRAM: " and the message. */
 char **cs_options_main(const cs_options_form *form, void *settings, char **argv);
 
-/* Stores the value of one option, as cs_options_read does; `word` is what messages call it. */
+/* Stores the value of one option, as cs_options_read does; `word` is the name of the option in messages. */
 int cs_options_store(const cs_option *option, void *settings, const char *word, const char *value);
 
 /* Prints the options with their texts to stdout, wrapped at 100 columns. */
@@ -97,18 +101,18 @@ void cs_options_help(const cs_option *options, int count);
 const cs_option *cs_options_find(const cs_option *options, int count, const char *name); /* NULL: there is none */
 bool cs_options_takes_value(const cs_option *option); /* true if the next argument is its value */
 
-/* Iterates over names that are separated by spaces: each call writes one. *place is the list at first. Returns false
- * after the last. */
+/* Iterates over names that are separated by spaces: each call writes the next one to `name`. Before the first call
+ * *place must point to the list. Returns false after the last name. */
 bool cs_options_name(const char **place, char name[CS_OPTION_BYTES]);
 
-/* The index of `value` in "a|b|c"; -1: it is none of them. */
+/* Returns the index of `value` in `choices`, "a|b|c"; -1: `value` is none of them. */
 int cs_options_choice(const char *choices, const char *value);
 
 /* Parses a whole number from `min` to `max`, as CS_OPTION_WHOLE does. */
 int cs_options_whole(int64_t *number, const char *word, const char *value, double min, double max);
 
-/* The last value of an option of these names in the arguments of another program, whose other options are not known;
- * NULL: it is not there. */
+/* Returns the last value of the option with these names in the arguments of another program, whose other options are
+ * not known; NULL: the option is not given. */
 const char *cs_options_last(const char *names, char **arguments);
 
 #ifdef __cplusplus

@@ -23,9 +23,9 @@ typedef struct {
 } cs_plot_point;
 
 typedef struct {
-    const char *name;      /* in the legend; the caller's */
-    cs_plot_point *points; /* x ascends; of several points in one column of the picture, the lowest and the highest are
-                            * drawn */
+    const char *name;      /* the name in the legend; the caller owns it */
+    cs_plot_point *points; /* in ascending order of x. If several points are in one column of the picture, only the
+                            * lowest and the highest are drawn */
     int64_t count;
 } cs_plot_curve;
 
@@ -36,17 +36,19 @@ typedef struct {
     int count;
 } cs_plot;
 
-/* Reads a file of metrics (JSON lines), or metrics.jsonl of the folder `path`. curves[i] becomes the points (step, value
- * of keys[i]) of the lines in which that value is a number; its points are malloc'ed, its name stays. A last line
- * without a line feed is still being written and is not read. CS_NOT_FOUND: there is no such file. CS_BAD_FILE: a line
- * is damaged. After an error every count is 0. */
+/* Reads the file of metrics `path` (JSON lines), or metrics.jsonl in the folder `path`. curves[i] gets a point (step,
+ * value of keys[i]) for each line in which this value is a number. The points are malloc'ed; the names of the curves do
+ * not change. A last line without a line feed is still being written and is not read. CS_NOT_FOUND: there is no such
+ * file. CS_BAD_FILE: a line is damaged. After an error every count is 0. */
 cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_plot_curve *curves);
 void cs_plot_free(cs_plot_curve *curves, int count); /* frees the points */
 
-/* Where text is drawn. */
+/* The screen on which text is drawn. */
 typedef struct {
-    int columns, lines; /* from the variables COLUMNS and LINES, or the terminal, or 80 and 24 */
-    bool unicode; /* the locale's encoding is UTF-8: the first curve is drawn in Braille dots; otherwise in ASCII */
+    int columns, lines; /* its size, from the environment variables COLUMNS and LINES, else from the terminal, else 80
+                         * and 24 */
+    bool unicode; /* true: the locale's encoding is UTF-8, and the first curve is drawn in Braille dots; false: all is
+                   * in ASCII */
 } cs_plot_screen;
 cs_plot_screen cs_plot_screen_of(FILE *file);
 

@@ -5,10 +5,10 @@
  *         for (int64_t i = 0; i < cs_sampler_count(&sampler); i++)
  *             read(cs_sampler_at(&sampler, i));
  *
- * A sampler is a few numbers: it needs no memory, and every entry of the order is computed when it is asked for. The
- * order is a function of (seed, epoch, count) and the same on all ranks; entry k of it belongs to rank k % size.
- * Without a new epoch number each pass has the same order, as without set_epoch in PyTorch. A program whose data is
- * tokens needs no sampler: cs_data_next does all this. */
+ * A sampler consists of a few numbers and allocates no memory: each entry of the order is computed by the call that
+ * needs it. The order is a function of (seed, epoch, count) and the same on all ranks; entry k of the order belongs to
+ * rank k % size. If `epoch` does not change, each pass has the same order, as in PyTorch without set_epoch. A program
+ * whose data is tokens needs no sampler: cs_data_next does all this. */
 #ifndef CSPEED_SAMPLER_H
 #define CSPEED_SAMPLER_H
 
@@ -34,9 +34,10 @@ typedef struct {
     int64_t epoch;
 } cs_sampler;
 
-/* How many samples this rank has in an epoch; the same on all ranks, except with CS_SAMPLER_EXACT. */
+/* Returns how many samples this rank has in an epoch. The number is the same on all ranks, except with
+ * CS_SAMPLER_EXACT. */
 int64_t cs_sampler_count(const cs_sampler *sampler);
-/* The number of this rank's sample `index` in the data set, 0 <= index < cs_sampler_count. */
+/* Returns the position in the data set of this rank's sample number `index`, 0 <= index < cs_sampler_count. */
 int64_t cs_sampler_at(const cs_sampler *sampler, int64_t index);
 
 #ifdef __cplusplus

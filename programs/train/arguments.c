@@ -10,7 +10,7 @@
 
 enum { WRONG_USAGE = CS_OPTIONS_WRONG };
 
-/* A flag that sets a key of the configuration, and its value. */
+/* A flag of the command line that sets a key of the configuration, and the value of the flag. */
 typedef struct {
     const cs_option *flag;
     const char *value;
@@ -20,7 +20,7 @@ typedef struct {
     command_line line;
     const char *config, *plan; /* plan NULL: not given */
     bool lenient;
-    override *overrides; /* in the order of the command line, since a later one wins */
+    override *overrides; /* in the order of the command line, since a later override replaces an earlier one */
     int override_count;
 } request;
 
@@ -34,7 +34,8 @@ static int print_config_help(void *to, const char *flag, const char *value)
     exit(0);
 }
 
-/* Sets a key of the configuration: a value "N" is a number, any other a text. */
+/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; otherwise it is a
+ * text. */
 #define KEY(names_, path_, value_, text_)                                                                              \
     {                                                                                                                  \
         .names = names_, .kind = CS_OPTION_INERT, .value = value_, .text = text_, .sets = path_                        \
@@ -95,10 +96,10 @@ static const cs_option table[] = {
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
 
-/* A name may look like a number or like JSON ("--tag 20"); in quotes it remains a string. */
+/* Sets a key to a string. The value is put in quotes, because a name such as 20 may look like a number or like JSON. */
 static void set_string(cs_config *config, const char *path, const char *value)
 {
-    /* \u0001, with six characters, is the longest escape */
+    /* an escaped character has at most six characters: \u0001 */
     char *assignment = text("%s=\"%*s", path, (int)(6 * strlen(value) + 2), "");
     char *end = assignment + strlen(path) + 2;
     for (; *value; value++) {
@@ -114,14 +115,14 @@ static void set_string(cs_config *config, const char *path, const char *value)
     free(assignment);
 }
 
-/* The validation data of the configuration belongs to another text and is removed. */
+/* Sets the training data. The configuration's validation data is removed, because it belongs to other training data. */
 static void set_data(cs_config *config, const char *path)
 {
     set_string(config, DATA, path);
     CS_MUST(cs_config_set(config, "cspeed.data.valid=null"));
 }
 
-/* `path` "": the value is an assignment, PATH=VALUE. */
+/* Sets a key to a JSON value. If `path` is "", `value` is a whole assignment, PATH=VALUE. */
 static void set_json(cs_config *config, const char *path, const char *value, command_line *options)
 {
     char *assignment = text("%s%s%s", path, *path ? "=" : "", value);
@@ -150,7 +151,7 @@ static int note_override(void *to, const cs_option *flag, const char *word, cons
     return 0;
 }
 
-/* Called before the configuration is resolved, since the batch sizes depend on the world size. */
+/* Sets the world size. Must be called before the configuration is resolved, since the batch sizes depend on it. */
 static void set_world(cs_config *config, command_line *options)
 {
     const char *size = getenv("WORLD_SIZE");

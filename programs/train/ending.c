@@ -1,4 +1,5 @@
-/* ending.c - the end of a training: the curve of its loss, on a terminal, and what can be done with the run. */
+/* ending.c - prints the end of a training: on a terminal the curve of its loss, and everywhere the commands that use
+ * the run. */
 #include "train.h"
 
 #include "cspeed/plot.h"
@@ -10,8 +11,8 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns what stands before "cspeed" in a command: the folder of this program with a slash at its end, as a user would
- * type it; empty if cspeed is not there, as in an installed tree. */
+/* Returns the text to print before "cspeed" in a command: the folder of this program with a slash at its end, as a user
+ * would type it. The text is empty if the folder has no cspeed, as in an installed tree. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM], cspeed[ROOM + 8];
@@ -29,7 +30,7 @@ static const char *find_folder(char *program, size_t room)
     return *below ? below : "./";
 }
 
-/* Whether the launcher lies in the folder, which ends with a slash. */
+/* Returns whether the launcher, cspeed, is in `folder`, a path that ends with a slash. */
 static bool has_cspeed(const char *folder)
 {
     char *path = text("%scspeed", folder);
@@ -68,7 +69,8 @@ void ending_print(const session *run)
 {
     char program[ROOM];
     const char *folder = find_folder(program, sizeof program);
-    bool beside = has_cspeed(folder); /* false where cspeed is installed: it is in PATH and starts generate too */
+    bool beside = has_cspeed(folder); /* false if cspeed is installed: then cspeed is in PATH, and the command is
+                                       * `cspeed generate` */
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
@@ -83,8 +85,8 @@ void ending_print(const session *run)
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
     if (metrics)
-        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", launcher, plotted,
-            launcher, output, exported);
+        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", launcher,
+            plotted, launcher, output, exported);
     else
         say("`%scspeed export %s %s` writes a Hugging Face folder", launcher, output, exported);
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",

@@ -1,4 +1,4 @@
-/* messages.c - messages for the user, printed by rank 0 only, since all ranks know the same. */
+/* messages.c - messages for the user, printed by rank 0 only, since all ranks would print the same. */
 #include "train.h"
 
 #include "base/progress.h"

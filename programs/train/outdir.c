@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Creates every folder above the last slash. Returns the errno value of the last error, or 0. */
+/* Creates the folders that `path` names before its last slash. Returns the errno value of the last error, or 0. */
 int outdir_make_above(char *path)
 {
     int why = 0;
@@ -43,9 +43,9 @@ static void drop_owner(const char *aside)
     free(path);
 }
 
-/* Moves the contents of the folder to the first free name beside it (--fresh does not delete anything). If `output` is
- * a symbolic link, its target folder is moved and created again, so that the link remains and new files go to the same
- * disk. */
+/* Renames the folder to the first free name NAME.1, NAME.2, ... and creates it again, empty (--fresh does not delete
+ * anything). If `output` is a symbolic link, its target folder is moved and created again, so that the link remains and
+ * new files go to the same disk. */
 static bool move_aside(const char *output)
 {
     struct stat info;
@@ -98,7 +98,7 @@ static bool make_output(const char *output)
 }
 
 /* Returns true if an earlier attempt of this job (--max_restarts) has already begun `what`, which is "fresh" or "back".
- * The later attempt then continues instead of repeating it. */
+ * This attempt then continues the work and does not repeat `what`. */
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
@@ -118,7 +118,8 @@ static void mark_begun(const char *output, const char *what)
     free(mark);
 }
 
-/* The new folder belongs to this run, unless another run has taken it first. */
+/* Handles --fresh. The new folder belongs to this run, unless another run has taken it first. Returns 0 or an exit
+ * code. */
 static int start_over(const char *output)
 {
     int code = 0;
@@ -140,7 +141,8 @@ void outdir_mark_back(const char *output)
         mark_begun(output, "back");
 }
 
-/* Called at the start: the first checkpoint would be hours too late to learn that the folder cannot be written to. */
+/* Called at the start, so that a folder that cannot be written to is reported now and not hours later, at the first
+ * checkpoint. */
 void outdir_claim(const char *output, bool force)
 {
     if (!is_rank_zero())

@@ -1,11 +1,11 @@
 /* owner.c - the owner file .cspeed-owner: it ensures that only one run at a time writes to an output folder.
  *
  * Rank 0 writes the file before it touches anything else in the folder, and removes it at the end of the run. A run
- * that was killed leaves its file behind. A run that finds the file of another run decides by it whether the folder is
- * free:
+ * that was killed leaves its file behind. A run that finds the file of another run decides by that file whether the
+ * folder is free:
  *
- * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran. -
- * The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
+ * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran.
+ * - The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
  *    longer exists. Its start time distinguishes it from a later process with the same process id.
  * - The file belongs to another host: the folder is free if the file does not change for 60 s. A running owner updates
  *    the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
@@ -56,7 +56,8 @@ static struct {
 
 /* ---- identifying a run ---- */
 
-/* Reads the first line of a system file, or the target of a symbolic link. The name becomes "-" if there is none. */
+/* Sets `name` to the target of the symbolic link `path`, or to the first line of the system file `path`. If there is
+ * neither, `name` becomes "-". */
 static void read_name(char *name, size_t room, const char *path)
 {
     ssize_t length = readlink(path, name, room - 1);
@@ -159,8 +160,8 @@ static bool lock(int file)
     return flock(file, LOCK_EX | LOCK_NB) == 0 || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK;
 }
 
-/* Opens and locks the file; other processes hold the lock only for moments. `make` creates it if it does not exist.
- * Returns -1 if there is no file, or after an error, which has been printed. */
+/* Opens and locks the file; other processes hold the lock only for a short time. If `make` is true, creates the file if
+ * it does not exist. Returns -1 if there is no file, or after an error, which has been printed. */
 static int open_locked(bool make)
 {
     for (int tries = 0;; tries++) {
@@ -223,7 +224,8 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* `still` is the content that has not changed for the required time; its text is empty if there is none. */
+/* Decides whether this run may take the folder. `still` is a content of the file that did not change for the required
+ * time; its text is empty if there is none. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;
@@ -239,9 +241,10 @@ static verdict judge(const sight *seen, const sight *still)
     return lives(&who) ? HELD : FREE;
 }
 
-/* Waits, and returns true if the file does not change for the required time; returns false if it changes or disappears
- * and the folder must be judged again. It checks every second. A check that takes long, because the file server does
- * not answer, proves nothing about the other run, which could not write either; the time then starts again. */
+/* Waits, and checks the file every second. Returns true if the file did not change for the required time, or
+ * disappeared: then the folder must be judged again. Returns false if the file changed, so that the other run is alive,
+ * or cannot be read. If a check takes long, the file server did not answer, and the other run could not write either;
+ * the required time then starts again. */
 static bool stands_still(const sight *seen)
 {
     char *holder = describe(seen->text);
@@ -251,7 +254,7 @@ static bool stands_still(const sight *seen)
         double before = now();
         sight again;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
-        if (names_us(&again, false)) /* the file exists and cannot be read */
+        if (names_us(&again, false)) /* true if the file cannot be read now */
             return false;
         if (!again.text[0])
             return true;
@@ -263,8 +266,8 @@ static bool stands_still(const sight *seen)
     return true;
 }
 
-/* Returns advice for stopping the other run, malloc'ed. Only the cspeed that started a job knows it, and that may be on
- * another host. */
+/* Returns advice for stopping the other run, malloc'ed. A job can be stopped only on the host where cspeed started it,
+ * which may be another host. */
 static char *way_to_stop(const char *written, bool here)
 {
     owner who;
@@ -287,7 +290,7 @@ static int refuse(const char *written, bool here)
     return TAKEN;
 }
 
-/* Called with the file open and locked. */
+/* Writes this run's content into the file, which must be open and locked. Returns 0 or an exit code. */
 static int take(int file, const sight *seen, bool force)
 {
     owner who;
@@ -338,7 +341,7 @@ static void *refresh(void *unused)
     return unused;
 }
 
-/* Called by exit(). A process that was forked from this one without executing another program is not the run. */
+/* Called by exit(). Does nothing in a process that was forked from the run: only the run itself releases the file. */
 static void release(void)
 {
     sight found;
@@ -362,8 +365,8 @@ static void release(void)
     free(this_run.text);
 }
 
-/* Starts the thread that renews the file. It blocks all signals: the main thread handles them, and writes its stack
- * when the launcher asks for it. */
+/* Starts the thread that renews the file. The thread blocks all signals, so that the main thread handles them: one of
+ * them, from the launcher, asks the main thread to print its stack. */
 static void begin(void)
 {
     sigset_t all, before;

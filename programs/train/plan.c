@@ -1,4 +1,4 @@
-/* plan.c - the memory plan: the memory that each rank of a training would need, without running it. */
+/* plan.c - prints the memory plan: the memory that each rank of a training would need. The training is not run. */
 #include "train.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
 /* Ranks that need the same amounts are shown in one row. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    /* copied, since the configuration is freed first */
+    /* copied, since cs_estimate below frees the configuration */
     char *precision = text("%s", cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;

@@ -5,8 +5,8 @@
 
 enum { WINDOW = 128, TOKENS = 500 };
 
-/* Prints a sample only for a vocabulary of bytes that was not trained on conversations, which have no meaningful
- * beginning; for others, the program `generate` exists. */
+/* Prints a sample only if the tokens are bytes and the training data is not conversations, because a sample has no
+ * prompt with which a conversation could begin. For other models there is the program `generate`. */
 void sample_text_print(cs_engine *engine, const cs_config *config)
 {
     cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };

@@ -34,7 +34,7 @@ static cs_scores validate(session *run)
     return scores;
 }
 
-/* Reports a checkpoint when it is complete; with background saving, that is some steps later. */
+/* Reports a checkpoint when it is complete. With cspeed.async_save this is some steps after the save began. */
 static void say_saved(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
@@ -61,7 +61,7 @@ static void save(session *run)
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
-    if (status == CS_NOT_FINITE) /* training continues without this checkpoint; cspeed.nan_patience ends it */
+    if (status == CS_NOT_FINITE) /* training continues without this checkpoint, until cspeed.nan_patience ends it */
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
         complain("the loss or the gradients of the last step, %" PRId64
@@ -82,7 +82,7 @@ static void take_fitted(session *run, int64_t steps)
     cs_set_total_steps(run->engine, steps);
 }
 
-/* Returns the seconds since the last call. */
+/* Returns the seconds since the previous call of this function. */
 static double lap(session *run)
 {
     double before = run->marked;
@@ -146,7 +146,8 @@ static double number_after(const char *json, const char *key, double fallback)
     return end > number ? value : fallback;
 }
 
-/* Handles --tag without --load: the training returns to that checkpoint of its own folder, once for each job. */
+/* Handles --tag without --load: the training goes back to the checkpoint `tag` of its own output folder. Later attempts
+ * of the same job do not go back again. */
 static cs_status go_back(session *run, const char *tag, char **client)
 {
     cs_load_options back = { .rewind = true };
@@ -158,14 +159,16 @@ static cs_status go_back(session *run, const char *tag, char **client)
 static void resume_budget(session *run, const char *client)
 {
     int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
-    /* a checkpoint of an earlier version does not say how much of the budget was used */
+    /* an estimate, for checkpoints of earlier versions of cspeed, which do not record how much of the budget was
+     * used */
     double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
     run->budget.spent = number_after(client, "trained_seconds", likely);
     if (run->options.steps_given)
         return;
     if (fitted > 0)
         take_fitted(run, fitted);
-    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds) /* --steps N has used it up */
+    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds) /* an earlier run with --steps N has
+                                                                                   * used all of the budget */
         take_fitted(run, run->first);
 }
 
@@ -190,7 +193,7 @@ static void resume(session *run)
         return;
     run->best = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
-    /* the time budget of another run does not apply to this one */
+    /* a checkpoint of another run (--load) says nothing about this run's time budget */
     if (run->source == run->output)
         resume_budget(run, client);
     if (run->first <= run->steps)
@@ -215,7 +218,7 @@ static void introduce(const session *run)
         cs_world_size(run->engine) > 1 ? "s" : "");
 }
 
-/* Checked before training: its end would be too late to learn that the folder cannot be created. */
+/* Checks cspeed.export before the training, so that a folder that cannot be created is not reported only at the end. */
 static void check_export(session *run)
 {
     const char *folder = cs_config_get_string(run->config, "cspeed.export");
@@ -237,7 +240,8 @@ static void check_export(session *run)
     exit(WRONG_CONFIG);
 }
 
-/* Printed at the start, since the save that does not fit may be days away. */
+/* Checks at the start whether the disk has room for the checkpoints, since the first save that does not fit may be days
+ * later. */
 static void check_room(const session *run)
 {
     int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval"), saves = 0;
@@ -258,12 +262,12 @@ session session_open(int count, char **argument)
     outdir_claim(run.output, run.options.force_output);
     progress_open(&run.progress, run.config);
     CS_MUST(cs_initialize(&run.engine, run.config, NULL));
-    /* either all ranks limit the number of steps by time, or none */
+    /* all ranks must agree whether the time budget limits the number of steps */
     run.options.steps_given = cs_agree(run.engine, run.options.steps_given);
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
-    /* with cspeed.epochs, the number of steps is known only after the data is opened */
+    /* read here, because with cspeed.epochs the number of steps is known only after the data is opened */
     run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
     run.budget.seconds = cs_config_get_number(run.config, "cspeed.fit_seconds");
     introduce(&run);
@@ -285,7 +289,8 @@ session session_open(int count, char **argument)
 
 /* ---- the end ---- */
 
-/* Exports the last checkpoint. If no step was left to do, that is the checkpoint from which this run resumed. */
+/* Exports the last checkpoint. If the run had no step left to do, the last checkpoint is the one from which the run
+ * resumed. */
 static void export(session *run)
 {
     bool idle = run->first >= run->steps && run->source;

@@ -1,6 +1,6 @@
 /* time_budget.c - cspeed.fit_seconds: how many optimizer steps fit into a time budget, from the times measured so far.
  *
- * The functions read no clock: their caller measures. */
+ * The functions read no clock: the caller measures the times. */
 #include "train.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@ enum { MIN_STEPS = 6, WINDOW = 16 };
 void time_budget_step(time_budget *budget, double seconds)
 {
     budget->spent += seconds;
-    if (budget->steps++ == 0) /* the first step includes the warm-up, and says nothing about the next ones */
+    if (budget->steps++ == 0) /* the first step includes work that is done once; its time says nothing about later
+                               * steps */
         return;
     double weight = 1.0 / fmin((double)(budget->steps - 1), WINDOW);
     budget->step += (seconds - budget->step) * weight;
@@ -22,8 +23,9 @@ void time_budget_pause(time_budget *budget, double seconds)
     budget->pauses += seconds;
 }
 
-/* The first fit needs MIN_STEPS steps. Later ones are made where a checkpoint is saved, which records them: a run that
- * resumes from it repeats the same learning rates. A run that saves only at its end is fitted at every tenth. */
+/* The first fit needs MIN_STEPS steps. Later fits are made at the steps that save a checkpoint, which records the
+ * fitted number of steps: a run that resumes from the checkpoint has the same learning rates. A run that saves only at
+ * its end is fitted each time another tenth of its steps is done. */
 bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval)
 {
     if (budget->seconds <= 0 || budget->steps < MIN_STEPS || done >= total)
@@ -33,7 +35,8 @@ bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64
     return done % interval == 0 || (!fitted && budget->steps == MIN_STEPS);
 }
 
-/* A change of less than 2 % of the steps that are left is not worth another learning-rate schedule. */
+/* If the number of remaining steps would change by less than 2 %, keeps `total`, because a change also changes the
+ * learning-rate schedule. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max)
 {
     double left = fmax(budget->seconds - budget->spent, 0);
