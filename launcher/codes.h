@@ -16,8 +16,8 @@ enum {
     CL_CODE_LOG = 73,      /* log files cannot be written */
     CL_CODE_PEER = 75,     /* a rank lost its connection to another, or a node was lost */
     CL_CODE_DISAGREE = 76, /* nodes have different versions or configurations */
-    CL_CODE_TIMEOUT = 124, /* --timeout                                        */
-    CL_CODE_STALLED = 125, /* --stall_timeout with --stall_action kill         */
+    CL_CODE_TIMEOUT = 124, /* the job ran longer than --timeout */
+    CL_CODE_STALLED = 125, /* no progress for --stall_timeout, with --stall_action kill */
     CL_CODE_NOT_EXECUTABLE = 126,
     CL_CODE_NOT_FOUND = 127,
     CL_CODE_SIGNAL = 128 /* plus the number of the signal */
@@ -29,14 +29,15 @@ int cl_codes_fail(int code, const char *format, ...) __attribute__((format(print
 /* Returns the exit code that a shell shows for a wait status. */
 int cl_codes_of_status(int wait_status);
 
-/* Returns what an exit code says about the reason, as a clause; "" if it says nothing. */
+/* Returns a clause about the reason for which a rank exits with this code; "" if the code tells no reason. */
 const char *cl_codes_meaning(int code);
 
 /* Returns true if a program that exits with `code` has printed its own message about the reason (an invalid
  * configuration, a missing file ...), the same on every rank. */
 int cl_codes_explained(int code);
 
-/* Returns "SIGKILL" for 9. The second function converts "SIGKILL", "KILL", "kill" or "9" back; 0: no such signal. */
+/* cl_codes_signal_name(9) returns "SIGKILL". cl_codes_signal_number returns 9 for "SIGKILL", "KILL", "kill" or "9", and
+ * 0 if there is no such signal. */
 const char *cl_codes_signal_name(int number);
 int cl_codes_signal_number(const char *name);
 

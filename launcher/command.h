@@ -17,7 +17,8 @@ typedef struct {
     bool is_program; /* a program of cspeed, which prints the help of its options itself */
 } cl_command;
 
-/* For the table of a command whose settings are of the type `request`: its help is `text`, not the table. */
+/* One row in the table of options of a command that stores its settings in a type named `request`. The row has no help
+ * text, because cl_command.text contains the help of all options. */
 #define CL_COMMAND_OPTION(kind, names, member, value) CS_OPTION(kind, names, request, member, value, NULL)
 
 /* The beginning of a command's cs_options_form: `command` is its name, a literal; it takes `min` to `max` positional
@@ -25,8 +26,8 @@ typedef struct {
 #define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
     .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
-/* Prints usage, text and example; of a program its own help. main.c calls it for a command's --help, instead of `run`.
- * Returns an exit code. */
+/* Prints the usage, the text and the example of a command; for a program (is_program), prints the help of the program
+ * itself. main.c calls this function for --help, instead of `run`. Returns an exit code. */
 int cl_command_help(const cl_command *command);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated */

@@ -1,4 +1,5 @@
-/* descriptors.h - The limit of open files of this process (RLIMIT_NOFILE): a front needs one or more for each node.
+/* descriptors.h - The limit of open files of this process (RLIMIT_NOFILE): a front needs one or more open files for
+ * each node.
  *
  * Only the launcher and its agents raise the soft limit to the hard one. The processes that they start get the
  * original limit back, because a program that uses select() must not get descriptors above 1023 unexpectedly. */

@@ -15,7 +15,7 @@ enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* one for each row of the table; "": default */
 static const char *values[MOST_FLAGS];         /* as given by the user */
 
-/* The flags of torchrun, which reads PET_NAME. */
+/* The flags of torchrun. As torchrun does, cspeed reads a value of such a flag from PET_NAME. */
 static const char torchrun[] =
     "nnodes nproc_per_node standalone master_addr master_port rdzv_id node_rank max_restarts "
     "shutdown_timeout log_dir rdzv_endpoint rdzv_conf numa_binding redirects tee rdzv_backend role "
@@ -23,7 +23,7 @@ static const char torchrun[] =
     "duplicate_stdout_filters duplicate_stderr_filters event_log_handler logs_specs virtual_local_rank "
     "local_addr";
 
-/* Flags without a variable; those that may be repeated have none either. */
+/* Flags that no environment variable sets. Flags that may be repeated have no variable either. */
 static const char bare[] = "dry_run help version";
 
 static bool is_listed(const char *list, const char *name)
@@ -214,7 +214,7 @@ int cl_options_read(cl_options *options, char **argv)
         .forward = "USR1,USR2",
         .color = "auto",
     };
-    int code = read_environment(options, "PET_"); /* a later source overrides */
+    int code = read_environment(options, "PET_"); /* the sources that are read later override it */
     if (code == 0)
         code = read_environment(options, "CSPEED_");
     options->program = argv + 1;

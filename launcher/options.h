@@ -32,7 +32,8 @@ typedef struct {
     const char *master_addr, *master_if;
     int master_port; /* -1: not given; 0: any free port */
     const char *job_id;
-    double rdzv_timeout, last_call, heartbeat, dead_after; /* in seconds; defaults 600, 30, 5, 15 */
+    /* seconds; the defaults are 600, 30, 5 and 15, respectively */
+    double rdzv_timeout, last_call, heartbeat, dead_after;
 
     /* start of the agents */
     int launcher; /* a cl_launch_by */
@@ -58,14 +59,14 @@ typedef struct {
 
     /* restarts, stop, time-outs */
     int max_restarts;
-    double restart_delay;                  /* default 5 */
+    double restart_delay;                  /* seconds; default 5 */
     const char *restart_on;                /* "any", or exit codes separated by commas */
-    double grace_seconds;                  /* default 30 */
+    double grace_seconds;                  /* seconds; default 30 */
     int stop_signal;                       /* default SIGTERM */
     const char *forward;                   /* signals that are passed on to ranks: "USR1,USR2" */
-    double timeout_seconds, stall_timeout; /* timeout_seconds: 0 means none; stall_timeout: default 600 */
+    double timeout_seconds, stall_timeout; /* in seconds; timeout_seconds 0: none; stall_timeout: default 600 */
     int stall_action;                      /* a cl_stall_action */
-    const char *save_pid;                  /* a file; "": /tmp/PID.cspeed */
+    const char *save_pid;                  /* path of a file; "": /tmp/PID.cspeed */
 
     /* output and logs */
     const char *log_dir; /* NULL: cspeed_runs/<date>_<job> */
@@ -81,10 +82,11 @@ typedef struct {
     const char *local_rank_flag; /* FLAG=N is added to the program's arguments; NULL: nothing is added */
 
     char **argv;    /* the whole command line */
-    char **program; /* the command or program and its arguments, in argv; the first may be NULL */
+    char **program; /* part of argv: the command or program, and its arguments; program[0] is NULL if there is none */
 } cl_options;
 
-/* In the order of the help. `sets` of a row names the flags that it sets too, separated by spaces. */
+/* The rows are in the order of the help. The field `sets` of a row names the other flags that this flag also sets,
+ * separated by spaces. */
 extern const cs_option cl_flags[];
 extern const int cl_flags_count;
 

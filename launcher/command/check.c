@@ -18,9 +18,9 @@
 
 enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
 
-/* The script prints five lines: the time, the version of cspeed, the checksum of its file, whether the working
- * directory exists, and the checksum of the configuration. $1 is the path of cspeed on this machine, $2 the working
- * directory, $3 the configuration. */
+/* The script prints five lines: the time, the version of cspeed, the checksum of the file of cspeed, whether the
+ * working directory exists, and the checksum of the configuration. $1 is the path of cspeed on this machine, $2 the
+ * working directory, $3 the configuration. */
 static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
                              "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
                              "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
@@ -33,14 +33,16 @@ typedef struct {
     char text[REPLY_BYTES], why[WHY_BYTES];
     char *lines[REPLY_LINES];
     size_t count;
-    double clock; /* seconds by which the host's clock is ahead of ours, measured at its first byte */
-    int code;     /* 0: no problem found so far */
+    /* seconds by which the host's clock is ahead of ours, measured when the first byte of its reply arrives */
+    double clock;
+    int code; /* 0: no problem found so far */
     bool ended;
 } reply;
 
 typedef struct {
     const cl_plan *plan;
-    reply *replies; /* [node_count + 1]; the last is that of this machine, with which the others are compared */
+    /* [node_count + 1]; the last reply is that of this machine; the other replies are compared with it */
+    reply *replies;
     const char *config;
     cl_check_print print;
 } inquiry;

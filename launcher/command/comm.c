@@ -51,8 +51,9 @@ static void print_rank(const ring *r, int rank, int sent, int received)
     putchar('\n');
 }
 
-/* All ranks send at the same time: what arrives is what the neighbour had before the step. In the scatter-reduce it is
- * added to the receiver's own chunk, in the all-gather it replaces it. */
+/* All ranks send at the same time: a rank receives the chunk that its neighbour had before the step. In the
+ * scatter-reduce, the received chunk is added to the receiver's own chunk; in the all-gather, the received chunk
+ * replaces the receiver's own chunk. */
 static void step(ring *r, int number, bool reduces)
 {
     memcpy(r->before, r->now, sizeof *r->now);
@@ -114,7 +115,7 @@ typedef struct {
     double bandwidth;
 } request;
 
-/* Parses "2,10" into numbers of ranks. */
+/* Parses a list of world sizes such as "2,10". */
 static int read_worlds(const char *list, int64_t worlds[MOST_WORLDS], int *count)
 {
     char word[32];

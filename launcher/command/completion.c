@@ -24,7 +24,7 @@ static const char *dashes(const char *name)
     return name[1] ? "--" : "-";
 }
 
-/* Prints text that is inside single quotes of a shell. */
+/* Prints text for use inside the single quotes of a shell. The characters in `special` get a backslash. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++)

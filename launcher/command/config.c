@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AS_GOOD_AS_OPEN 1e15 /* A limit this high exists only for the computation; it is printed as no limit. */
+/* An upper limit of this value or more only keeps computations in range, and is not printed. */
+#define AS_GOOD_AS_OPEN 1e15
 
 enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
 
@@ -58,7 +59,7 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
     const ce_difference *other = ce_differences_find(r->explain);
-    bool bare = *heading && !strstr(r->explain, heading); /* a key of one optimizer or one schedule */
+    bool bare = *heading && !strstr(r->explain, heading); /* true: only one optimizer or one schedule has this key */
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);
     print_limits(key);
@@ -84,10 +85,10 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
-/* What one pass over the values prints: those that are set, or those that have their default. */
+/* One pass over the values. It prints either the values that are set or the values that have their default. */
 typedef struct {
     bool defaults;
-    int count, path, value; /* how many there are, and the width of their columns */
+    int count, path, value; /* count: number of values; path, value: widths of the two columns */
 } pass;
 
 static bool is_of(const pass *p, const ce_listing *item)
@@ -116,7 +117,7 @@ static void print_value(void *to, const ce_listing *item)
                item->origin, item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
 }
 
-/* Returns the number of values of this kind. */
+/* Prints the values of one kind (`defaults` or not) if `wanted` is true. Returns their number. */
 static int print_values(cs_config *config, bool defaults, bool wanted)
 {
     pass p = { .defaults = defaults };

@@ -44,7 +44,7 @@ static json_t *shape_of(const ce_manifest_tensor *tensor)
     return shape;
 }
 
-/* Returns the index of an element in each dimension. */
+/* Returns the indices of an element, one for each dimension. */
 static json_t *place_of(const ce_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();

@@ -33,7 +33,7 @@ static const char examples[] =
     "\n"
     "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags: launch flags; man cspeed\n";
 
-/* Prints one more name of a group, whose first line begins with its heading. */
+/* Prints the next name of a group. The group's first line begins with the group's heading. */
 static void print_name(const char *group, const char *name, int *column)
 {
     if (*column == 0)
@@ -98,7 +98,7 @@ static void print_page(const cl_options *options, const char *text)
                       text);
 }
 
-/* Names what exists, for a word that is the name of nothing. Returns the exit code. */
+/* Reports that there is no command or page of this name, and lists the names that exist. Returns the exit code. */
 static int fail_unknown(const char *name, const char *const *names)
 {
     char pages[1024] = "";
@@ -113,7 +113,7 @@ static int fail_unknown(const char *name, const char *const *names)
                          pages);
 }
 
-/* Prints the command's help or the page of this name. Returns the exit code. */
+/* Prints the help of the command, or the page, that has this name. Returns the exit code. */
 static int print_topic(const cl_options *options, const char *name)
 {
     enum { NAMES = 127 };

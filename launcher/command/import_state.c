@@ -32,7 +32,8 @@ bool cl_import_state_is(const cl_weights_request *request)
 
 /* ---- the configuration ---- */
 
-/* The configuration is read for the world size of the other program, whose batch sizes it has. */
+/* The configuration is read for the world size with which the other program ran, because the batch sizes in it are
+ * those of the other program. */
 static cs_status open_config(import *all)
 {
     int world = all->state.world_size;
@@ -82,7 +83,7 @@ static bool has_slots(const ce_optimizer *optimizer, const ce_training_state *st
     return same;
 }
 
-/* Every parameter needs the slots that were saved for all of them. */
+/* Checks that the optimizer of every group of parameters has the slots (state tensors) that the other program saved. */
 static cs_status check_optimizer(const import *all)
 {
     const ce_training_state *state = &all->state;
@@ -101,11 +102,12 @@ static cs_status check_optimizer(const import *all)
     return CS_OK;
 }
 
-/* One hyper-parameter of an update, and where its value is not the one that the other program used. */
+/* One hyper-parameter of the update, and the number of parameters for which its value differs from that of the other
+ * program. */
 typedef struct {
     const char *name;
     int64_t count;
-    const char *first; /* name of a parameter */
+    const char *first; /* name of the first of these parameters */
     double theirs, ours;
 } change;
 
@@ -137,14 +139,14 @@ static void compare_parameter(const import *all, change changes[CHANGES], const 
     name = weights->tensors[at].name;
     compare(&changes[DECAY], json_object_get(group, "weight_decay"), decay, name);
     compare(&changes[EPSILON], json_object_get(group, "eps"), values->epsilon, name);
-    if (all->settings->schedule.cycle_momentum) /* then the schedule sets them */
+    if (all->settings->schedule.cycle_momentum) /* in this case the schedule sets the betas */
         return;
     compare(&changes[BETA1], json_array_get(betas, 0), values->betas[0], name);
     compare(&changes[BETA2], json_array_get(betas, 1), values->betas[1], name);
 }
 
-/* Warns where the configuration gives an update other numbers than the other program had. A common cause is weight
- * decay: DeepSpeed's applies to vectors too. */
+/* Warns if a hyper-parameter of the update differs from that of the other program. A common cause is weight decay,
+ * which DeepSpeed applies to vectors too. */
 static void warn_of_changes(const import *all)
 {
     change changes[CHANGES] = { [DECAY] = { .name = "weight_decay" },

@@ -4,9 +4,10 @@
 
 #include "saved/weights.h"
 
-/* True if request->from is a folder of a training's state (interchange/training_state.h). */
+/* Returns true if request->from is a folder that contains the state of a training (interchange/training_state.h). */
 bool cl_import_state_is(const cl_weights_request *request);
-/* Writes request->to with one checkpoint, for the configuration request->config. On failure there is no such folder. */
+/* Writes the folder request->to with one checkpoint, for the configuration request->config. After a failure, the folder
+ * does not exist. */
 cs_status cl_import_state(const cl_weights_request *request);
 
 #endif

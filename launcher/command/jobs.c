@@ -55,7 +55,7 @@ static void print_since(int64_t since, char text[MOMENT_BYTES])
 
 enum { HOSTS_WIDTH = 16 };
 
-/* Keeps "a,b,c" if it fits; else prints the first host and the number of the others: "worker-0 +63". */
+/* Writes the hosts as "a,b,c" if that fits; else the first host and the number of the others: "worker-0 +63". */
 static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
 {
     int count = 0, first = (int)strcspn(hosts, ",");
@@ -107,7 +107,7 @@ static int run_ps(const cl_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    cl_codes_fail(0, "%s", ""); /* the row of a front that does not answer shows "?" */
+    cl_codes_fail(0, "%s", ""); /* clears the message of a front that does not answer: its row shows "?" */
     return 0;
 }
 

@@ -5,8 +5,9 @@
 #include "options.h"
 
 /* Reads the flags before the command (`options`) and those after the word "run" or "launch" (words[0]) as one command
- * line that ends with the program. For launch, both->local_rank_flag is that of torch.distributed.launch. The caller
- * frees both->argv, also after an error. Returns 0, or CL_CODE_USAGE or CL_CODE_SYSTEM with a sentence in cs_error(). */
+ * line that ends with the program. For `launch`, both->local_rank_flag is the flag that torch.distributed.launch
+ * appends. The caller frees both->argv, also after an error. Returns 0, or CL_CODE_USAGE or CL_CODE_SYSTEM with a
+ * sentence in cs_error(). */
 int cl_launch_read(cl_options *both, const cl_options *options, char **words);
 
 #endif

@@ -147,7 +147,7 @@ static void path_of(const reader *all, const shown *file, int age, char path[PAT
         snprintf(path + used, (size_t)(PATH_BYTES - used), ".%d", age);
 }
 
-/* The log file may have been rotated: it is then called NAME.1, and a new file has its name. */
+/* Returns true if the log file was rotated: the open file is now called NAME.1, and a new file is called NAME. */
 static bool has_moved(const reader *all, const shown *file)
 {
     char path[PATH_BYTES];
@@ -193,7 +193,7 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        /* The state is read before the files; otherwise the last lines could be missed. */
+        /* The state of the job is read before the files; otherwise the last lines could be missed. */
         runs = cl_registry_read_is_running(all->job);
         if (find_attempt(all)) {
             end_lines(all);

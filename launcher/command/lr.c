@@ -50,8 +50,8 @@ static int read_arguments(request *r, char **at)
     return code ? code : check(r);
 }
 
-/* Reads only the keys on which the schedule depends, so that it also works for a configuration whose batch size needs
- * another world size. */
+/* Reads only the keys on which the schedule depends, so that the command also works for a configuration whose batch
+ * size needs another world size. */
 static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
 {
     ce_optim_settings optim;

@@ -62,8 +62,8 @@ static char *read_all(int descriptor)
     return text;
 }
 
-/* Runs the program once on this machine, outside any world, and returns its exit code. If `json` is not NULL, *json
- * receives the output; else the output is shown. */
+/* Runs the program once on this machine, without any other ranks, and returns its exit code. If `json` is not NULL,
+ * *json receives the output; else the output is shown. */
 static int ask_memory(char **json, char **program, const cl_plan *plan)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";

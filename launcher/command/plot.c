@@ -23,10 +23,11 @@ typedef struct {
     bool follow;
     char *words; /* a copy of `what`, divided into keys */
     const char *keys[MOST_KEYS + 1];
-    int key_count, shown; /* `shown`: diagrams; where one of them is of the loss, valid_loss is one key more */
+    /* key_count: keys to read; shown: diagrams to draw. If one diagram shows the loss, valid_loss is one more key. */
+    int key_count, shown;
 } request;
 
-/* The curves of all runs: read[run][key]. A diagram borrows their points. */
+/* The curves of all runs: read[run][key]. The diagrams refer to the points of the curves, and do not own them. */
 typedef struct {
     cs_plot_curve read[MOST_RUNS][MOST_KEYS + 1], curves[MOST_KEYS][2 * MOST_RUNS];
     cs_plot plots[MOST_KEYS];
@@ -108,7 +109,7 @@ static bool add_diagram(picture *all, const request *r, int key)
     return count > 0;
 }
 
-/* `early`: a training still runs, so what is missing may come. */
+/* `early` is true while a training runs: a missing file or key is then no error, because it may be written later. */
 static int read_runs(picture *all, const request *r, bool early)
 {
     all->count = 0;
@@ -157,8 +158,9 @@ static void print(const picture *all, int rows)
     fflush(stdout);
 }
 
-/* A training holds its output folder by a file that it renews every 10 s and removes at its end. A killed one leaves
- * the file, which then no longer changes. */
+/* Returns true if a training is writing to the folder. A training keeps a file (.cspeed-owner) in its output folder,
+ * renews the file every 10 s and removes it at the end. A training that was killed leaves the file, which then no
+ * longer changes. */
 static bool is_held(const char *run, time_t *changed, time_t *seen)
 {
     char path[PATH_MAX + 32];
@@ -191,7 +193,7 @@ static int follow(picture *all, const request *r)
 {
     time_t changed[MOST_RUNS] = { 0 }, seen[MOST_RUNS] = { 0 };
     for (;;) {
-        bool held = false; /* is read before the metrics, so that the last steps are drawn */
+        bool held = false; /* the file of the owner is read before the metrics, so that the last steps are drawn */
         for (int run = 0; run < r->run_count; run++)
             held |= is_held(r->runs[run], &changed[run], &seen[run]);
         int code = read_runs(all, r, held);

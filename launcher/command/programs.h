@@ -2,8 +2,8 @@
 #ifndef CL_COMMAND_PROGRAMS_H
 #define CL_COMMAND_PROGRAMS_H
 
-/* Replaces this process by the program of that name with these arguments, of which there may be any number. Returns an
- * exit code, with a message, if that is not possible. */
+/* Replaces this process by the program `name` with the NULL-terminated `arguments`. Returns only on failure: an exit
+ * code, with a message in cs_error(). */
 int cl_programs_become(const char *name, char **arguments);
 
 #endif

@@ -33,7 +33,8 @@ static int read_arguments(request *r, char **at)
     return code;
 }
 
-/* Returns the checkpoint that `latest` names. It must exist, since another one would not be what the user meant. */
+/* Returns the checkpoint that `latest` names. It is an error if that checkpoint does not exist, since any other
+ * checkpoint is not what the user meant. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     ce_catalog catalog;

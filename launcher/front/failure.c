@@ -20,7 +20,7 @@ enum { MAX_NAMED = 16 };
 
 static const char rule[] = "================================";
 
-/* "00:41:07" */
+/* Prints the time since the start of the job, as "00:41:07". */
 static void print_elapsed(const cl_front *front, FILE *out)
 {
     int64_t seconds = (ce_clock_now() - front->began) / SECOND;
@@ -238,9 +238,9 @@ static void print_verdict(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* True if the program is `train` with --fresh, or with --tag and without --load, which starts from an earlier
- * checkpoint. The same command would then not resume from the newest checkpoint, although restarts by the launcher
- * do. */
+/* Returns true if the same command, given again, would not resume from the newest checkpoint: `train` with --fresh, or
+ * with --tag and without --load, starts from an earlier state. (A restart by the launcher does resume from the newest
+ * checkpoint.) */
 static bool starts_over(const cl_front *front)
 {
     bool fresh = false, tag = false, load = false;
@@ -252,7 +252,7 @@ static bool starts_over(const cl_front *front)
     return fresh || (tag && !load);
 }
 
-/* Prints the hint only if it is true: not if the same command would fail in the same way or start over. */
+/* Prints the hint that the same command resumes, unless that command would fail in the same way or start over. */
 static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
@@ -276,7 +276,7 @@ static bool any_ran(const cl_front *front)
     return any;
 }
 
-/* True if a block would say more than its last line does. */
+/* Returns true if a report of several lines contains more information than its last line alone. */
 static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-#define OVERDUE (10 * SECOND) /* time after the grace period; an agent that has not sent SWEPT by then is lost */
+/* Nanoseconds after the end of the grace period; an agent that has sent no SWEPT by then counts as lost. */
+#define OVERDUE (10 * SECOND)
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
@@ -20,7 +21,7 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
     front->deadline = deadline;
 }
 
-/* PING is sent before STOP, so that agents report the positions of the other ranks before they end them. */
+/* PING is sent before STOP, so that each agent reports the positions of its ranks before it ends them. */
 void cl_front_stop(cl_front *front, int64_t now)
 {
     if (front->phase >= CL_STOPPING)
@@ -55,7 +56,8 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
             front->signal = number;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
-        front->signal = front->signal ? front->signal : number; /* the front waits for another attempt */
+        /* no attempt is running: the signal ends the wait for the next one */
+        front->signal = front->signal ? front->signal : number;
         front->over = true;
         /* Service managers repeat SIGTERM; only a person repeats SIGINT or SIGQUIT. */
     } else if (number == SIGINT || number == SIGQUIT) {
@@ -149,7 +151,7 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
-/* The list that ranks get if the caller's environment limits the GPUs of this machine; NULL: it does not. */
+/* Returns the value of CUDA_VISIBLE_DEVICES that the ranks get from the plan's environment; NULL: it sets none. */
 static const char *visible_devices(const cl_plan *plan)
 {
     for (int i = 0; i < plan->env.count; i++)
@@ -189,7 +191,8 @@ static void say_table(cl_front *front)
     }
 }
 
-/* Prints the number of ranks, their hosts and cores, and the log folder; nothing with --quiet. For every attempt. */
+/* Prints the number of ranks, their hosts and cores, and the log folder; with --quiet, prints nothing. Called for every
+ * attempt. */
 static void print_start(cl_front *front)
 {
     if (front->options->quiet)

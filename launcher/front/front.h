@@ -57,12 +57,14 @@ typedef struct {
     cl_node_state state;
     int place; /* index into plan->hosts.list */
     cl_link link;
-    /* process id of the agent if it is a child of this process (`here`), or of the process that carries the connection;
-     * 0: neither */
+    /* process id of the agent, if the agent is a child of this process (`here`); otherwise of the process that carries
+     * the connection to the agent; 0: there is neither */
     pid_t pid;
     char host[256];
     bool here;
-    char own_address[64], front_address[64]; /* addresses that the connection of this node has proved; "": not known */
+    /* Addresses of this node and of the front, as each reaches the other: the connection between them uses both. "":
+     * not known. */
+    char own_address[64], front_address[64];
     /* set for the first node only: the address of the interface --master_if; "": not given */
     char interface[64];
     char binding_text[256]; /* the core binding, as text: "rank 0 on core 0 ..." */
@@ -101,11 +103,11 @@ typedef struct {
     char master_addr[256];
     int master_port;
     int64_t began, attempt_began, failed, stopped,
-        deadline;   /* all are CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
+        deadline;   /* all in CLOCK_MONOTONIC nanoseconds; 0: not yet; `deadline` is INT64_MAX if there is none */
     int first;      /* the rank that failed first, or -1 */
     int first_node; /* the node that was lost first, or -1 */
-    char why[1024]; /* reason of a failure that is not that of a rank: a lost node, a refused order */
-    int code;       /* exit code of that failure */
+    char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
+    int code;       /* exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end, or 0 */
     bool timed_out, stalled;
     char run_dir[PATH_MAX]; /* folder of the logs and of result.json; "": no files are written */
@@ -119,14 +121,15 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 /* ---- front.c: the phases ---- */
 
 int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
-/* Handle a signal that arrived, and the passing of time; both may change the phase. */
+/* cl_front_take_signal handles a signal that arrived; cl_front_take_time checks the deadlines. Both may change the
+ * phase. */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
 
 /* Returns the exit code of the job, from the failures recorded so far. */
 int cl_front_code(const cl_front *front);
 
-/* Records a failure that is not that of a rank, if it is the first such failure, and stops the job. */
+/* Stops the job because of a failure that no rank caused. Only the first such failure is recorded. */
 void cl_front_fail(cl_front *front, int node, int code, const char *why);
 void cl_front_stop(cl_front *front, int64_t now); /* asks every agent to end its ranks */
 
@@ -138,14 +141,16 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
 /* Reads and handles the messages of all agents, credits them for shown output, and sends heartbeats. */
 void cl_nodes_listen(cl_front *front, int64_t now);
 void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* sends to the nodes of this attempt */
-/* call when the link is broken or the node is silent */
+/* Records the loss of a node for the reason `why`: its link is broken, the node has been silent for too long, or it did
+ * not end its ranks in time. */
 void cl_nodes_lose(cl_front *front, int node, const char *why);
 
 /* ---- workers.c: the ranks ---- */
 int cl_workers_make(cl_front *front); /* creates the ranks of the plan */
 void cl_workers_free(cl_front *front);
 
-/* Handle a message about one rank, and a message with progress records of several ranks. */
+/* cl_workers_take handles a message about one rank; cl_workers_take_beats handles a message with the progress records
+ * of several ranks. */
 void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64_t now);
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now);
 void cl_workers_write_off(cl_front *front, int node, int64_t now); /* treats the ranks of a lost node as ended */

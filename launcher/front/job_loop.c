@@ -106,7 +106,7 @@ static int open_front(cl_front *front)
     int64_t now = ce_clock_now();
     front->began = front->heartbeat_at = now;
     ce_mac_random(front->key, sizeof front->key);
-    signal(SIGPIPE, SIG_IGN); /* a console whose reader has closed it does not end the job */
+    signal(SIGPIPE, SIG_IGN); /* a write to a console whose reader has closed it must not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
     if (code == 0)
@@ -201,11 +201,12 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = ce_clock_now();
-        /* Messages are read before signals: the failure of a rank is the cause of what follows it. */
+        /* Messages are read before signals: if a rank has failed, that failure is the cause, and a signal may be its
+         * effect. */
         cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_join_agents_admit(front, now); /* accepts a bounded number, because callers may be no nodes */
+        cl_join_agents_admit(front, now); /* accepts a bounded number of connections, because any program may connect */
         cl_front_take_time(front, now);
         cl_stall_check(&timer, front, now);
         cl_output_serve(&front->output, now);

@@ -30,7 +30,7 @@ static bool is_there(const cl_node *node)
 int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    front->digest = cl_hostplan_digest(plan); /* the digest of the plan as given, on which all nodes must agree */
+    front->digest = cl_hostplan_digest(plan); /* taken before the plan is reduced; must be the same on all nodes */
     front->node_total = plan->node_count;
     front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
     if (!front->nodes)
@@ -86,7 +86,7 @@ static int call(cl_front *front, cl_node *node, int64_t now)
 {
     cl_link_close(&node->link);
     if (node->pid > 0 && !node->here)
-        kill(node->pid, SIGTERM); /* the process had not delivered its agent yet */
+        kill(node->pid, SIGTERM); /* ends the process that carried the last connection to this node, if it still runs */
     node->pid = 0;
     node->left_count = 0;
     node->shown = 0;
@@ -244,7 +244,7 @@ static int count_there(const cl_front *front)
     return count;
 }
 
-/* Moves the nodes that are present to the front of the list, in their order. */
+/* Moves the nodes that are present to the beginning of the list, and keeps their order. */
 static void sort_nodes(cl_front *front)
 {
     for (int to = 0, from = 0; from < front->node_total; from++) {
@@ -257,8 +257,8 @@ static void sort_nodes(cl_front *front)
 }
 
 /* Returns a malloc'ed array with the places of the nodes that are present, in order. The first *count of them form the
- * largest world that the elasticity section of the configuration allows; *count is 0 if no number of them does, or if
- * memory is short. */
+ * largest world that the elasticity section of the configuration allows; *count is 0 if that section allows no number
+ * of these nodes, or if memory is short. */
 static int *choose_nodes(const cl_front *front, int *count)
 {
     const cl_plan *plan = front->plan;

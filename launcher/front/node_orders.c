@@ -138,8 +138,9 @@ int cl_node_orders_send(cl_front *front)
     return code;
 }
 
-/* Uses the requested address. Without one, it uses an address of the first node that the connections of the other nodes
- * have proved: the address to which all of them connected, or the address at which the first node was reached. */
+/* Chooses the master address: the requested one, if there is one; otherwise an address of the first node that is known
+ * to work, because connections use it: the address to which all of them connected, or the address at which the first
+ * node was reached. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];

@@ -35,7 +35,8 @@ static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *s
         spared->list[spared->count++] = front->starter;
 }
 
-/* A process that ends closes its sockets shortly before waitpid can report it. */
+/* Returns true if the process has ended. If its link is broken, waits up to a second, because a process that ends
+ * closes its sockets shortly before waitpid can report its end. */
 static bool has_ended(const cl_node *node, int *status)
 {
     int64_t deadline = ce_clock_now() + (node->link.broken ? SECOND : 0);
@@ -47,9 +48,9 @@ static bool has_ended(const cl_node *node, int *status)
     return true;
 }
 
-/* Ends the agent of this machine, which is a child of this process, and the processes that it left, which the kernel
- * has given to this process. Returns the exit code for the failure. If the agent was killed from outside, `why` says
- * so. */
+/* Ends the agent of this machine, which is a child of this process. Also ends the processes that the agent left, which
+ * are now children of this process. Returns the exit code for the failure. If the agent was killed from outside, `why`
+ * says so. */
 static int clean_here(cl_front *front, cl_node *node, char why[512])
 {
     enum { SECONDS = 10 };
@@ -101,7 +102,8 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
     char why[512];
     int code = CL_CODE_PEER;
     bool took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
-    /* This node has already reported its failure. Its link must be closed, or poll would report it forever. */
+    /* This node has already reported its failure. Its link must be closed, or poll would report the link again and
+     * again. */
     if (node->state == CL_NODE_LOST) {
         cl_link_close(&node->link);
         return;
@@ -171,7 +173,8 @@ static void take_hello(cl_front *front, cl_node *node, const cl_message *message
     }
     if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
-    /* The node joined late: all others have received STOP, and this node is waited for as well. */
+    /* This node joined late: the other nodes have received STOP already. The end of the attempt waits for this node
+     * too. */
     if (front->phase == CL_STOPPING)
         cl_link_send(&node->link, CL_LINK_STOP, 0, NULL, 0);
 }

@@ -20,7 +20,7 @@ static const char *address_of(const cl_host *host)
 
 /* ---- as text ---- */
 
-/* "0-3,6" */
+/* Prints numbers as ranges: "0-3,6". */
 static void print_numbers(FILE *out, const int *numbers, int count)
 {
     for (int from = 0, to; from < count; from = to + 1) {
@@ -105,7 +105,7 @@ static void print_nodes(const cl_plan *plan)
     }
 }
 
-/* Fills the order of a node, as far as it is known before the start. */
+/* Fills those fields of the order of a node that are known before the start. */
 static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
     const cl_plan_node *node = &plan->nodes[index];

@@ -28,7 +28,7 @@ const char *cl_rank_position_collective(const cl_worker *worker)
 {
     int index = cl_rank_position_beat(worker)->collective;
     return cl_rank_position_is_known(worker) && index > CS_BEAT_NONE && index < CS_BEAT_COUNT ? ce_beat_names[index]
-                                                                                                 : "";
+                                                                                              : "";
 }
 
 void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES])
@@ -49,7 +49,8 @@ int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
                : -1;
 }
 
-/* If `now` is not 0, a rank that has ended is at another position than a rank that waits. */
+/* Writes the position of a rank as text; ranks with the same text share one row. If `now` is not 0, the text of a rank
+ * that has ended contains its exit code. */
 static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
     cl_rank_position_print(worker, text);

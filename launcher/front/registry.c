@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REST INT64_C(500000000) /* nanoseconds */
+/* Nanoseconds for which the socket is not polled after no descriptor was free for a client. */
+#define REST INT64_C(500000000)
 
 enum { CALLERS = 16, TRIES = 3 };
 

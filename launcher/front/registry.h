@@ -15,7 +15,7 @@
 
 typedef struct {
     int fd; /* the listening socket; -1: none */
-    /* a time of ce_clock_now: the socket is not polled before it, since no file descriptor was free for a client */
+    /* time of ce_clock_now before which the socket is not polled; set when no file descriptor is free for a client */
     int64_t rests_until;
     char job[64];
 } cl_registry;

@@ -23,7 +23,8 @@ int cl_registry_read_folder(char path[PATH_MAX]);
 /* Writes FOLDER/JOB.json to `path`. Bytes of the id that are unsafe in a file name are written as %XX. */
 void cl_registry_read_file(const char *folder, const char *job, char path[PATH_MAX]);
 
-/* Returns true if the process of the entry still exists; its start time tells it from a later one with the same id. */
+/* Returns true if the process of the entry still exists; the start time distinguishes it from a later process with the
+ * same process id. */
 bool cl_registry_read_is_running(const cl_registry_job *job);
 
 /* Reads one entry of the folder. Returns false if the file is not an entry. */

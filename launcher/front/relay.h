@@ -1,8 +1,8 @@
 /* relay.h - the relay: the launcher process on each node of a --no_ssh job except the first.
  *
  * The relay passes messages between the agent, which is its child process, and the front process on the first node, to
- * which it has connected (rendezvous.h). It shows the output of this node's ranks on its own console and passes everything
- * else on. When either connection is lost, the node ends its part of the job. */
+ * which it has connected (rendezvous.h). It shows the output of this node's ranks on its own console and forwards
+ * everything else. When either connection is lost, the node ends its part of the job. */
 #ifndef CL_RELAY_H
 #define CL_RELAY_H
 

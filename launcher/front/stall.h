@@ -6,8 +6,10 @@
 #include "front/front.h"
 
 typedef struct {
-    bool said;       /* this stall has been reported */
-    int64_t kill_at; /* CLOCK_MONOTONIC nanoseconds; leaves time for stacks to arrive; 0: the job is not to be ended */
+    bool said; /* this stall has been reported */
+    /* Time at which the job is ended, in CLOCK_MONOTONIC nanoseconds, late enough for stacks to arrive; 0: it is not
+     * ended. */
+    int64_t kill_at;
 } cl_stall_timer;
 
 /* Does what --stall_timeout and --stall_action request. Call it about once a second. */

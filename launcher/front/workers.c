@@ -10,7 +10,9 @@
 
 #define SECOND INT64_C(1000000000)
 #define SETTLE (SECOND / 5)
-#define EXPLAIN (2 * SECOND) /* Every rank detects the same error and exits; the lowest of them reports it. */
+/* Nanoseconds to wait after an explained failure: every rank detects the same error and exits, and the lowest of these
+ * ranks reports it. */
+#define EXPLAIN (2 * SECOND)
 
 int cl_workers_make(cl_front *front)
 {
@@ -49,7 +51,7 @@ bool cl_workers_failed(const cl_front *front, int rank)
         return false;
     if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
         return true;
-    /* A signal that cspeed did not send may have arrived before cspeed's own. */
+    /* A signal that cspeed did not send may have arrived before the signal that cspeed sent. */
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
@@ -65,16 +67,16 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
     return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
 }
 
-/* Returns true if the reason of its end is known: a signal, or text on its stderr. */
+/* Returns true if the reason for the end of the rank is known: a signal, or text on its stderr. */
 static bool has_reason(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
 }
 
-/* Returns the rank that failed first among the ranks that match: with `lost`, those that lost a peer, else those that
- * did not; with `with_reason`, only those whose reason is known; and only those that ended by the time `until`. Returns
- * -1 if there is none. */
+/* Returns the rank that failed first among the ranks that match, or -1 if none matches. If `lost` is true, a rank
+ * matches only if it lost a peer; otherwise, only if it lost none. If `with_reason` is true, the reason for its end
+ * must be known. The rank must have ended by the time `until`. */
 static int find_first(const cl_front *front, bool lost, bool with_reason, int64_t until)
 {
     int first = -1;
@@ -88,9 +90,9 @@ static int find_first(const cl_front *front, bool lost, bool with_reason, int64_
 }
 
 /* Returns the rank that caused the failure, or -1 if none has failed. It is the one that failed first, with two
- * exceptions: a rank that lost a peer is chosen only if no other kind of failure exists, and a rank without a known
- * reason gives way to one that ended at about the same time with a known reason. The result does not depend on the
- * order in which the ends were reported. */
+ * exceptions: a rank that lost a peer is chosen only if no other kind of failure exists, and if the reason of the first
+ * rank is not known, a rank with a known reason that ended at about the same time is chosen. The result does not depend
+ * on the order in which the ends were reported. */
 static int find_cause(const cl_front *front)
 {
     int first = find_first(front, false, false, INT64_MAX);

@@ -80,7 +80,8 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
-/* The sets are those of CSPEED_CPU_ISA. */
+/* Adds the sets of CPU instructions for which kernels can be used, and the set that is used. Their names are those of
+ * CSPEED_CPU_ISA. */
 static void add_isa(cl_facts *facts)
 {
     char list[CS_ISA_LIST];
@@ -95,7 +96,7 @@ static void add_isa(cl_facts *facts)
                      wanted && *wanted ? "which CSPEED_CPU_ISA names" : "the highest set; CSPEED_CPU_ISA lowers it");
 }
 
-/* The three products of a linear layer, large enough that they are typical. */
+/* Returns the three matrix products of a linear layer, with sizes that are large enough to be typical. */
 static ce_product_list linear_layer(cs_dtype dtype)
 {
     enum { INPUTS = 768, OUTPUTS = 3072, TOKENS = 1024 };
@@ -106,7 +107,7 @@ static ce_product_list linear_layer(cs_dtype dtype)
     return list;
 }
 
-/* What the matrix library lacks for this type; "" if it is fast. */
+/* Returns a clause that says what the matrix library lacks for this data type; "" if its native products are fast. */
 static const char *weakness(unsigned fast, unsigned any, const double *speed)
 {
     const unsigned native = 1u << CS_METHOD_NATIVE;

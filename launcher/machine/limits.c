@@ -13,7 +13,7 @@
 
 #define GIB (1024.0 * 1024 * 1024)
 
-/* "MemTotal: 16384 kB" */
+/* Adds an amount of memory from a line of /proc/meminfo such as "MemTotal: 16384 kB". */
 static void add_memory(cl_facts *facts, const char *label, const char *key)
 {
     char value[CL_FACTS_VALUE];

@@ -2,7 +2,8 @@
  *
  *     manual FOLDER HELPS
  *
- * HELPS is a folder with what each program prints for --help, in a file of its name; it becomes a part of its page. */
+ * HELPS is a folder that contains, for each program, a file of the same name with the text that the program prints for
+ * --help. That text becomes a part of the manual page of the program. */
 #include "command.h"
 
 #include "cspeed/cspeed.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes one line of text, in which no character has a meaning for roff. */
+/* Writes one line of text, and escapes the characters that have a meaning for roff. */
 static void put_line(FILE *page, const char *line, size_t length)
 {
     if (length > 0 && strchr(".'", *line))
@@ -37,7 +38,8 @@ static size_t length_of(const char *line)
     return strcspn(line, "\n");
 }
 
-/* Writes the lines as they are, but the second and later ones lose up to `indent` blanks, which aligned them. */
+/* Writes the lines as they are, except that the second and later lines lose up to `indent` leading blanks, which
+ * aligned them. */
 static void put_lines(FILE *page, const char *text, size_t indent)
 {
     fputs(".nf\n", page);
@@ -80,8 +82,8 @@ static void put_options(FILE *page, const char *text)
     }
 }
 
-/* Returns what a program printed for --help after its first line, which is its usage; malloc'ed. NULL: there is no such
- * file. */
+/* Returns the text that a program printed for --help, without the first line (the usage); malloc'ed. NULL: there is no
+ * such file. */
 static char *read_options(const char *folder, const char *name)
 {
     char path[PATH_MAX], *text = NULL;

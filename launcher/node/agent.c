@@ -24,9 +24,11 @@
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
-#define OUTPUT_WAIT (SECOND / 10) /* how long pipes of an ended rank are read: its children may keep them open */
+/* Nanoseconds for which the pipes of a rank are read after its end: its children may keep them open. */
+#define OUTPUT_WAIT (SECOND / 10)
 #define ORPHAN_GRACE SECOND
-#define ORPHAN_LIMIT (5 * SECOND) /* after this, a process is stuck in the kernel and waiting longer is useless */
+/* Nanoseconds after which a process that still runs is stuck in the kernel, so that waiting longer is useless. */
+#define ORPHAN_LIMIT (5 * SECOND)
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
@@ -82,7 +84,8 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
     size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
-    cl_prepare_undo(agent); /* first, because the front may listen on the ranks' port as soon as this node is swept */
+    /* This comes before SWEPT, because the front may listen on the ranks' port as soon as it receives that message. */
+    cl_prepare_undo(agent);
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
     enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
@@ -168,7 +171,7 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
         agent->finished = true;
         break;
     default:
-        break; /* versions are equal, so there are no other kinds */
+        break; /* all versions are equal, so there are no other kinds of message */
     }
     if ((message->kind == CL_LINK_STOP || message->kind == CL_LINK_KILL) && agent->phase <= CL_AGENT_READY)
         say_swept(agent, NULL, 0); /* nothing had been started */
@@ -241,7 +244,8 @@ static bool is_dry(const cl_process *process)
     return process->outputs[0] < 0 && process->outputs[1] < 0;
 }
 
-/* Reports the ends of ranks, each after the last of its output. Returns true if one is still unreported. */
+/* Reports the end of each rank after the last output of that rank. Returns true if the end of a rank is still to be
+ * reported. */
 static bool report_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;
@@ -295,7 +299,7 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 
 /* ---- the loop ---- */
 
-/* Handles signals to the agent itself: they end its node's part in the job. */
+/* Handles signals to the agent itself: these signals end this node's part in the job. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo received;
@@ -377,7 +381,7 @@ static void run(cl_agent *agent)
         }
         now = ce_clock_now();
         pump_all(agent);
-        bool any_left = reap(agent, now); /* before messages and signals: a rank that failed is the cause of them */
+        bool any_left = reap(agent, now); /* before messages and signals: a failed rank may be their cause */
         unreported = report_ends(agent, now);
         read_front(agent, now);
         handle_signals(agent, now);

@@ -45,7 +45,7 @@ typedef struct {
     char program[PATH_MAX];
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
-    int master_fd;         /* socket that holds MASTER_PORT; -1: none */
+    int master_fd;         /* socket that reserves MASTER_PORT; -1: none */
     char interface[64];    /* address of the interface order.master_if; "": none */
     cl_process *processes; /* [order.rank_count] */
     cl_log_file *logs;     /* [2 * order.rank_count] */
@@ -66,7 +66,7 @@ void cl_agent_send_failed(cl_agent *agent, int code); /* with the message of cs_
 void cl_agent_send_beats(cl_agent *agent, int64_t now);
 /* Sends the end of the rank with this index on the node, with the last lines of its stderr. */
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
-/* Sends the C stack of a rank (its number in the job); nothing if it does not run on this node. */
+/* Sends the C stack of a rank. `rank` is its number in the job; if that rank runs on another node, nothing is sent. */
 void cl_agent_send_stack(cl_agent *agent, int rank);
 
 /* ---- prepare.c: from an order to READY ---- */

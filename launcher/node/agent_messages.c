@@ -71,7 +71,8 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 
 void cl_agent_send_beats(cl_agent *agent, int64_t now)
 {
-    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before that phase there are none */
+    /* before that phase there are no ranks */
+    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0;
     cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;

@@ -51,7 +51,7 @@ static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard
     return work(argument, guard);
 }
 
-/* The watcher was killed: kills the remaining processes of the job. */
+/* Called after the watcher was killed: kills the remaining processes of the job. */
 static int kill_remaining(int wait_status)
 {
     enum { SECONDS = 10 };

@@ -2,9 +2,10 @@
  *
  * On a remote node the agent runs as the watcher, in its own session, as the parent of all ranks; its parent, the
  * guard, forwards signals and waits. If the guard is killed, the watcher kills the ranks and ends. If the watcher is
- * killed, the kernel kills the ranks (parent-death signal), and processes that they started are reparented to the
- * guard, which is also a subreaper, and kills them. Only if both are killed at the same moment can a child of a rank
- * outlive the job; the ranks themselves never do. On the machine of the front, the front is the guard. */
+ * killed, the kernel kills the ranks (parent-death signal), and the processes that the ranks started are reparented to
+ * the guard, which is also a subreaper and kills these processes. A child of a rank can outlive the job only if guard
+ * and watcher are killed at the same moment; the ranks themselves always end. On the machine of the front, the front is
+ * the guard. */
 #ifndef CL_GUARD_H
 #define CL_GUARD_H
 
@@ -12,7 +13,7 @@
 
 typedef struct {
     sigset_t signals; /* signals that the launcher handles itself; blocked */
-    sigset_t before;  /* the original mask, which the ranks get */
+    sigset_t before;  /* the original signal mask, which the ranks get */
     int alive_fd;     /* in the watcher: becomes readable when the guard has ended */
 } cl_guard;
 

@@ -17,8 +17,9 @@
 
 enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 };
 
-/* Writes the pid namespace and the time namespace of a process: a pid is valid in the first, and start times are
- * shown relative to the second. A kernel without time namespaces gives no name for it. */
+/* Writes the names of the pid namespace and the time namespace of a process. A pid is valid in one pid namespace, and
+ * start times are relative to the time namespace. On a kernel without time namespaces only the first name is
+ * written. */
 static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
     char path[64];
@@ -78,7 +79,8 @@ static const char *find_variable(const char *text, size_t length, const char *na
     return NULL;
 }
 
-/* Returns true if its environment names an agent in the namespaces `ours` that no longer exists. Sets found->job. */
+/* Returns true if the environment of the process found->pid names an agent of the namespaces `ours`, and that agent no
+ * longer exists. Sets found->job. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
     size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
@@ -103,7 +105,7 @@ static bool shares_namespaces(pid_t pid, const char *ours)
 }
 
 /* Returns true if the process belongs to this user. The owner of /proc/PID is root for a process that may not be
- * dumped, so the owner is read from its status. */
+ * dumped, so the user is read from /proc/PID/status. */
 static bool is_of_this_user(pid_t pid)
 {
     char text[STATUS_BYTES];
@@ -113,7 +115,7 @@ static bool is_of_this_user(pid_t pid)
     return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
 
-/* Returns true if it runs this program, even if the file has been rebuilt since. */
+/* Returns true if the process runs a program named cspeed; its file may have been deleted or rebuilt since. */
 static bool is_cspeed(pid_t pid)
 {
     char path[64], program[PATH_MAX];
@@ -134,8 +136,8 @@ static bool may_be_of_another_job(pid_t pid)
     return false;
 }
 
-/* Few processes name an agent, so the environment is checked first. It is checked again after reading the start
- * time, which proves that it is the same process that will be signalled. */
+/* The environment is checked first, because few processes name an agent. It is checked again after the start time was
+ * read: this proves that the start time belongs to the process with that environment. */
 static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 {
     if (!has_lost_agent(found, text, ours))
@@ -171,8 +173,8 @@ cl_leftover *cl_leftover_find(int *count)
     return list;
 }
 
-/* Signals through a pid descriptor. It is opened before the start time is compared, so it cannot refer to a later
- * process with the same pid. */
+/* Signals through a pid descriptor. The descriptor is opened before the start time is compared, so that it cannot refer
+ * to a later process with the same pid. */
 static void send_signal(const cl_leftover *one, int number)
 {
     int fd = pidfd_open(one->pid, 0);

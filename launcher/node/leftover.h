@@ -1,9 +1,9 @@
 /* leftover.h - Finds processes that a job left on this machine because its agent and guard were killed.
  *
- * Every rank has CSPEED_AGENT=PID:START:NAMESPACES in its environment, the agent that started it; its children
- * inherit the variable. A process is a leftover if that agent no longer exists; if this is not certain, it is not
- * one. A live agent ends its ranks and all their descendants itself, so a process of a running job is never a
- * leftover. A process that lost the variable (`env -i`) is not found. */
+ * The environment of every rank contains CSPEED_AGENT=PID:START:NAMESPACES, which identifies the agent that started the
+ * rank; the children of the rank inherit the variable. A process counts as a leftover only if it is certain that this
+ * agent no longer exists. A live agent ends its ranks and all their descendants itself, so a process of a running job
+ * is never a leftover. A process that lost the variable (`env -i`) is not found. */
 #ifndef CL_LEFTOVER_H
 #define CL_LEFTOVER_H
 
@@ -24,7 +24,7 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK]);
 /* Returns the leftover processes of this user in this pid namespace; malloc'ed, `*count` of them. */
 cl_leftover *cl_leftover_find(int *count);
 
-/* Sends a signal (0: none) to those that still run; returns how many do. */
+/* Sends a signal (0: none) to the processes of the list that still run, and returns their number. */
 int cl_leftover_signal(const cl_leftover *list, int count, int number);
 
 /* Waits until all have ended, for at most `seconds`. Returns how many still run. */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child that failed before or in exec writes to the report pipe. */
+/* The message that a child writes to the report pipe if it fails before exec or in exec. */
 typedef struct {
     int rank, reason;
 } report;

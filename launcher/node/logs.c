@@ -75,7 +75,7 @@ void cl_logs_close(cl_log_file *file)
     file->fd = -1;
 }
 
-/* Rotates the files. Returns false if there is no new file. */
+/* Rotates the files. Returns false if no new file could be opened. */
 static bool rotate(cl_log_file *file)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];

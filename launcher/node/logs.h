@@ -4,8 +4,8 @@
 
 #include "plan/order.h"
 
-/* One log file. If it would exceed the limit it becomes NAME.1 (and NAME.1 becomes NAME.2; the oldest of three is
- * deleted). */
+/* One log file. Before a write that would make the file larger than `max` bytes, it is renamed to NAME.1, and NAME.1 to
+ * NAME.2; the previous NAME.2 is deleted. */
 typedef struct {
     int fd; /* -1: none */
     long long bytes, max;

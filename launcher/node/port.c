@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int name_fd = -1; /* one job for each process */
+static int name_fd = -1; /* socket of the reserved name; a process reserves one port at a time */
 
 /* Binds a socket; *port receives the port. Returns 0, or an errno value. */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)

@@ -1,9 +1,9 @@
 /* port.h - Reserves the job's master port for its ranks while the job runs.
  *
- * The agent of the first node keeps a socket that is bound to the port but does not listen. The kernel then gives
- * the port to no other process, and rank 0 can still bind it with SO_REUSEADDR, or inherit the socket
- * (CSPEED_MASTER_FD). An abstract Unix socket named after the port keeps two jobs with the same --master_port from
- * both using it. */
+ * The agent of the first node keeps a socket that is bound to the port but does not listen. The kernel then gives the
+ * port to no other process, and rank 0 can still bind it with SO_REUSEADDR, or inherit the socket (CSPEED_MASTER_FD).
+ * An abstract Unix socket named after the port prevents two jobs with the same --master_port from using that port at
+ * the same time. */
 #ifndef CL_PORT_H
 #define CL_PORT_H
 

@@ -73,7 +73,7 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
-/* Refuses a word as program name. Words like HF_TOKEN=x are meant for a shell: their values are not printed. */
+/* Refuses a word as program name. A word such as HF_TOKEN=x was meant for a shell; its value is not printed. */
 static int refuse(const char *name)
 {
     char room[512];
@@ -132,7 +132,8 @@ int cl_program_may_be(const char *word)
         return 0;
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
-    if (search(word, path)) { /* it may exist on the hosts of the job, which report it if it does not */
+    /* The search found no program. It may exist on the hosts of the job; a host without it reports that. */
+    if (search(word, path)) {
         ce_clear_error();
         return 0;
     }

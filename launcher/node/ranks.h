@@ -6,7 +6,7 @@
 #include "plan/bind.h"
 #include "plan/order.h"
 
-/* One variable of a rank's environment; value NULL: it is removed. */
+/* One variable of a rank's environment; value NULL: the variable is removed. */
 typedef struct {
     const char *name;
     char value[512];
@@ -14,8 +14,8 @@ typedef struct {
 
 enum { CL_RANKS_VARIABLES = 40 };
 
-/* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds those of
- * descriptors. */
+/* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds the variables that
+ * name descriptors. */
 int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 

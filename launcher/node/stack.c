@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Asks the rank for its stack. Returns true once the rank has written it after its heartbeat record. */
+/* Asks the rank for its stack. Returns true when the rank has written the stack, which stands behind the heartbeat
+ * record in the shared page, or false if the rank does not answer within 200 ms. */
 static bool ask(cl_process *process)
 {
     enum { TRIES = 40 };

@@ -1,7 +1,7 @@
 /* sweep.h - Signals all descendants of this process, including those in other sessions.
  *
- * This process is a subreaper: a grandchild whose parent has ended becomes its child, in whatever session. The
- * parent pids in /proc therefore lead from every descendant to this process. */
+ * This process is a subreaper: a grandchild whose parent has ended becomes a child of this process, even if it is in
+ * another session. The parent pids in /proc therefore lead from every descendant to this process. */
 #ifndef CL_SWEEP_H
 #define CL_SWEEP_H
 
@@ -17,7 +17,7 @@ typedef struct {
  * are. The first `max` of them are stored in `pids`, which may be NULL. Zombies are not counted. */
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
 
-/* Kills them and reaps until none is left, for at most `seconds`. Returns how many are left. */
+/* Kills every descendant that is not spared and reaps it, for at most `seconds`. Returns how many are left. */
 int cl_sweep_kill(double seconds, const cl_spared *spared);
 
 #endif

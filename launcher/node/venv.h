@@ -4,8 +4,9 @@
 
 #include "plan/order.h"
 
-/* Runs the order's script once in this node's sh and inserts the variables that it set before the order's
- * environment. Returns 0, or CL_CODE_NO_FILE, CL_CODE_FILE with a message. */
+/* Runs the order's script once in this node's sh, and copies the variables that the script has set into the environment
+ * of this process. Ranks inherit them; the order's own environment overrides them. Returns 0, or CL_CODE_NO_FILE,
+ * CL_CODE_FILE with a message. */
 int cl_venv_read(cl_order *order);
 
 #endif

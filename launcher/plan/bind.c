@@ -1,8 +1,8 @@
 /* bind.c - CPU affinity: assigns cores to ranks. This is the only file that uses hwloc.
  *
- * The usable CPUs are kept in one array in which neighbours share most hardware. The array is cut into domains: one
- * for --bind core, otherwise one for each NUMA node, socket or last-level cache. No rank spans two domains unless
- * there are fewer ranks than domains, and no CPU belongs to two ranks. If slots are GPUs, --bind auto gives each
+ * The usable CPUs are kept in one array in which neighbours share most hardware. The array is cut into domains: one for
+ * --bind core, otherwise one for each NUMA node, socket or last-level cache. Each rank stays within one domain if there
+ * are at least as many ranks as domains. A CPU belongs to at most one rank. If slots are GPUs, --bind auto gives each
  * rank cores of the NUMA node of its GPU. hwloc takes milliseconds to load, so it is used only if a domain is
  * needed. */
 #include "plan/bind.h"
@@ -84,8 +84,8 @@ static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
     return from;
 }
 
-/* Cuts the array into one domain for each object of the type. An object without usable CPUs (for example a
- * memory-only NUMA node such as HBM) becomes no domain. */
+/* Cuts the array into one domain for each object of the type. An object without usable CPUs (for example a memory-only
+ * NUMA node such as HBM) gives no domain. */
 static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
@@ -238,7 +238,8 @@ static void describe(cl_binding *binding, int first_rank)
     binding->text[sizeof binding->text - 1] = '\0';
 }
 
-/* Decides whether to bind. Under a CPU quota nothing is bound: every such container would pin the same first cores. */
+/* Decides whether to bind. Under a CPU quota, --bind auto binds nothing: otherwise all containers with a quota on one
+ * machine would pin the same first cores. */
 static void decide_binding(cl_binding *binding, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;

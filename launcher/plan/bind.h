@@ -14,7 +14,7 @@ typedef struct {
 } cl_rank_cpus;
 
 typedef struct {
-    bool bound, set_threads; /* set_threads: set OMP_NUM_THREADS to the rank's threads, unless it is given */
+    bool bound, set_threads; /* set_threads: set OMP_NUM_THREADS to the rank's threads; false if the user has set it */
     int count;
     cl_rank_cpus *list; /* one for each rank of this node */
     char text[256];     /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the start message and the plan */
@@ -24,7 +24,7 @@ typedef struct {
  * cgroup of this process. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with the message in
  * cs_error(). */
 int cl_bind_assign(cl_binding *binding, const cl_order *order);
-/* The same for the given cores, which are reordered. `homes` is the NUMA node of each rank's GPU, or NULL. */
+/* Does the same for the given `cores`, and reorders them. `homes` is the NUMA node of each rank's GPU, or NULL. */
 int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes);
 void cl_bind_free(cl_binding *binding);
 

@@ -1,7 +1,7 @@
 /* cores.h - The CPU cores that this process may use.
  *
- * The list contains the CPUs of the affinity mask, ordered by NUMA node, core and hardware thread, so that
- * neighbours share most hardware. A cgroup's CPU quota limits how many of them are useful, not which. */
+ * The list contains the CPUs of the affinity mask, ordered by NUMA node, core and hardware thread, so that neighbours
+ * share most hardware. A cgroup's CPU quota limits how many of these CPUs are useful; it does not select CPUs. */
 #ifndef CL_CORES_H
 #define CL_CORES_H
 

@@ -204,7 +204,8 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* Reads the files of the home folder, then those of the current folder; once if both are the same folder. */
+/* Reads the files of the home folder, then those of the current folder; reads them only once if both are the same
+ * folder. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];
@@ -243,7 +244,8 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern); /* the pattern "*" does not match secrets */
+    /* A pattern such as "*" matches no secret; a pattern that names a secret itself, such as "*TOKEN*", does. */
+    bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern);
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");
 }

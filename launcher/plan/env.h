@@ -24,7 +24,8 @@ typedef struct {
 /* Collects the variables from the options and the caller's environment. Returns 0, or CL_CODE_FILE, CL_CODE_NO_FILE
  * with all faults in the message. */
 int cl_env_collect(cl_env *env, const cl_options *options);
-/* Adds the variables of an environment file's text (envfile.h) to `env`; later values override. Returns as above. */
+/* Adds the variables of an environment file's text (envfile.h) to `env`; a later value of a variable overrides an
+ * earlier one. Returns the same codes as cl_env_collect. */
 int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand);
 /* Adds a variable or replaces its value and origin; the strings are copied. */
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);

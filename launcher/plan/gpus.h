@@ -12,8 +12,8 @@ int cl_gpus_count(char why[128]);
  * set. */
 void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size);
 
-/* Finds the NUMA node nearest to each slot's GPU; GPUs are numbered in PCI bus order. Returns false if one is
- * unknown. */
+/* Finds the NUMA node nearest to each slot's GPU; GPUs are numbered in PCI bus order. Returns false if the NUMA node of
+ * a GPU is unknown. */
 bool cl_gpus_nodes(const int *slots, int count, const char *visible, int *nodes);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/faults.h"
 #include "plan/hosts.h"
 
-/* The position of a text, for fault messages. */
+/* The position of a text in its file, for fault messages. */
 typedef struct {
     const char *file;
     int line;

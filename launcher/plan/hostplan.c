@@ -247,7 +247,8 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Names the job. Nodes that are started separately must get the same name, so it is derived from the master address. */
+/* Names the job. Nodes that are started separately must get the same name, so the name is derived from the master
+ * address. */
 static int name_job(cl_plan *plan)
 {
     uint32_t number;

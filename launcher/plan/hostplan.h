@@ -20,7 +20,7 @@ typedef struct {
     cl_env env;
     cl_plan_node *nodes; /* [hosts.count], one for each host; the first node_count of them are the nodes of the plan */
     int node_count, rank_count;
-    int min_nodes, max_nodes; /* elastic bounds; both node_count when the job is not elastic */
+    int min_nodes, max_nodes; /* elastic bounds; both are node_count if the job is not elastic */
     int node_rank;            /* rank of this machine's node under --no_ssh, otherwise 0; -1: not known yet */
     char id[64];              /* --job_id, or 8 random hex digits                             */
     char master_addr[256];    /* "" until the first node reports its address */
@@ -40,18 +40,18 @@ typedef struct {
 int cl_hostplan_make(cl_plan *plan, const cl_options *options);
 void cl_hostplan_free(cl_plan *plan);
 
-/* Selects the hosts at these `count` indices of plan->hosts.list as the nodes of the plan, in this order, and
- * numbers their ranks: the nodes of an elastic job that take part in an attempt. The other entries of plan->nodes
- * are kept after them, so that a later call can select them again. Returns 0; if `places` is not a list of distinct
- * valid indices, CL_CODE_DISAGREE with a message, and the plan is unchanged. */
+/* Selects the hosts at these `count` indices of plan->hosts.list as the nodes of the plan, in this order, and numbers
+ * their ranks. They are the nodes of an elastic job that take part in an attempt. The other entries of plan->nodes are
+ * kept after them, so that a later call can select them again. Returns 0; if `places` is not a list of distinct valid
+ * indices, CL_CODE_DISAGREE with a message, and the plan is unchanged. */
 int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
 /* Returns true if the nodes connect to the first one at master_port (--no_ssh, mpirun, srun), instead of the front
  * connecting to them. */
 bool cl_hostplan_nodes_come(const cl_plan *plan);
 
-/* Returns MASTER_PORT of the ranks; 0 means any free port. The ranks use a port that the user gave while they run,
- * even if nodes connect to the same port before an attempt and between attempts. */
+/* Returns MASTER_PORT of the ranks; 0 means any free port. A port that the user gave has two uses: the ranks use it
+ * while they run, and nodes may connect to it before an attempt and between attempts. */
 int cl_hostplan_ranks_port(const cl_plan *plan);
 
 /* Returns a 64-bit digest (not cryptographic) that differs if hosts, slots, program, arguments or versions differ. */

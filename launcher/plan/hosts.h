@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef struct {
-    char *name;    /* as written, without user@ and brackets; printed and looked up */
+    char *name;    /* as written, without user@ and brackets; used in messages, and to find the host */
     char *address; /* addr=; NULL: the name is the address */
     char *user;    /* user=, or the part before '@'; NULL: the caller's name or ssh's configuration */
     int port;      /* port= of sshd; 0: not given */

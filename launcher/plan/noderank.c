@@ -64,7 +64,8 @@ static void ask_name(finding *found, const cl_plan *plan)
     note(found, "the host name", value, index);
 }
 
-/* The last resort: the N of NAME-N. Pods of a Kubernetes StatefulSet or Indexed Job are named NAME-0, NAME-1, ... */
+/* The source that is used last: the N of the host name NAME-N. Pods of a Kubernetes StatefulSet or Indexed Job are
+ * named NAME-0, NAME-1, ... */
 static void ask_suffix(finding *found, const cl_plan *plan)
 {
     char name[NAME_BYTES] = "", value[2 * NAME_BYTES];

@@ -35,12 +35,13 @@ typedef struct {
      * front counts as lost, 0: never; both in seconds */
     double grace_seconds, dead_after;
     int stop_signal;
-    char key[65];    /* the job's key for its ranks, in hexadecimal; "": the node's own secret is used, or none */
+    /* Key of the ranks of the job, in hexadecimal; "": the ranks use a key from the node's own secret, or no key. */
+    char key[65];
     bool insecure;   /* ranks may communicate without a key */
     bool many_hosts; /* the job has ranks on other hosts    */
     bool verbose;
     int columns;      /* columns of the terminal that shows the output; 0: no terminal */
-    char terminal[3]; /* the descriptors that it shows: "1", "2" or "12" */
+    char terminal[3]; /* the descriptors whose text that terminal shows: "1", "2" or "12" */
     char venv_script[PATH_MAX];
 } cl_order;
 

@@ -47,8 +47,9 @@ static bool is_number(const char *ranks)
     return ranks && isdigit((unsigned char)*ranks);
 }
 
-/* Counts the slots of this machine: its GPUs; without GPUs, or for --num_gpus cpu, its cores if the options request
- * ranks (a number, cpu or auto, as for torchrun) or name slots, otherwise its NUMA nodes. */
+/* Counts the slots of this machine. Its GPUs are the slots, unless it has none or the user gave --num_gpus cpu. In
+ * these two cases its cores are the slots if the options request ranks (a number, cpu or auto, as for torchrun) or name
+ * slots; otherwise its NUMA nodes are the slots. */
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
@@ -108,7 +109,7 @@ static int use_this_machine(cl_plan *plan)
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    plan->has_devices = true; /* without GPUs, the ranks must not look for any */
+    plan->has_devices = true; /* set also for a host without GPUs: its ranks must not look for any */
     return cl_hosts_read(&plan->hosts, path);
 }
 
@@ -135,7 +136,7 @@ static int find_hosts(cl_plan *plan)
     bool allocated = cl_allocation_here() && !getenv("CSPEED_ATTEMPT");
     if (!allocated || options->launcher == CL_BY_LOCAL)
         return use_this_machine(plan);
-    plan->named = true; /* srun assigned devices to each node */
+    plan->named = true; /* has_devices stays false, because srun assigned devices to each node */
     return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }
 
@@ -195,7 +196,7 @@ void cl_slots_set_devices(cl_plan *plan)
     char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
-    plan->has_devices = false; /* no CUDA_VISIBLE_DEVICES from slots: it comes from plan->env */
+    plan->has_devices = false; /* CUDA_VISIBLE_DEVICES comes from plan->env, not from the slots */
     cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
         cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");

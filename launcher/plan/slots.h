@@ -7,7 +7,8 @@
 /* Sets plan->hosts from --hosts, the hostfile, a Slurm allocation or this machine, and applies include and exclude. */
 int cl_slots_find(cl_plan *plan);
 
-/* Keeps the requested number of slots of each host. More than exist are allowed only with --oversubscribe. */
+/* Keeps the requested number of slots of each host. A number larger than that of the existing slots is allowed only
+ * with --oversubscribe. */
 int cl_slots_choose(cl_plan *plan);
 
 /* If the job runs on unnamed hosts and the caller set CUDA_VISIBLE_DEVICES, reduces that list to the chosen slots and

@@ -18,7 +18,7 @@ static json_t *numbers(const int64_t *number, int count)
     return list;
 }
 
-/* Describes one box in one file. Its rows are indices of the first dimension. */
+/* Describes one box of a tensor in one file. The rows of the box are indices of the first dimension. */
 static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;

@@ -18,6 +18,7 @@ char *cl_open_checkpoint_locate(const char *path, char **tag);
 /* `tag` NULL: opens the checkpoint that `latest` names, or the newest complete one. Returns an exit code, with a
  * sentence in cs_error(). */
 int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag);
-void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint); /* also after a failed cl_open_checkpoint_open */
+/* must be called also after a failed cl_open_checkpoint_open */
+void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint);
 
 #endif

@@ -51,7 +51,8 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
         { CS_OPTION(TEXT, "config", cl_weights_request, config, "FILE", NULL) }, /* of import only */
         { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
         { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
-        { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) }, /* this and the next, of export only */
+        /* this option and the next one are of export only */
+        { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) },
         { CS_OPTION(SWITCH, "merge", cl_weights_request, merge, NULL, NULL) },
     };
     static const char needs[] = "name what to read and the folder to write";

@@ -16,7 +16,8 @@
 
 enum {
     FIRST_BYTES = 64 << 10,
-    /* A queue longer than this takes no more credit: bytes are accepted only as fast as they are written. */
+    /* While the queue is longer than this, cl_console_has_room returns false, so that the ranks print only as fast as
+     * the bytes are written. */
     ROOM_BYTES = 1 << 20,
     QUEUE_BYTES = 4 << 20, /* bytes that the queue keeps for a reader that resumes after it was treated as blocked */
     NOTICE_BYTES = 256,
@@ -174,7 +175,8 @@ void cl_console_forget(cl_console *console, const void *owner)
     console->state_changed = true;
 }
 
-/* Returns the bytes of the escape sequence that begins here: ESC [ and what follows up to a letter; 0: none does. */
+/* Returns the length in bytes of the escape sequence at the beginning of `text` (from ESC [ to the next letter); 0:
+ * there is none. */
 static size_t escape_bytes(const char *text, size_t length)
 {
     size_t bytes = 2;
@@ -250,7 +252,7 @@ void cl_console_flush(cl_console *console, int64_t now)
 
 void cl_console_settle(cl_console *console)
 {
-    console->stalled = false; /* The message is kept for a reader that resumes, however long the queue is. */
+    console->stalled = false; /* The message is kept for a reader that resumes, even if the queue is full. */
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
         return;
     if (console->state_drawn || console->open_owner)

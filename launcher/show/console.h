@@ -28,7 +28,7 @@ typedef struct {
     bool gone;   /* the reader has closed it */
     char *queue; /* bytes [from, to) wait */
     size_t from, to, capacity;
-    int64_t moved; /* time when it last accepted bytes, or had none to accept */
+    int64_t moved; /* time when the reader last accepted bytes, or when no bytes were waiting */
     bool stalled;
     int64_t dropped;     /* number of lines dropped since it stalled */
     const char *log_dir; /* the folder that contains all lines; NULL: none */
@@ -46,8 +46,8 @@ typedef struct {
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now);
 void cl_console_close(cl_console *console);
 
-/* Returns true if the reader keeps up, or is treated as blocked. Lines that are printed while this is false are still
- * queued, until the reader is treated as blocked. */
+/* Returns true if the queue is short, or if the reader is treated as blocked. Lines that are printed while this is
+ * false are still queued, until the reader is treated as blocked. */
 bool cl_console_has_room(const cl_console *console);
 bool cl_console_waits(const cl_console *console);
 

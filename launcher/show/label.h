@@ -10,7 +10,8 @@ enum { CL_LABEL_BYTES = 1024, CL_LABEL_TEMPLATE_BYTES = 256 };
 
 /* How the lines of this job are labelled. */
 typedef struct {
-    /* the value of --prefix; "" with --no_prefix; NULL: the rank, and the host if there are several */
+    /* the value of --prefix; "" with --no_prefix; NULL: the prefix is the rank, and also the host if there are several
+     * hosts */
     const char *template;
     bool several_hosts, timestamps, json;
 } cl_label_style;

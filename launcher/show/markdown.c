@@ -26,7 +26,8 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* Returns the length of an item's sign, "- " or "12. ", or 0: this line begins no item. */
+/* Returns the length of the list marker ("- " or "12. ") at the beginning of the line, or 0 if the line begins no
+ * item. */
 static int item_sign(const char *text)
 {
     int digits = (int)strspn(text, "0123456789");
@@ -117,7 +118,7 @@ static const char *print_block(const cl_markdown *out, const char *text)
 
 void cl_markdown_print(const cl_markdown *out, const char *page)
 {
-    bool blank = true; /* one empty line at most stands between two blocks */
+    bool blank = true; /* true: no empty line is printed now, so that at most one separates two blocks */
     while (*page) {
         const char *comment = begins(page, "<!--") ? strstr(page, "-->") : NULL;
         if (comment) {

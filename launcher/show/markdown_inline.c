@@ -9,8 +9,8 @@ enum { STRONG = 1, PLAIN = 2 }; /* the control characters around strong text; th
 
 /* ---- characters ---- */
 
-/* Decodes the character at `text`, and stores its length, with the control characters around it. A byte that is not
- * UTF-8 counts as a character. */
+/* Decodes the character at `text`, and stores its length in bytes, which includes the control characters around it. A
+ * byte that is not UTF-8 counts as a character. */
 static unsigned decode(const char *text, int *bytes)
 {
     int marks = *text == STRONG ? 1 : 0;
@@ -37,7 +37,8 @@ static bool is_wide(unsigned code)
            (code >= 0x20000 && code <= 0x3FFFD);
 }
 
-/* Signs that do not begin a line beside wide characters: they end a clause or close a bracket. */
+/* Returns true for a punctuation mark that ends a clause or closes a bracket. Between wide characters, such a mark must
+ * not begin a line. */
 static bool ends_clause(unsigned code)
 {
     static const unsigned signs[] = { ')',    0x3001, 0x3002, 0x300B, 0x300D, 0x300F, 0x3011,
@@ -62,7 +63,7 @@ typedef struct {
     FILE *to;
     bool strong;
     bool space, line_feed; /* white space was read and is not written yet */
-    bool begun, wide;      /* something is written; its last character is wide */
+    bool begun, wide;      /* begun: something is written; wide: the last written character is wide */
 } converter;
 
 static void put(converter *made, const char *character, int bytes, unsigned code)
@@ -161,8 +162,8 @@ char *cl_markdown_inline_convert(const char *markdown, size_t length)
 
 enum { MIN_WIDTH = 20 };
 
-/* Returns the end of the word at `text`. A wide character is a word, together with the signs behind it that do not begin
- * a line. */
+/* Returns the end of the word at `text`. A wide character is a word, together with the punctuation marks behind it that
+ * must not begin a line. */
 static const char *word_end(const char *text)
 {
     bool wide = false, first = true;
@@ -199,7 +200,8 @@ const char *cl_markdown_inline_fit(const char *text, int width)
         next = *end == ' ' ? end + 1 : end;
     }
     int bytes;
-    while (fit == text && *next && cl_markdown_inline_width(text, next) < width) { /* one word fills the line */
+    /* the first word is wider than the line, so it is divided */
+    while (fit == text && *next && cl_markdown_inline_width(text, next) < width) {
         decode(next, &bytes);
         next += bytes;
     }

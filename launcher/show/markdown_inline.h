@@ -20,8 +20,8 @@ const char *cl_markdown_inline_fit(const char *text, int width);
 /* Prints [text, end), and then spaces up to `width` columns. Returns where the next line begins. */
 const char *cl_markdown_inline_put(const cl_markdown *out, const char *text, const char *end, int width);
 
-/* Prints the whole text in lines. The first one follows what was printed already, `indent` columns; the others are
- * indented by as much. */
+/* Prints the whole text in lines. The first line continues a line on which `indent` columns are already printed; the
+ * other lines are indented by `indent` columns. */
 void cl_markdown_inline_flow(const cl_markdown *out, const char *text, int indent);
 
 #endif

@@ -1,4 +1,4 @@
-/* markdown_table.c - tables: in columns that fit into the width, or, where they cannot, one record after another. */
+/* markdown_table.c - prints a table: in columns if they fit into the width, otherwise one record for each row. */
 #include "show/markdown_inline.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ typedef struct {
 typedef struct {
     row *rows; /* the first one is the heading */
     int row_count, column_count;
-    int widths[COLUMNS], longest[COLUMNS]; /* of the widest cell, and of the widest word */
+    /* Of each column: widths: the width of the widest cell; longest: the width of the widest word. */
+    int widths[COLUMNS], longest[COLUMNS];
 } table;
 
 /* Splits a line "| a | b |" at its bars; "\|" is a bar inside a cell. */
@@ -61,7 +62,8 @@ static const char *read_rows(table *made, const char *text)
     return text;
 }
 
-/* Narrows the widest columns until all fit, none below its widest word. Returns false if they cannot fit. */
+/* Narrows the widest columns until all columns fit; each column stays at least as wide as its widest word. Returns
+ * false if the columns cannot fit. */
 static bool fit(table *made, int columns)
 {
     for (;;) {
@@ -90,7 +92,7 @@ static void print_row(const cl_markdown *out, const table *made, const row *line
     for (int i = 0; i < made->column_count; i++)
         left[i] = cell_of(line, i);
     for (bool more = true; more;) {
-        int last = made->column_count - 1; /* of the cells that have a word in this line */
+        int last = made->column_count - 1; /* the last cell that has a word in this line */
         while (last > 0 && !*left[last])
             last--;
         more = false;
@@ -123,7 +125,8 @@ static void print_columns(const cl_markdown *out, const table *made)
     }
 }
 
-/* Prints the first cell of each row, and below it the others behind the names of their columns. */
+/* Prints each row as a record: the first cell, and below it one line for each other cell, which begins with the name of
+ * the column. */
 static void print_records(const cl_markdown *out, const table *made)
 {
     int names = 0;

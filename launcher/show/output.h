@@ -30,7 +30,8 @@ typedef struct {
 /* Opens the consoles and two streams for each rank. Returns 0, CL_CODE_USAGE (--console, --prefix) or
  * CL_CODE_SYSTEM. */
 int cl_output_open(cl_output *output, const cl_plan *plan, int64_t now);
-/* Call for another attempt, whose plan has other ranks. Returns 0 or CL_CODE_SYSTEM. */
+/* Call it before another attempt, because the plan of that attempt may have other ranks. Returns 0 or
+ * CL_CODE_SYSTEM. */
 int cl_output_rank(cl_output *output);
 void cl_output_close(cl_output *output);
 
@@ -55,8 +56,8 @@ void cl_output_finish(cl_output *output);      /* no more bytes follow: unfinish
 /* waits until everything is written, or until a signal arrives that ends the wait */
 void cl_output_drain(cl_output *output, int signal_fd);
 
-/* Returns the width of the terminal that shows the output, in characters; 0 if none that can redraw a line shows it.
- * `streams` becomes "1", "2" or "12": the descriptors whose text such a terminal shows; "" for none. */
+/* Returns the width of the terminal that shows the output, in characters; 0 if no terminal that can redraw a line shows
+ * it. `streams` becomes "1", "2" or "12": the descriptors whose text such a terminal shows; "" for none. */
 enum { CL_OUTPUT_STREAMS = 3 };
 int cl_output_columns(const cl_output *output, char streams[CL_OUTPUT_STREAMS]);
 

@@ -46,7 +46,7 @@ static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
     }
 }
 
-/* The text so far is a state. */
+/* Shows the text so far as a state. */
 static void show_state(cl_text_stream *stream, int64_t now)
 {
     stream->show_at = INT64_MAX;

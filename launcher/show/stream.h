@@ -20,7 +20,7 @@ typedef struct {
     bool returned;    /* the last byte was '\r': the text is a state (a progress line), unless '\n' follows */
     bool redraws;     /* a '\r' came before this text */
     int64_t show_at;  /* time when unfinished text is shown; INT64_MAX: it has been shown, or there is none */
-    int64_t patience; /* latest time to which showing unfinished text may be postponed */
+    int64_t patience; /* time after which unfinished text is shown even if another line would break it */
     char state[CL_CONSOLE_STATE_BYTES];
     size_t state_length;
     int64_t state_at;      /* not on a terminal: time when the state becomes a line; INT64_MAX: there is no state */

@@ -13,7 +13,7 @@ static int width_of(const char *text, size_t length)
     return width;
 }
 
-/* Prints the words of one line; `used` is the number of columns that are used already, 0 at the begin of a line. */
+/* Prints the words of one line; `used` is the number of columns that are used already, 0 at the beginning of a line. */
 static void put_words(FILE *file, const char *line, size_t length, int columns, int *used)
 {
     for (size_t at = 0, size; at < length; at += size + (at + size < length)) {

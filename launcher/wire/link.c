@@ -108,7 +108,8 @@ bool cl_link_waits(const cl_link *link)
     return !link->broken && link->out.to > link->out.from;
 }
 
-/* The peer has closed the connection while we wrote. Its last messages may contain the reason, so reading goes on. */
+/* The peer has closed the connection while we wrote. Its last messages may contain the reason, so this side continues
+ * to read. */
 static void end_writing(cl_link *link, int reason)
 {
     cl_link_fill(link, link->heard);

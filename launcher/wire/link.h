@@ -19,12 +19,13 @@
 typedef enum {
     /* front to agent */
     CL_LINK_ORDER = 1, /* bytes: order.h; answered by READY or FAILED */
-    CL_LINK_START,     /* bytes: MASTER_ADDR NUL MASTER_PORT NUL, now known; answered by one STARTED for each rank */
-    CL_LINK_STOP,      /* send the stop signal, wait for the grace period, send SIGKILL */
-    CL_LINK_KILL,      /* send SIGKILL immediately */
-    CL_LINK_SIGNAL,    /* rank: number of a signal to send to every rank of the node */
-    CL_LINK_STACK,     /* rank: send the C stack of this rank; answered by STACKED */
-    CL_LINK_CREDIT,    /* rank: number of output bytes that the front has shown */
+    /* bytes: MASTER_ADDR NUL MASTER_PORT NUL, which are now known; answered by one STARTED for each rank */
+    CL_LINK_START,
+    CL_LINK_STOP,   /* send the stop signal, wait for the grace period, send SIGKILL */
+    CL_LINK_KILL,   /* send SIGKILL immediately */
+    CL_LINK_SIGNAL, /* rank: number of a signal to send to every rank of the node */
+    CL_LINK_STACK,  /* rank: send the C stack of this rank; answered by STACKED */
+    CL_LINK_CREDIT, /* rank: number of output bytes that the front has shown */
     CL_LINK_PING,
     CL_LINK_STAGE, /* a file, sent before its ORDER; rank: mode; bytes: FOLDER NUL PATH NUL, then the contents */
     /* the last message; bytes: closing message about the job (printed by --no_ssh nodes); rank: exit code */

@@ -10,9 +10,9 @@
  *     cl_remote_open(&channel, host, options);
  *     cl_link_open(&link, channel.fd, channel.fd, NULL, false); ... CL_LINK_SAY, CL_LINK_HELLO, ...
  *
- * The remote command line is constant: `exec AGENT_PATH __agent`. The output of a shell before CL_LINK_MAGIC is
- * dropped, and the magic too. CL_LINK_SAY frames may arrive before the agent's HELLO, for example with a new host
- * key's fingerprint. */
+ * The remote command line is constant: `exec AGENT_PATH __agent`. The bytes up to and including CL_LINK_MAGIC are
+ * dropped: they are output of a login shell. CL_LINK_SAY frames may arrive before the agent's HELLO, for example with a
+ * new host key's fingerprint. */
 #ifndef CL_REMOTE_H
 #define CL_REMOTE_H
 

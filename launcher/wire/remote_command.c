@@ -178,7 +178,7 @@ static void close_command(cl_route *route)
         if (fds[i] > 0)
             close(fds[i]);
     if (c->pid > 0)
-        kill(-c->pid, SIGTERM); /* the carrier ends now; processes that are still there have lost their input too */
+        kill(-c->pid, SIGTERM); /* the carrier ends now; the processes that remain see the end of their input too */
     free(c);
     route->state = NULL;
 }

@@ -206,7 +206,7 @@ static int no_passphrase(const char *prompt, char *buffer, size_t length, int ec
 
 static int log_in(ssh_session session, const cl_options *options)
 {
-    /* the session keeps a pointer to it */
+    /* static, because the session keeps a pointer to it */
     static struct ssh_callbacks_struct callbacks = { .auth_function = no_passphrase };
     ssh_callbacks_init(&callbacks);
     ssh_set_callbacks(session, &callbacks);

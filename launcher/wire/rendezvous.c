@@ -23,9 +23,9 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* MOST_ACCEPTED limits the connections accepted in one iteration of the front's loop, which also serves links,
- * signals and deadlines. If more are pending, the next ones are accepted only after REST times the duration that
- * these took, so that the front sleeps in between. */
+/* MAX_ACCEPTED limits the number of connections that one iteration of the front's loop accepts, because that loop also
+ * serves links, signals and deadlines. If more connections are pending, the front first pauses, for PAUSE_FACTOR times
+ * the time that it took to accept these. */
 enum {
     MAX_CONNECTIONS = 128,
     MAX_ACCEPTED = 64,
@@ -251,9 +251,9 @@ static void stop_listening(cl_rendezvous *rendezvous)
 }
 
 /* A socket that is shut down remains bound, and refuses connections until it listens again. Without SO_REUSEADDR no
- * other socket can be bound to its port meanwhile; with it, the socket can listen again even if connections of that
- * port remain. A port chosen by the kernel would be lost by this; the nodes that were told that port connect only
- * once, so such a socket is closed instead. */
+ * other socket can be bound to its port meanwhile; with SO_REUSEADDR, the socket can listen again even if connections
+ * of that port remain. If the kernel has chosen the port, the socket is closed instead: the nodes that were told that
+ * port connect only once. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
     int reuse = wanted;
@@ -361,8 +361,8 @@ static bool has_waiting(const cl_rendezvous *rendezvous)
     return poll(&(struct pollfd){ .fd = rendezvous->fd, .events = POLLIN }, 1, 0) > 0;
 }
 
-/* Accepts one connection. Returns 0, or an errno value: EAGAIN if none is pending; any other means that this process
- * or the system has run out of resources. */
+/* Accepts one connection. Returns 0, or an errno value: EAGAIN if none is pending; any other value means that this
+ * process or the system has run out of resources. */
 static int accept_one(cl_rendezvous *rendezvous)
 {
     address from = { 0 };

@@ -18,14 +18,14 @@ typedef struct {
     int fd;
     unsigned char key[32]; /* key of the sealed link */
     bool sealed;
-    int node_rank; /* -1: any rank will do */
+    int node_rank; /* -1: the front may choose any rank */
     char host[256];
-    unsigned long long digest; /* digest of its plan: all nodes must have the same */
-    int ranks;                 /* ranks of its node as its own plan has them; 0: it has no plan */
+    unsigned long long digest; /* digest of the plan of the node: all nodes must have the same digest */
+    int ranks;                 /* number of ranks of the node in its own plan; 0: the node has no plan */
 } cl_joined_node;
 
-/* Opens the rendezvous port. Returns 0, CL_CODE_SLOTS (the port is taken; the message names by which process), or
- * CL_CODE_USAGE (no secret, and the address is not a loopback address). */
+/* Opens the rendezvous port. Returns 0, CL_CODE_SLOTS (another process has the port; the message names that process),
+ * or CL_CODE_USAGE (no secret, and the address is not a loopback address). */
 int cl_rendezvous_open(cl_rendezvous **rendezvous, const cl_plan *plan);
 void cl_rendezvous_close(cl_rendezvous *rendezvous); /* accepts NULL */
 int cl_rendezvous_port(const cl_rendezvous *rendezvous);
@@ -40,7 +40,8 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous);
 /* advances the handshakes; true: one node has joined, call again */
 bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node);
 
-/* Starts or stops listening. While stopped, the kernel refuses callers at no cost, and the port remains ours. */
+/* Starts or stops listening. While the rendezvous does not listen, the kernel refuses callers. A port that the user
+ * chose stays reserved during that time. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted);
 
 /* Lets the ranks of the job bind the port and listen on it until cl_rendezvous_listen(rendezvous, true). The
@@ -66,14 +67,14 @@ typedef struct {
     unsigned long long digest;
     double timeout_seconds; /* time limit in seconds */
     /* the ranks of the job use the port while they run (cl_rendezvous_share_port), and nodes may connect between two
-     * attempts; an answer from something other than the front is then no reason to give up */
+     * attempts; if another program than the front answers, the node then tries again */
     bool port_shared;
 } cl_join_parameters;
 
 /* Like cl_rendezvous_join_plan, for an agent without a plan: one that mpirun or srun started with these parameters. */
 int cl_rendezvous_join(const cl_join_parameters *parameters, cl_joined_node *node);
 
-/* Returns the name of the job in the handshake: --job_id, or "none" if every node makes up its own id. */
+/* Returns the name of the job in the handshake: --job_id, or "none" if every node chooses its own id. */
 const char *cl_rendezvous_job(const cl_plan *plan);
 
 /* Writes the address of an interface of this machine as text, IPv4 preferred. Returns CL_CODE_USAGE if there is

@@ -150,7 +150,7 @@ static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
         if (state == CS_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
             break;
         if (state == CS_JOIN_WAITS && has_hung_up(fd))
-            break; /* the front is ending, or is not yet there behind a forwarded port */
+            break; /* the front is ending, or a forwarded port answers before the front listens */
     }
     *joined = state == CS_JOIN_DONE;
     if (state == CS_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->parameters->port_shared)) {
@@ -211,8 +211,8 @@ const char *cl_rendezvous_job(const cl_plan *plan)
     return plan->options->job_id ? plan->options->job_id : "none";
 }
 
-/* Returns true if the ranks use the port to which this node connects, so that nodes may connect again after they
- * ended. */
+/* Returns true if the ranks use the port to which this node connects, so that nodes may connect again after the ranks
+ * have ended. */
 static bool is_port_shared(const cl_plan *plan)
 {
     bool again = plan->min_nodes < plan->max_nodes || plan->options->max_restarts > 0;

@@ -4,8 +4,8 @@
  *     CSPEED_JOIN    ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
  *     CSPEED_SECRET  the secret of this job
  *
- * The i-th started process is the i-th node of that list. Slurm reorders the processes, so under srun it is the node
- * with the name of the process's host. */
+ * The i-th started process is the i-th node of that list. Slurm reorders the processes, so a process started by srun is
+ * the node that has the name of the host of that process. */
 #include "wire/starter.h"
 
 #include "codes.h"
@@ -221,7 +221,7 @@ static void become(char **argv, pid_t parent)
     sigset_t none;
     int empty = open("/dev/null", O_RDONLY);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it must end its agents, so it gets SIGTERM */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* SIGTERM, because mpirun or srun must end its agents */
     if (getppid() != parent)
         _exit(CL_CODE_SYSTEM);
     sigemptyset(&none);

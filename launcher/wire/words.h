@@ -11,9 +11,9 @@ typedef struct {
     int count;
 } cl_words;
 
-/* Splits as the POSIX shell does: blanks separate words, '...' is literal, in "..." a backslash quotes " \ $ and `,
- * elsewhere any byte. Nothing is expanded. NULL gives no words. Returns 0, or CL_CODE_USAGE for an unclosed quote,
- * with `flag` in the message. */
+/* Splits as the POSIX shell does: blanks separate words, '...' is literal, in "..." a backslash quotes " \ $ and `, and
+ * outside quotes a backslash quotes any byte. Nothing is expanded. NULL gives no words. Returns 0, or CL_CODE_USAGE for
+ * an unclosed quote, with `flag` in the message. */
 int cl_words_split(cl_words *words, const char *flag, const char *text);
 void cl_words_free(cl_words *words);
 
