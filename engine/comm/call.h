@@ -1,4 +1,4 @@
-/* call.h - the description of a call, by which ranks check that all make the same one. */
+/* call.h - the description of a call, by which the ranks check that all of them make the same call. */
 #ifndef CS_COMM_CALL_H
 #define CS_COMM_CALL_H
 
@@ -6,16 +6,16 @@
 
 typedef struct {
     uint8_t what, dtype, op; /* what: index into ce_beat_names */
-    int32_t root;            /* or, for messages, the other rank; for uneven counts, a hash of them */
-    int64_t count;           /* 0 for messages, whose lengths are compared by themselves */
-    uint32_t number;         /* how many collectives this rank has called in this comm, with this one */
+    int32_t root;            /* the root; for a message, the other rank; for uneven counts, a hash of the counts */
+    int64_t count;           /* 0 for messages, whose lengths are compared separately */
+    uint32_t number;         /* how many collectives this rank has called in this comm, including this one */
 } ce_call;
 
 const char *ce_call_name(int what);
 bool ce_call_is_message(const ce_call *call);
 /* True if two ranks may make these calls together. A send and a receive are the same call. */
 bool ce_call_same(const ce_call *one, const ce_call *other);
-/* Ends the process with a sentence that has both calls. */
+/* Ends the process with a message that describes both calls. */
 _Noreturn void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *other);
 
 #endif

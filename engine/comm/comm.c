@@ -45,12 +45,13 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings)
     if (!wish)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
-        wish = limit.rlim_cur / 2; /* the limit on the size of files; shared memory is a file */
+        wish = limit.rlim_cur / 2; /* the limit on the size of files; shared memory counts as a file */
     return (size_t)ce_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
-/* The memory of a GPU moves by other calls than the host's, so ranks on CPUs and on GPUs cannot share a world. Every
- * rank sees the same answers, and fails with the same sentence. `device` NULL: nothing is compared. Collective. */
+/* Host memory and GPU memory are moved by different calls, so a world cannot have both ranks on CPUs and ranks on GPUs.
+ * Every rank compares the same data, so all fail with the same message. `device` NULL: nothing is compared.
+ * Collective. */
 static cs_status compare_devices(cs_comm *comm, const cs_device *device)
 {
     int size = comm->world.size, other = 0;
@@ -231,19 +232,20 @@ void *ce_comm_alloc_common(cs_comm *comm, size_t bytes)
     return comm->transport->first(comm, cs_comm_alloc(comm, bytes));
 }
 
-/* Waits for a collective on GPU memory if times are recorded. Without the wait the time would be that of queueing. */
+/* If times are recorded, waits for the collective on GPU memory. Without this wait, the recorded time would be the time
+ * that queueing the collective takes. */
 static void settle(cs_comm *comm)
 {
     if (comm->logger && comm->device_side)
         ce_stream_sync(ce_device_stream(comm->device_side->device, CS_COMM));
 }
 
-/* call.number is set here. */
+/* Begins a call. Sets call.number itself. */
 static void begin(cs_comm *comm, ce_call call)
 {
     check_membership(comm, ce_call_name(call.what));
-    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* fails if two threads use one
-                                                                                       * comm */
+    /* This fails if two threads use one comm at the same time. */
+    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
     call.number = comm->call.number + !ce_call_is_message(&call);
     comm->call = call;
     settle(comm);
@@ -253,7 +255,7 @@ static void begin(cs_comm *comm, ce_call call)
         comm->transport->announce(comm);
 }
 
-/* message: bytes of one rank's vector; sent: bytes that had to be sent to others. */
+/* message: bytes of one rank's vector; sent: bytes that this rank had to send to other ranks. */
 static void end(cs_comm *comm, uint64_t message, uint64_t sent)
 {
     settle(comm);

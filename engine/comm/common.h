@@ -12,9 +12,9 @@ bool ce_comm_has_common(const cs_world *world, const char *kind);
  * host memory and a kind for which ce_comm_has_common is true. */
 void *ce_comm_alloc_common(cs_comm *comm, size_t bytes);
 
-/* A reduce_scatter of fp32 whose sum over ranks is added to sum[count], in one pass: it is rounded as if the sum over
- * ranks were written first. `in`, which has size * count elements, must be from cs_comm_alloc. Returns false, and does
- * nothing, if the transport cannot do it. */
+/* A reduce_scatter of fp32 whose sum over ranks is added to sum[count], in one pass. The result is rounded as if the
+ * sum over ranks were written to memory before the addition. `in`, which has size * count elements, must be from
+ * cs_comm_alloc. If the transport does not support this, it does nothing and returns false. */
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count);
 
 #endif

@@ -143,7 +143,7 @@ static int recent_count(const entry *e)
     return (int)(e->count < KEPT ? e->count : KEPT);
 }
 
-/* The mean without the lowest and the highest tenth. Sorts `values`. */
+/* The mean of the values without the lowest tenth and the highest tenth. Sorts `values`. */
 static double trimmed_mean(double *values, int count)
 {
     int cut = count / 10;
@@ -218,7 +218,8 @@ static void print_waits(const entry *e, const float *min)
            trimmed_mean(latency, count), trimmed_mean(waited, count));
 }
 
-/* The time of the fastest rank is taken as that of the collective; what another rank took longer, it waited. */
+/* The time of the fastest rank counts as the time of the collective. The rest of another rank's time counts as
+ * waiting. */
 static void print_straggler(ce_comms_logger *logger, cs_comm *comm)
 {
     if (!ranks_agree(logger, comm))

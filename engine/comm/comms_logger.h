@@ -2,8 +2,8 @@
  *
  * Times are measured in the thread that runs the collective, so that the measurement delays nothing. On a GPU the host
  * waits for each recorded collective, as DeepSpeed does. Calls that return before they are done are not recorded. Times
- * include waiting for peers. The last 512 latencies of each size are stored, for means that omit the slowest and the
- * fastest tenth. */
+ * include waiting for peers. The last 512 times of each size are stored, because means omit the slowest tenth and the
+ * fastest tenth of them. */
 #ifndef CS_COMM_COMMS_LOGGER_H
 #define CS_COMM_COMMS_LOGGER_H
 
@@ -11,10 +11,11 @@
 
 typedef struct {
     bool enabled, verbose; /* verbose: rank 0 prints a line for each collective */
-    uint32_t operations;   /* bit CS_BEAT_... is 1 if that operation is recorded */
+    uint32_t operations;   /* bit number CS_BEAT_... is 1 if that operation is recorded */
 } ce_comms_logger_settings;
 
-/* Starts to record the collectives of comm. If `enabled` is false nothing is recorded, at no cost. */
+/* Starts to record the collectives of comm. If `enabled` is false, nothing is recorded, and calls cost no more time
+ * than without this function. */
 void ce_comm_record(cs_comm *comm, const ce_comms_logger_settings *settings);
 /* Rank 0 prints the tables of DeepSpeed's log_summary(show_straggler=True), if anything was recorded. Collective. */
 void ce_comm_log_summary(cs_comm *comm);

@@ -1,5 +1,5 @@
-/* meeting.c - cs_comm_open_at: ranks that meet by an address, as PyTorch's init_method. They meet in the store, tell
- * each other there on which host they are, and then open the comm. */
+/* meeting.c - cs_comm_open_at: rendezvous of ranks by an address, like PyTorch's init_method. The ranks connect to the
+ * key-value store, tell each other there on which hosts they run, and then open the comm. */
 #include "base/clock.h"
 #include "comm/tcp/mesh.h"
 
@@ -54,7 +54,7 @@ static cs_status read_address(cs_world *world, const char *init_method)
 
 /* ---- file:// ---------------------------------------------------------------------------------- */
 
-/* Rank 0 chooses a port. Without a key only this host may connect. */
+/* Rank 0 chooses a port. Without a key (CSPEED_SECRET), only processes on this host may connect to it. */
 static cs_status choose_address(cs_world *world, int *listener)
 {
     unsigned long long nonce = 0;
@@ -70,7 +70,7 @@ static cs_status choose_address(cs_world *world, int *listener)
     return ce_store_listen(&anywhere, listener, &world->port);
 }
 
-/* The file appears with all of its text, and never replaces another one. */
+/* Creates the file in one step, so other ranks never see a part of its text. An existing file is never replaced. */
 static cs_status write_file(const cs_world *world, const char *path)
 {
     char whole[LINE_BYTES], temporary[4096];
@@ -114,7 +114,7 @@ static cs_status read_file(cs_world *world, const char *path, double seconds)
 
 /* ---- hosts ------------------------------------------------------------------------------------ */
 
-/* A text that processes have in common if they can share memory and Unix sockets. */
+/* Writes a text that is the same for two processes if they can share memory and Unix sockets. */
 static void describe_host(char text[HOST_BYTES])
 {
     struct stat network = { 0 };
@@ -154,9 +154,9 @@ static cs_status meet(cs_comm **comm, cs_world *world, int listener, const char 
 {
     ce_store *store = NULL;
     double seconds = seconds_of(settings);
-    cs_status status = ce_store_open_on(&store, world, listener, seconds); /* all ranks have read the file */
+    cs_status status = ce_store_open_on(&store, world, listener, seconds);
     if (path && world->rank == 0)
-        unlink(path);
+        unlink(path); /* all ranks that are connected have read the file */
     if (status == CS_OK)
         status = find_local_ranks(world, store, seconds);
     ce_meeting meeting = { .store = store };

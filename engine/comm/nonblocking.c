@@ -1,9 +1,9 @@
 /* nonblocking.c - the calls that return before they are done: a queue, and a thread that makes the calls.
  *
- * The thread has a comm of its own, with the same ranks, so that its messages never meet those of the caller's thread.
- * Collectives are made one after the other. Messages that follow each other in the queue are under way together: the
- * thread tries to move each of them, and sleeps for a moment when none moves. A record of a call that has been waited
- * for is used again, so that a training step allocates none. */
+ * The thread has a comm of its own, with the same ranks, so that its messages are never confused with those of the
+ * caller's thread. Collectives are made one after the other. Messages that follow each other in the queue are under way
+ * together: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
+ * (cs_work) is used again after the call has been waited for, so a training step allocates no new ones. */
 #include "comm/nonblocking.h"
 #include "comm/split.h"
 #include "base/beat.h"
@@ -16,28 +16,28 @@
 #include <time.h>
 
 enum { MIN_PAUSE = 20 * 1000, MAX_PAUSE = 500 * 1000 }; /* nanoseconds */
-#define LOOK_SECONDS 0.2                                /* without progress, until the thread looks for lost ranks */
+#define LOOK_SECONDS 0.2 /* time without progress before the thread looks for lost ranks */
 
 struct cs_work {
     ce_nonblocking *of;
-    cs_comm *comm; /* the caller's, for its counters */
+    cs_comm *comm; /* the caller's comm, whose counters are updated */
     cs_work *next;
-    ce_call call; /* for messages, root is the peer and count the bytes */
+    ce_call call; /* for a message, call.root is the peer and call.count the number of bytes */
     void *out;
     const void *in;
     bool done;
 };
 
 struct ce_nonblocking {
-    cs_comm *comm; /* of the thread */
+    cs_comm *comm; /* the thread's own comm */
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock; /* of what follows, and of `done` of each work */
+    pthread_mutex_t lock; /* protects the fields from here to `closing`, and `done` of every cs_work */
     pthread_cond_t queued, finished;
     cs_work *first, *last, *unused;
     double call_seconds;
     bool closing;
-    /* Of the thread: messages under way, and the works that they belong to. */
+    /* Used by the thread only: the messages under way; works[i] is the call of messages[i]. */
     ce_message *messages;
     cs_work **works;
     int count, room;
@@ -125,7 +125,8 @@ static void remove_done(ce_nonblocking *background)
     background->count = kept;
 }
 
-/* Ends the process if a message will never be done: nothing has moved since `idle_since`. */
+/* Called when no message has moved since `idle_since`. Ends the process if a rank is lost, if the rank of the first
+ * message has closed its comm, or if the time limit of a call is over. */
 static void look_around(const ce_nonblocking *background, double idle_since)
 {
     cs_comm *comm = background->comm;
@@ -153,7 +154,8 @@ static void move_messages(ce_nonblocking *background, double *idle_since, long *
     *pause = *pause < MAX_PAUSE ? 2 * *pause : MAX_PAUSE;
 }
 
-/* Takes the messages at the head of the queue or, if none is under way, a collective, which it returns. */
+/* Takes the messages at the head of the queue and adds them to those under way. If then no message is under way, takes
+ * the next collective and returns it; otherwise returns NULL. */
 static cs_work *take_next(ce_nonblocking *background, bool *ends)
 {
     cs_work *collective = NULL;

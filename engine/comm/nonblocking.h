@@ -6,7 +6,7 @@
 #include "comm/transport.h"
 
 cs_status ce_nonblocking_open(cs_comm *comm); /* collective */
-void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls under way; accepts a comm without them */
+void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls under way; comm->nonblocking may be NULL */
 void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds); /* as cs_comm_set_call_seconds */
 
 #endif

@@ -1,5 +1,6 @@
-/* split.c - groups of the ranks of a comm. A group is a comm of its own, whose ranks find each other by the comm that
- * is divided: they gather what each wants there, and over TCP also where each listens. */
+/* split.c - groups of the ranks of a comm. A group is a comm of its own. Its ranks find each other through the parent
+ * comm, which is divided: there they gather the color and key of every rank and, for TCP, the address at which every
+ * rank listens. */
 #include "comm/split.h"
 #include "comm/tcp/tcp.h"
 
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a rank of the divided comm tells the others. */
+/* What each rank of the parent comm tells the others. */
 typedef struct {
     int32_t color, key, rank;
     ce_mesh_place place;
@@ -17,10 +18,10 @@ typedef struct {
 typedef struct {
     cs_comm *parent;
     member *all;     /* [parent's size] */
-    member *members; /* of this rank's group, in the order of their new ranks */
+    member *members; /* the members of this rank's group, in the order of their new ranks */
     int count;
     cs_world world;              /* the group's */
-    ce_mesh_endpoint *endpoints; /* [parent's size], and then [count], in the order of the group */
+    ce_mesh_endpoint *endpoints; /* has room for the parent's size; endpoints[i] is that of members[i] */
     int listener;
 } builder;
 
@@ -31,7 +32,7 @@ static void close_nothing(cs_comm *comm)
     (void)comm;
 }
 
-/* The transport of the comm of a rank that is in no group, on which comm.c refuses every call. */
+/* The transport of the comm that a rank outside all groups gets. comm.c refuses every call on such a comm. */
 static const ce_transport no_transport = { .name = "none", .close = close_nothing };
 
 static cs_status open_outside(cs_comm **group)
@@ -61,8 +62,8 @@ static void choose_members(builder *b, int color)
     qsort(b->members, (size_t)b->count, sizeof *b->members, by_key);
 }
 
-/* The first rank of a rank's host, if the ranks of each host are consecutive. Otherwise which ranks share a host is not
- * known, unless all do, and each counts as a host of its own. */
+/* Returns the first rank on the host of `rank`, if the ranks of each host are consecutive. If they are not, it is
+ * unknown which ranks share a host (unless all of them do), so every rank counts as a host of its own. */
 static int host_of(const builder *b, int rank)
 {
     int size = b->parent->world.size;
@@ -77,8 +78,8 @@ static int host_of(const builder *b, int rank)
     return rank - b->all[rank].place.local_rank;
 }
 
-/* A name for the meeting of this group that no other group has: 64 bits of FNV-1a over the parent's name, the number of
- * the split, and the color. */
+/* Gives the group a job name that no other group has, for the rendezvous of its ranks: the 64-bit FNV-1a hash of the
+ * parent's name, the number of the split, and the color. */
 static void name_group(cs_world *world, const cs_comm *parent, int color)
 {
     char text[128];
@@ -107,7 +108,8 @@ static void make_world(builder *b, int color)
 
 /* ---- meeting ---------------------------------------------------------------------------------- */
 
-/* A member by whose connection this rank's address is found: on another host, if there is one. */
+/* Returns the member whose connection shows the address by which this rank is reached: a member on another host, if
+ * there is one. */
 static int peer_of(const builder *b)
 {
     int own_rank = b->parent->world.rank, peer = own_rank;

@@ -1,15 +1,15 @@
 /* transport.h - the interface of a transport, and the struct of an open comm. For the files of engine/comm.
  *
- * comm.c checks and counts the calls and keeps the heartbeat. A transport offers memory, messages between two ranks,
- * their progress, and which rank is missing. The collectives are written over messages, one file of collective/ for
- * each; the functions of a transport are those, or better ones of its own (in place in shared memory, hierarchical,
- * NCCL). They may assume that only one thread calls them at a time, that counts are not negative and that ranks are
- * valid.
+ * comm.c checks and counts the calls and keeps the heartbeat. A transport provides memory, moves messages between two
+ * ranks, and tells which rank is missing. The files of collective/ implement each collective over messages. For each
+ * collective a transport uses that implementation or a faster one of its own (in place in shared memory, hierarchical,
+ * NCCL). The functions of a transport may assume that only one thread calls them at a time, that counts are not
+ * negative and that ranks are valid.
  *
  * A comm with a GPU has two sides. The host's side is opened first and moves host memory. The device side
- * (`device_side`) is a second comm inside it, whose transport moves GPU memory. It uses the host's side to let the
- * ranks find each other and to detect lost ranks. The transport of the device side is never called with a count of
- * 0. */
+ * (`device_side`) is a second comm inside the first, whose transport moves GPU memory. The ranks of the device side
+ * find each other, and detect lost ranks, through the host's side. The transport of the device side is never called
+ * with a count of 0. */
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
@@ -32,14 +32,14 @@ typedef struct {
     int peer;
     bool incoming, started, done; /* the transport sets started and done */
     char *data;                   /* an outgoing message's data is only read */
-    size_t bytes, moved;          /* moved: bytes so far, if the transport divides messages */
+    size_t bytes, moved;          /* moved: bytes moved so far, in transports that divide messages */
 } ce_message;
 
 /* The vector of a reduce_scatter, scatter, ... in parts, one for each member of a group. */
 typedef struct {
-    const int64_t *counts; /* elements of each part, which are adjacent; NULL: all have `count` */
+    const int64_t *counts; /* elements of each part; the parts are adjacent. NULL: every part has `count` elements */
     int64_t count;
-    size_t apart; /* with counts NULL: how many bytes after each other parts begin */
+    size_t apart; /* if counts is NULL: bytes from the beginning of one part to that of the next */
 } ce_parts;
 
 /* Sizes in bytes at which one algorithm of a collective replaces another. */
@@ -56,11 +56,12 @@ typedef struct ce_transport {
     bool (*fits)(const cs_world *world); /* true if it can serve this world; "auto" takes the first that fits */
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
     void (*close)(cs_comm *comm); /* also after an open that failed */
-    /* Moves messages, of which those between the same two ranks in the same direction are moved in their order. wait:
-     * returns when all are done, and there are at most two for each rank and direction; else it moves what can be moved
-     * at once and returns true if that is something. NULL: there are no other ranks, or only collectives. */
+    /* Moves messages. Messages between the same two ranks in the same direction keep their order. If `wait` is true, it
+     * returns when all are done, and `messages` has at most two for each rank and direction. If `wait` is false, it
+     * moves what can be moved without blocking, and returns true if it moved anything. NULL: there are no other ranks,
+     * or the transport has collectives only. */
     bool (*move)(cs_comm *comm, ce_message *messages, int count, bool wait);
-    void (*announce)(cs_comm *comm); /* shows comm->call to the other ranks, when a call begins; NULL: messages do */
+    void (*announce)(cs_comm *comm); /* shows comm->call to the other ranks when a call begins; NULL: not needed */
     void (*all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*reduce_scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*all_gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
@@ -70,21 +71,25 @@ typedef struct ce_transport {
     void (*scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
     void (*gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
     void (*all_to_all)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-    /* Only in a transport of GPU memory, which has none of the four above. The host's are messages. */
+    /* send and receive: only in a transport of GPU memory, which lacks the four functions above. Transports of host
+     * memory use `move` instead. */
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
-    /* Returns a rank that has ended, or -1; *closed is true if it had closed its comm before. If several have ended, it
-     * prefers one that did not close, and of those one that did not end because of another's failure. Any thread may
-     * call it at any time. NULL: there are no other ranks. */
+    /* Returns a rank that has ended, or -1; *closed becomes true if that rank had closed its comm before. If several
+     * ranks have ended, the result is preferably one that did not close its comm, and among these one that did not end
+     * because another rank failed. Any thread may call `missing` at any time. NULL: there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
-    /* Ends the process because rank `peer` "was lost", "has left", ..., and tells the other ranks which one that is.
-     * Only in a transport that has `move`; only the thread that calls the others may call it. */
+    /* Ends the process because of rank `peer`, and tells the other ranks that `peer` is the reason. `how` says what
+     * happened to `peer`: "was lost", "has left", ... Only in a transport that has `move`; may be called only by the
+     * thread that calls the other functions. */
     void (*lose)(cs_comm *comm, int peer, const char *how);
-    /* Returns the address in this process of rank 0's memory at the place that `own`, from cs_comm_alloc, has in this
-     * rank's memory. NULL: ranks do not see each other's memory. */
+    /* `own` is memory from cs_comm_alloc. Returns the address, in this process, of the memory of rank 0 that has the
+     * same offset as `own` has in the memory of this rank. NULL: ranks do not see each other's memory. */
     void *(*first)(cs_comm *comm, void *own);
-    void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count); /* or NULL: common.h */
-    /* Only in a transport of GPU memory, or NULL. Writes a name of this rank's GPU; two ranks may not share one. */
+    /* ce_comm_reduce_scatter_add (common.h); NULL: not supported. */
+    void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count);
+    /* Writes a name that identifies this rank's GPU. Only in a transport of GPU memory that does not let two ranks
+     * share a GPU; NULL in the others. */
     void (*gpu_name)(char gpu_name[CS_TRANSPORT_GPU_NAME]);
 } ce_transport;
 
@@ -98,14 +103,14 @@ struct cs_comm {
     char *heap;         /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
-    ce_call call; /* that runs, or the last one; what is 0 before the first */
-    double begun; /* when it began, on the clock of ce_clock_seconds */
+    ce_call call; /* the call in progress, or the last one; call.what is 0 before the first call */
+    double begun; /* when that call began, in seconds on the clock of ce_clock_seconds */
     atomic_flag busy;
     cs_comm_traffic traffic;
     ce_comms_logger *logger;   /* NULL: comms_logger is off */
     cs_comm_settings settings; /* kind points to `kind` */
     char kind[16];
-    int *names; /* the number of each rank in the comm of the whole job, for messages; NULL: the same number */
+    int *names; /* [size] the number of each rank in the comm of the whole job, for error messages; NULL: its rank */
     int splits; /* number of calls of cs_comm_split */
     ce_members all;
     /* For collectives over messages: */
@@ -123,24 +128,25 @@ struct cs_comm {
     size_t block_count, block_room;
 };
 
-/* Changes with the sizes of the structs that a module shares with the program. */
+/* A number that changes if the size of a struct changes that a module shares with the program. */
 #define CS_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
 
 extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_device_staging;
 extern const ce_transport ce_comm_nccl; /* in the CUDA module, if that was built with NCCL */
 
-/* The number that a sentence gives to a rank of the comm. */
+/* The number by which error messages name a rank of the comm. */
 static inline int ce_comm_name(const cs_comm *comm, int rank)
 {
     return comm->names ? comm->names[rank] : rank;
 }
 
-/* The transport of host memory for this world; NULL: this kind does not fit it. */
+/* The transport of host memory for this world; NULL: no transport of this kind fits the world. */
 const ce_transport *ce_comm_transport(const cs_world *world, const char *kind);
-/* heap_bytes of the settings or, if that is 0, the machine's memory, limited by what this process may map or write. */
+/* The wanted size of a heap in bytes, rounded up to pages: heap_bytes of the settings or, if that is 0, the size of the
+ * machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);
-/* cs_comm_open of a comm whose ranks find each other by `meeting`, and whose ranks have these names, which become the
- * comm's. NULL: by the address of the world; ranks have their own numbers. */
+/* As cs_comm_open, but the ranks find each other by `meeting` (NULL: by the address of the world), and error messages
+ * call rank i names[i] (NULL: i). The comm owns `names`; they are freed after a failure too. */
 cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
                        const ce_meeting *meeting);
 

@@ -66,7 +66,8 @@ static cs_tensor factors(const cs_attention *attention, cs_pass *pass, const cs_
     return ce_rms_factors(norm, attention->plus_one, pass);
 }
 
-/* Applies RMSNorm to the heads of q and of k, or to all of q and all of k; v is unchanged. */
+/* Applies RMSNorm to each head of q and k, or to all heads of q together and all heads of k together; v is
+ * unchanged. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);
@@ -104,7 +105,7 @@ static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
     return heads;
 }
 
-/* Returns the frequencies of this pass: the length of its samples decides. */
+/* Returns the rotary frequencies of this pass, which depend on the length of its samples. */
 static const cs_rope *rope_of(const cs_attention *attention, cs_pass *pass)
 {
     bool longer = attention->original > 0 && cs_pass_length(pass) > attention->original;
@@ -116,8 +117,8 @@ static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass, int64_
     return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass), first };
 }
 
-/* Text generation: each sample attends to the cached keys and values of all positions of its text, which are not more
- * than `original`, because the rotation of those that are cached cannot change. */
+/* Text generation: each sample attends to the cached keys and values of all positions of its text. A text has at most
+ * `original` positions: a longer one would need other rotations, and those of the cached keys cannot change. */
 static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);

@@ -20,7 +20,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     embed->scale = sizes->scale;
 }
 
-/* Text generation: each sample begins at a position of its own. */
+/* For text generation, where the samples begin at different positions. */
 static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
     int64_t length = cs_pass_length(pass);

@@ -1,24 +1,25 @@
 /* entropy.c - the head of a language model and its loss: a linear layer and softmax cross-entropy with the pass's
  * targets.
  *
- * Logits are by far the largest tensor of a language model (rows x vocabulary), so they are computed in chunks of
- * rows, each in the memory of the one before. In training the weight of each row's loss is known before forward
- * (cs_pass_dloss). So forward replaces the logits of a chunk by their gradient, and computes the gradients of the
- * head's parameters and of its input from it; backward takes the latter. No product is computed twice.
+ * Logits are by far the largest tensor of a language model (rows x vocabulary), so they are computed in chunks of rows,
+ * and all chunks use the same memory. In training the weight of each row's loss is known before forward
+ * (cs_pass_dloss). So forward replaces the logits of a chunk by their gradient, and computes from this gradient the
+ * gradients of the head's parameters and of the head's input. Backward returns the gradient of the input. No product is
+ * computed twice.
  *
- * In preference training the weights follow from the losses of all rows. Then the losses of all chunks are computed
- * first, the weights from them, and the gradients after that; the logits are computed again, unless one chunk has all
+ * In preference training the weights depend on the losses of all rows. Then the losses of all chunks are computed
+ * first, then the weights, and then the gradients, for which the logits are computed again unless one chunk has all
  * rows. */
 #include "layer/linear.h"
 #include "unit/pass.h"
 
-/* The operands of a chunk's products; of those with rows, the tensors of all rows. */
+/* The operands of the products. x, dx and loss have all rows; logits and raw have the rows of one chunk. */
 typedef struct {
     const cs_linear *head;
     cs_pass *pass;
     cs_tensor x, dx; /* dx absent: only the loss is wanted */
     cs_tensor weight, bias, logits, loss;
-    cs_tensor raw; /* logits before the soft cap; absent without one */
+    cs_tensor raw; /* logits before the soft cap; absent if there is no soft cap */
     int64_t classes;
     float cap;
 } job;

@@ -1,5 +1,5 @@
-/* gated.c - the gated feed-forward layer: gate and up projection as one matrix product, SwiGLU or a gate with another
- * function, down projection. */
+/* gated.c - the gated feed-forward layer: gate and up projection as one matrix product, then SwiGLU or a gate with
+ * another function, then the down projection. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>

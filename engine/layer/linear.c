@@ -45,7 +45,7 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
     }
 }
 
-/* Returns the tensor of all parts, made from the first part's tensor. */
+/* Returns the tensor of all parts, which begins where the tensor of the first part begins. */
 static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
 {
     if (linear->layout == CS_OUT_IN)

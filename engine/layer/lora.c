@@ -12,7 +12,7 @@ static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, 
     return y;
 }
 
-/* u = dropout(x) A^T is saved: the gradient of B needs it. The dropout is computed again in backward. */
+/* u = dropout(x) A^T is kept, because the gradient of B needs u. The dropout is computed again in backward. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x)
 {
     const cs_adapter *adapter = linear->adapter;

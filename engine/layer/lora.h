@@ -1,8 +1,9 @@
 /* lora.h - LoRA (Hu et al. 2021): adapters of low rank beside the frozen weights of linear layers.
  *
- * A part of a linear layer with an adapter computes y = x W + b + scale (dropout(x) A^T) B^T, with A (r, inputs) and B
- * (outputs, r). Layers that cspeed computes as one product, such as q, k and v, keep an adapter for each part, as the
- * separate layers have in PEFT. Parameters: NAME.lora_A.weight and NAME.lora_B.weight beside NAME.weight. */
+ * A part of a linear layer that has an adapter computes y = x W + b + scale (dropout(x) A^T) B^T, with A (r, inputs)
+ * and B (outputs, r). Layers that cspeed computes as one product, such as q, k and v, have one adapter for each part,
+ * as in PEFT, where the parts are separate layers. Parameters: NAME.lora_A.weight and NAME.lora_B.weight beside
+ * NAME.weight. */
 #ifndef CS_LAYER_LORA_H
 #define CS_LAYER_LORA_H
 
@@ -13,8 +14,8 @@ enum { CS_LORA_PARTS = 4 };
 
 typedef struct {
     cs_param *a, *b;
-    int64_t first;  /* its columns of the layer's result begin here */
-    uint64_t place; /* the random key of its dropout */
+    int64_t first;  /* index of the first column of the part in the layer's result */
+    uint64_t place; /* the random key of the adapter's dropout */
 } ce_lora_part;
 
 struct cs_adapter {
@@ -26,9 +27,9 @@ struct cs_adapter {
 
 /* ---- lora.c: for linear.c; they do nothing without an adapter ---- */
 
-/* Adds the adapters' results for x (rows, inputs) to y (rows, outputs), and saves tensors. */
+/* Adds the adapters' results for x (rows, inputs) to y (rows, outputs), and keeps tensors for backward. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x);
-/* Adds to the gradients of A and B, and to dx unless it is absent. x and dy are of the type of products. */
+/* Adds to the gradients of A and B, and to dx unless it is absent. x and dy have the type that matrix products take. */
 void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
 /* ---- lora_attach.c ---- */
@@ -37,19 +38,19 @@ typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora;           /* the scale is alpha / sqrt(r), not alpha / r */
-    const json_t *targets; /* "all-linear", or a list of names: the last words of the layers' names */
+    const json_t *targets; /* "all-linear", or a list of layers' names, or of the ends of such names behind a dot */
 } ce_lora_sizes;
 
 typedef struct {
     cs_adapter *first;   /* all adapters; owned */
-    json_t *targets;     /* the list that was given, or for "all-linear" the last words of the names; owned */
+    json_t *targets;     /* the given list or, for "all-linear", the last words of the layers' names; owned */
     bool fan_in_fan_out; /* PEFT's word: the weights are (inputs, outputs) */
 } ce_lora;
 
 double ce_lora_scale(int64_t r, double alpha, bool rslora);
 /* Gives the layers that `targets` names adapters, and marks all other parameters of the model as frozen. A is uniform
- * within 1 / sqrt(inputs), B is zero, as in PEFT. CS_BAD_CONFIG if a name has no layer. `lora` is to be closed after a
- * failure too. */
+ * within 1 / sqrt(inputs), B is zero, as in PEFT. CS_BAD_CONFIG if a name matches no layer. The caller must call
+ * ce_lora_close after a failure too. */
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes);
 void ce_lora_close(ce_lora *lora);
 

@@ -15,7 +15,8 @@ double ce_lora_scale(int64_t r, double alpha, bool rslora)
 
 /* ---- which layers ---- */
 
-/* The last word of the name of the layer whose weight it is: "q_proj" of "model.layers.0.self_attn.q_proj.weight". */
+/* Writes the last word of the name of the layer that has this weight: "q_proj" for
+ * "model.layers.0.self_attn.q_proj.weight". */
 static void last_word(char word[64], const char *full_name)
 {
     size_t length = strlen(full_name) - strlen(".weight"), from = length;
@@ -24,7 +25,8 @@ static void last_word(char word[64], const char *full_name)
     snprintf(word, 64, "%.*s", (int)(length - from), full_name + from);
 }
 
-/* PEFT's rule: a name is that of a layer, or it ends the layer's name behind a dot. */
+/* True if `target` names the layer by PEFT's rule: it is the layer's full name, or the end of that name behind a
+ * dot. */
 static bool names(const char *target, const char *full_name)
 {
     size_t length = strlen(full_name) - strlen(".weight"), tail = strlen(target);
@@ -45,8 +47,8 @@ static bool is_target(const json_t *targets, const char *full_name)
     return false;
 }
 
-/* The head's logits never exist as a whole (layer/entropy.c), so it has no adapter; PEFT's "all-linear" leaves it out
- * too. */
+/* The head's logits never exist as a whole (layer/entropy.c), so the head has no adapter. PEFT's "all-linear" leaves
+ * the head out too. */
 static bool is_head(const cs_model *model, const cs_unit *unit)
 {
     return unit->index == model->count - 1;
@@ -107,8 +109,8 @@ static int64_t outputs_of(const cs_param *weight)
     return weight->linear->layout == CS_IN_OUT ? cs_columns(weight->value) : cs_rows(weight->value);
 }
 
-/* Gives the layer whose weight is parameter `at` of the unit an adapter. Parts before it have the columns before its
- * own. */
+/* Adds an adapter to the layer that has parameter `at` of the unit as its weight. If the weight is a part of a layer,
+ * its columns follow those of the parts before it. */
 static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
 {
     const ce_unit_entry *entry = unit->entries[at];

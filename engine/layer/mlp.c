@@ -1,4 +1,4 @@
-/* mlp.c - the feed-forward layer of GPT-2: linear, GELU or another function, linear. */
+/* mlp.c - the feed-forward layer of GPT-2: a linear layer, GELU or another function, and a second linear layer. */
 #include "cspeed/layer.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_s
     mlp->function = sizes->function;
 }
 
-/* The tanh form of GELU, which is a part of the products. */
+/* True for the tanh form of GELU, which is computed together with the matrix products. */
 static bool is_usual(const cs_mlp *mlp)
 {
     return mlp->function == CS_USUAL_ACTIVATION || mlp->function == CS_GELU_TANH;

@@ -1,4 +1,4 @@
-/* rms.h - the factors of RMS norms, for layers of this room that compute such norms themselves. */
+/* rms.h - the factors of RMS norms, for layers that compute such norms themselves. */
 #ifndef CS_LAYER_RMS_H
 #define CS_LAYER_RMS_H
 

@@ -5,8 +5,8 @@
 
 #define TWO_PI 6.283185307179586
 
-/* Llama 3: wavelengths shorter than original / high do not change, those longer than original / low are multiplied
- * by the factor, and between them the two are interpolated. */
+/* Llama 3: wavelengths shorter than original / high do not change, those longer than original / low are multiplied by
+ * the factor, and those between are interpolated between both cases. */
 static double scale_llama3(double frequency, const cs_rope_sizes *s)
 {
     double wavelength = TWO_PI / frequency;
@@ -24,8 +24,8 @@ static double pair_of(double turns, const cs_rope_sizes *s)
     return (double)s->width * log(s->original / (turns * TWO_PI)) / (2 * log(s->theta));
 }
 
-/* YaRN (Peng et al. 2023): pairs with many rotations do not change, those with few are scaled, and between them the
- * scaling is a linear ramp. */
+/* YaRN (Peng et al. 2023): pairs with many rotations do not change, those with few rotations are scaled, and between
+ * them the scaling changes linearly. */
 static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
 {
     double from = pair_of(s->high, s), to = pair_of(s->low, s);
@@ -54,7 +54,7 @@ static double scale(double frequency, int64_t pair, const cs_rope_sizes *s)
     }
 }
 
-/* The factor of cosine and sine. */
+/* Returns the factor by which cosine and sine are multiplied. */
 static double factor_of(const cs_rope_sizes *sizes)
 {
     if (sizes->kind != CS_ROPE_YARN && sizes->kind != CS_ROPE_LONG)
@@ -80,7 +80,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
     rope->head = sizes->head;
     rope->factor = (float)factor_of(sizes);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
-        /* as in the Python code: an fp32 power of an fp32 exponent */
+        /* as in transformers' Python code: powf, the power in fp32, of an fp32 exponent */
         float plain = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
         rope->frequency[i] = (float)scale((double)plain, i, sizes);
     }

@@ -59,7 +59,8 @@ static cs_linear with_padding(const cs_linear *table)
     return padded;
 }
 
-/* Returns the head's input. The factor of the logits is applied to it, because it has fewer elements. */
+/* Returns the head's input. The factor of the logits is applied to this input, because it has fewer elements than the
+ * logits. */
 static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 {
     cs_tensor y = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
@@ -68,8 +69,8 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
     return y;
 }
 
-/* Padding is left out: the result has one column for each token of the vocabulary, and only a few rows are
- * requested. */
+/* Computes the logits without those of the padding: one column for each token of the vocabulary. The product need not
+ * be aligned, because only a few rows are requested. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
@@ -88,7 +89,7 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    (void)dy; /* forward has already used it */
+    (void)dy; /* forward has already computed the gradients */
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_tensor t = cs_entropy_backward(pass);
     if (h->scale > 0)

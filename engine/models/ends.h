@@ -19,11 +19,11 @@ typedef struct {
     int64_t width, vocabulary;
     float epsilon;
     cs_init init;
-    cs_unit *lender; /* owner of a tied head's table, which it calls `table`; NULL: the head has its own */
+    cs_unit *lender; /* owner of a tied head's table, which is named `table` there; NULL: the head has its own table */
     const char *table;
-    const char *head; /* name of an own table; NULL: lm_head */
+    const char *head; /* name of the head's own table; NULL: lm_head */
     bool plus_one;    /* the RMS norm's factors are 1 + weight */
-    float scale, cap; /* factor of the logits, and their soft cap after it; 0: none */
+    float scale, cap; /* scale: factor of the logits; cap: soft cap of the logits after the factor. 0: none */
 } ce_ends_last;
 extern const cs_kind ce_ends_head;
 

@@ -4,12 +4,12 @@
 
 #include "cspeed/ops.h"
 
-/* The choices of a key's row, which stores the index of one. */
+/* The choices for a row of a key table. The setting that the row fills is the index of the choice. */
 #define CS_FUNCTIONS                                                                                                   \
     "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_accurate|gelu_python_tanh|gelu|gelu_python|quick_gelu|relu|relu2|"      \
     "silu|swish"
 
-/* Returns the function of a choice. */
+/* Returns the function of the choice with this index. */
 static inline cs_activation ce_function_of(int choice)
 {
     static const cs_activation functions[] = { CS_GELU_TANH, CS_GELU_TANH, CS_GELU_TANH, CS_GELU_TANH,

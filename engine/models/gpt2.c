@@ -59,7 +59,7 @@ typedef struct {
     cs_residual residual1, residual2;
 } block;
 
-/* Returns the factor of the scores; 0: 1/sqrt(head size). */
+/* Returns the factor of the attention scores; 0 means 1/sqrt(head size). */
 static float scale_of(const gpt2_sizes *s, int64_t layer)
 {
     double scale = s->scaled ? 1 / sqrt((double)s->width / (double)s->heads) : 1;

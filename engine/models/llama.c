@@ -47,11 +47,10 @@ static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768")
 /* ---- the block ---- */
 
 typedef struct {
-    cs_rms before[2], after[2]; /* norms of what attention and feed-forward read, and of what they add; weight NULL:
-                                 * there is none */
+    cs_rms before[2], after[2]; /* norms before and after attention [0] and feed-forward [1]; weight NULL: no norm */
     cs_attention attention;
     cs_gated mlp;
-    float residual; /* factor of what is added; 0: none */
+    float residual; /* factor of what attention and feed-forward add; 0: none */
 } block;
 
 typedef struct {
@@ -70,7 +69,7 @@ static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const blo
         cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
 }
 
-/* Returns a factor, or 0 for none. */
+/* Returns a factor of config.json, or 0, which means none, for a factor of 1. */
 static float factor_of(double given)
 {
     return given == 1 ? 0 : (float)given;
@@ -133,7 +132,7 @@ static void block_declare(cs_unit *unit, const void *sizes)
         declare_norm(&b->after[1], unit, "post_feedforward_layernorm", given);
 }
 
-/* Returns what attention (0) or feed-forward (1) adds to the residual stream, of their output. */
+/* Returns what attention (which = 0) or feed-forward (which = 1) adds to the residual stream. t is its output. */
 static cs_tensor added(const block *b, cs_pass *pass, int which, cs_tensor t)
 {
     if (b->after[which].weight)
@@ -170,7 +169,8 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_op_add(cs_pass_stream(pass), y, h, t);
 }
 
-/* dx = the gradient dt of what attention or feed-forward read, through the norm before, + beside. */
+/* dx = beside + the gradient through the norm before attention or feed-forward. dt is the gradient of that norm's
+ * output. */
 static void read_backward(const block *b, cs_pass *pass, int which, cs_tensor dx, cs_tensor dt, cs_tensor beside)
 {
     if (b->before[which].weight)
@@ -195,7 +195,7 @@ static const cs_kind block_kind = { "llama block", block_declare, block_forward,
 
 /* ---- sizes ---- */
 
-/* Whether the key is there and null, where that does not mean its default. */
+/* True if the key is there and its value is null. For keys where null does not mean the default. */
 static bool is_null(const ce_family_input *input, const char *key)
 {
     return json_is_null(json_object_get(input->config, key));
@@ -229,7 +229,7 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
                       (long long)s->layers);
 }
 
-/* Returns the type that layer_types gives for layer i, or NULL if it does not. */
+/* Returns the type that layer_types gives for layer i, or NULL if there is no layer_types. */
 static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_input *input)
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
@@ -239,7 +239,7 @@ static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_i
     return type;
 }
 
-/* Whether layer i is one of those with a window, where a model has both kinds. */
+/* True if layer i has a window, in a model that has layers with and without one. */
 static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i, const ce_family_input *input)
 {
     const char *type = type_of(s, i, input);
@@ -266,7 +266,7 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     return s->window;
 }
 
-/* Reads the rotary positions: ropes[1] are those of layers with a window. */
+/* Reads the rotary positions: ropes[0] for layers without a window, ropes[1] for layers with one. */
 static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce_llama_traits *traits,
                        const ce_family_input *input)
 {

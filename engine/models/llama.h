@@ -11,8 +11,8 @@
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
     double dropout, epsilon, init_std, theta, partial;
-    double local_theta;                             /* of the layers with a window; 0: theta */
-    double embedding, residual, attention, logits;  /* Granite's multipliers, and divisor of logits */
+    double local_theta;                             /* theta of the layers with a window; 0: that of the others */
+    double embedding, residual, attention, logits;  /* Granite's multipliers; logits is a divisor */
     double query_scalar, attention_cap, logits_cap; /* Gemma's */
     int activation;
     bool tied, bias, mlp_bias, windowed;
@@ -22,17 +22,18 @@ typedef struct {
 typedef struct {
     bool qkv_bias;   /* q, k and v always have biases, and o never has */
     bool normed;     /* q and k pass an RMSNorm for each head */
-    bool whole;      /* or one for all heads */
+    bool whole;      /* q and k pass one RMSNorm for all heads together */
     bool fused;      /* qkv_proj and gate_up_proj are one matrix each */
-    bool after;      /* norms after attention and feed-forward, beside those before */
-    bool only_after; /* norms after them, none before */
+    bool after;      /* there are norms after attention and feed-forward, and also before them */
+    bool only_after; /* there are norms after attention and feed-forward, but none before them */
     bool plus_one;   /* a norm's factor is 1 + weight, and embeddings are multiplied by sqrt(width) */
     bool two_ropes;  /* layers with a window have rotary positions of their own */
     double partial;  /* partial_rotary_factor if config.json does not give it; 0: whole heads are turned */
     int64_t keys;    /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
     int64_t head;    /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
-    /* The layers with a window: none; all, where a missing one is 4096 or none; later ones, if config.json asks for
-     * it; or all but each `period`-th. */
+    /* Which layers have a window: none; all, and if config.json has no sliding_window, it is 4096 (CS_WINDOW) or there
+     * is none (CS_WINDOW_IF_GIVEN); those from max_window_layers on, if use_sliding_window is true; all except every
+     * `period`-th. */
     enum { CS_NO_WINDOW, CS_WINDOW, CS_WINDOW_IF_GIVEN, CS_WINDOW_IF_ASKED, CS_WINDOW_BY_LAYER } window;
 } ce_llama_traits;
 

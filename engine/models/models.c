@@ -16,14 +16,14 @@ enum { FAMILIES = sizeof families / sizeof *families };
 static const char names[] = CS_FAMILIES(NAME);
 enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
-/* Keys that have no effect on any of these models, or that are refused except for one value. A row of the family's key
- * table for the same key takes precedence. */
+/* Keys that have no effect on any of these models, or that may have only one value. If the family's key table has a row
+ * for the same key, that row is used instead. */
 static const ce_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
-/* Returns the family's key table, followed by the neutral keys that it does not have. The caller frees it. */
+/* Returns the family's key table, followed by the neutral keys that the table does not have. The caller frees it. */
 static ce_key *all_keys(const ce_family *family, int *count)
 {
     ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);

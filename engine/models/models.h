@@ -8,11 +8,11 @@
 typedef struct {
     int64_t positions;  /* length of the longest sequence                                         */
     int64_t vocabulary; /* every token id is below it                                             */
-    const char *alias;  /* second name of the parameter alias_of (a tied head); NULL: there is none */
+    const char *alias;  /* second name of the parameter alias_of (for a tied head); NULL: no parameter has one */
     const char *alias_of;
     const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"           */
     int64_t context;          /* length of the longest text that is generated; 0: `positions` */
-    const char *cpu_only;     /* what of the model a GPU has no kernels for yet; NULL: it has them */
+    const char *cpu_only;     /* the part of the model for which a GPU has no kernels yet; NULL: no such part */
 } ce_model_facts;
 
 /* Builds the model that a Hugging Face config.json describes. `path` is the path of the object in doc, for messages:

@@ -12,7 +12,7 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window;
-    int64_t norms; /* of a block: 1; 2, with Falcon's names; 0: 2, with the other names */
+    int64_t norms; /* number of norms of a block, 1 or 2, with Falcon's names; 0: 2 norms, with the other names */
     double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
     int activation;
     bool tied, bias, mlp_bias, parallel, newer, multi_query;
@@ -22,7 +22,7 @@ typedef struct {
 /* The names of a family's parameters. */
 typedef struct {
     const char *body, *tokens, *layers, *last_norm, *attention, *out, *up, *down;
-    const char *fused; /* the projection to q, k and v; NULL: there are three */
+    const char *fused; /* the one projection to q, k and v; NULL: there are three projections */
     const char *head;  /* NULL: lm_head */
 } neox_names;
 
@@ -162,7 +162,7 @@ static const ce_key starcoder2_keys[] = {
 /* ---- the block ---- */
 
 typedef struct {
-    cs_norm norm1, norm2; /* norm2.weight NULL: the feed-forward reads what the attention reads */
+    cs_norm norm1, norm2; /* norm2.weight NULL: the feed-forward reads the output of norm1, as the attention does */
     cs_attention attention;
     cs_mlp mlp;
     cs_residual residual1, residual2;
@@ -231,7 +231,7 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_residual_forward(&b->residual2, pass, y, h, t);
 }
 
-/* One after the other. */
+/* Backward of a block whose feed-forward follows the attention. */
 static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     cs_tensor dh = cs_pass_like(pass, dy), t;
@@ -243,7 +243,8 @@ static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_ten
     cs_norm_backward_add(&b->norm1, pass, dx, t, dh);
 }
 
-/* Attention and feed-forward read x: dx is dy and the gradients through both. */
+/* Backward of a block whose attention and feed-forward both read x: dx is the sum of dy and the gradients through
+ * both. */
 static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     cs_tensor beside = dy, read = { 0 }, t;
@@ -278,7 +279,7 @@ static const cs_kind block_kind = { "neox block", block_declare, block_forward, 
 static void state_facts(ce_model_facts *facts, const neox_sizes *s, const neox_names *names)
 {
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
-    if (s->tied || names->head) { /* transformers' models call the head so; folders of GPT-NeoX call it embed_out */
+    if (s->tied || names->head) { /* transformers calls the head lm_head; saved models of GPT-NeoX call it embed_out */
         facts->alias = "lm_head.weight";
         facts->alias_of = s->tied ? names->tokens : "embed_out.weight";
     }

@@ -12,8 +12,8 @@ typedef struct {
     double theta;       /* rope_theta, of the old spelling */
     json_t *scaling;    /* rope_scaling, or NULL                              */
     json_t *parameters; /* rope_parameters, or NULL; takes precedence, as in transformers */
-    double partial;     /* the default of partial_rotary_factor; 0: this model_type turns whole heads */
-    int64_t original;   /* original_max_position_embeddings of the model itself; 0: that of the object */
+    double partial;     /* the default of partial_rotary_factor; 0: in models of this type whole heads are rotated */
+    int64_t original;   /* original_max_position_embeddings of the model itself; 0: that of the rope object */
 } ce_rotary_input;
 
 /* Faults are added to doc, with `path` in front. */

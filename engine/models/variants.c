@@ -1,5 +1,5 @@
-/* variants.c - models that differ from Llama in a few places: Phi-3 and Phi-4 (fused projections, parts of heads turned,
- * longrope), OLMo 2 (norms after attention and feed-forward, and of all of q and k), Granite (multipliers). */
+/* variants.c - models that differ from Llama in a few places: Phi-3 and Phi-4 (fused projections, rotation of parts of
+ * heads, longrope), OLMo 2 (norms after attention and feed-forward, and of all of q and k), Granite (multipliers). */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT

@@ -10,8 +10,8 @@ static const ce_unit_entry *owner_of(const cs_growth *growth)
     return (const ce_unit_entry *)(const void *)((const char *)growth - offsetof(ce_unit_entry, growth));
 }
 
-/* A layer that was not written for frozen parameters would add to a gradient that does not exist; a product of several
- * matrices needs them side by side in one row. */
+/* Refuses parameters that cannot be frozen. A layer that does not support frozen parameters would add to a gradient
+ * that does not exist. A product that uses several matrices as one needs them adjacent in one row. */
 static cs_status check(const ce_unit_entry *entry)
 {
     const ce_unit_entry *with = entry->param.growth ? owner_of(entry->param.growth->with) : entry;

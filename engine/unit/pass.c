@@ -8,8 +8,8 @@
 
 enum { ALIGN = 64 };
 
-/* While a pass only measures, it has no memory: tensors get addresses that no process owns, and the dry device does
- * not access them. */
+/* A pass that only measures has no memory. Its tensors get addresses at which no process has memory, and the dry device
+ * does not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 
 typedef struct {
@@ -25,9 +25,9 @@ struct cs_pass {
     uintptr_t base;
     size_t peak;
     cs_tensor dloss;
-    ce_pass_weigher *weigher; /* NULL: the weights are known */
+    ce_pass_weigher *weigher; /* NULL: the weights are known before forward */
     void *weigher_argument;
-    live_tensor *live; /* in order of offset */
+    live_tensor *live; /* in the order of their offsets */
     int live_count, live_room;
     cs_tensor *kept;
     int kept_count, kept_room;
@@ -103,7 +103,8 @@ void ce_pass_end(cs_pass *pass)
     CS_ASSERT(pass->live_count == 0);
 }
 
-/* Both lists reach their full length in the first step and do not grow afterwards. */
+/* Returns the list with room for one more item. The two lists for which this is called, `live` and `kept`, reach their
+ * full length in the first step and do not grow afterwards. */
 static void *grown(void *list, int count, int *room, size_t item)
 {
     if (count < *room)

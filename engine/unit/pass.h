@@ -2,8 +2,8 @@
  * for backward.
  *
  * All tensors of a pass are in one block of memory, allocated first-fit. A tensor lives until its unit ends; a kept
- * tensor lives until the end of the unit whose backward takes it. The order of requests depends only on the model,
- * so a pass on the dry device tells the size of the block beforehand (ce_pass_peak), and the block is never too
+ * tensor lives until the end of the unit whose backward takes it. The order of requests depends only on the model, so a
+ * pass on the dry device finds the needed size of the block before the run (ce_pass_peak), and the block is never too
  * small. */
 #ifndef CS_UNIT_PASS_H
 #define CS_UNIT_PASS_H
@@ -27,7 +27,8 @@ typedef struct {
     int64_t start;
 } ce_sequence;
 
-/* Rows of a chunk are a multiple of this number, which products compute at full speed. */
+/* The number of rows of a chunk is a multiple of this number, because matrix products of so many rows run at full
+ * speed. */
 enum { CS_PASS_CHUNK_ROWS = 64 };
 
 typedef struct {
@@ -36,7 +37,7 @@ typedef struct {
     cs_dtype products; /* type of the inputs and outputs of matrix products */
     void *block;       /* block_bytes bytes of device memory; NULL: only measure */
     size_t block_bytes;
-    size_t chunk_bytes; /* the most bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
+    size_t chunk_bytes; /* maximum bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
 } ce_pass_shape;
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
@@ -51,19 +52,19 @@ typedef struct {
     int64_t batch, length;
     cs_tensor targets;
     const uint64_t *keys;
-    cs_tensor starts;             /* of the batch's documents (cs_heads.starts), or absent */
+    cs_tensor starts;             /* where the documents of the batch start (cs_heads.starts), or absent */
     bool no_dropout;              /* dropout is off in training too */
-    cs_tensor hits;               /* (rows, 1) f32, for cs_pass_hits; absent: not wanted */
+    cs_tensor hits;               /* (rows, 1) f32, the result of cs_pass_hits; absent: no hits are wanted */
     const ce_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
 } ce_pass_batch_info;
 void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info);
 void ce_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the value of cs_pass_dloss until the pass ends */
-/* Where the weights follow from the losses (preference training): the last unit's forward computes the losses of all
- * rows first and then calls ce_pass_weigh_now, which calls `weigher`, once. `weigher` changes the values of
+/* For preference training, where the weights of the rows depend on their losses: the last unit's forward first computes
+ * the losses of all rows, and then calls ce_pass_weigh_now once; that calls `weigher`. `weigher` changes the values of
  * cs_pass_dloss. */
 typedef void ce_pass_weigher(void *argument, cs_tensor losses);
 void ce_pass_weigh_later(cs_pass *pass, ce_pass_weigher *weigher, void *argument);
-bool ce_pass_weighs_later(const cs_pass *pass); /* until ce_pass_weigh_now has been called */
+bool ce_pass_weighs_later(const cs_pass *pass); /* true from ce_pass_weigh_later until ce_pass_weigh_now */
 void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses);
 bool ce_pass_drops(const cs_pass *pass); /* whether dropout is on */
 void ce_pass_end(cs_pass *pass);         /* asserts that nothing is left */
@@ -72,7 +73,8 @@ void ce_pass_end(cs_pass *pass);         /* asserts that nothing is left */
  * releases them. */
 void ce_pass_enter(cs_pass *pass);
 void ce_pass_leave(cs_pass *pass);
-/* Takes and releases a reference that outlives the unit; used for the outputs and gradients between units. */
+/* ce_pass_hold takes a reference that outlives the unit, and ce_pass_let_go releases it; used for the outputs and
+ * gradients between units. */
 void ce_pass_hold(cs_pass *pass, cs_tensor tensor);
 void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
 

@@ -71,7 +71,8 @@ static ce_unit_entry *find(cs_unit *unit, const char *name)
 
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
-    CS_ASSERT(lender->index < unit->index); /* so that the lender's gradient is complete when backward reaches it */
+    /* The lender's gradient must be complete when backward reaches the lender. */
+    CS_ASSERT(lender->index < unit->index);
     ce_unit_loan *loan = must_alloc(sizeof *loan);
     loan->lender = lender;
     loan->entry = find(lender, name);

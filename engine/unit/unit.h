@@ -1,13 +1,13 @@
 /* unit.h - the inside of a unit and a model: parameters, lenders, the flat layout.
  *
- * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the
- * row, not the tensors. A borrowed parameter is a view of the lender's. A padded parameter is followed by a gap in
- * the row: zero rows, by which matrix products with it are aligned. The parameter's elements come first, so code
- * that uses offset and count does not see the gap.
+ * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the row,
+ * not the tensors. A borrowed parameter is a view of the lender's. A padded parameter is followed by a gap in the row:
+ * rows of zeros, which make the size of matrix products with this parameter a multiple of their alignment. The
+ * parameter's elements come first, so code that uses offset and count does not see the gap.
  *
- * Frozen parameters, which are not trained, are moved from their unit to its store: a unit of its own behind the units
- * that compute, whose row has values and neither gradients nor optimizer state. The pointers that layers hold stay
- * valid. */
+ * Frozen parameters, which are not trained, are moved from their unit to the store of that unit. A store is a further
+ * unit, behind the units that compute; its row has values, but no gradients and no optimizer state. The pointers that
+ * layers hold stay valid. */
 #ifndef CS_UNIT_UNIT_H
 #define CS_UNIT_UNIT_H
 
@@ -18,12 +18,13 @@
 
 enum { CS_UNIT_LENDERS = 4 };
 
-/* The gradient of a parameter for which cs_param_grows was called. cs_param.grad has no data then: an operation that is
- * given that gradient, which may not have been cleared, ends the run instead of adding to undefined numbers. */
+/* The gradient of a parameter for which cs_param_grows was called. For such a parameter cs_param.grad has no data,
+ * because its memory may not have been cleared: an operation that adds to cs_param.grad ends the run instead of adding
+ * to undefined numbers. */
 struct cs_growth {
-    cs_growth *with; /* holds `fresh` for all gradients that one operation writes; may be this one */
+    cs_growth *with; /* the struct whose `fresh` is used for all gradients that one operation writes */
     void *data;      /* NULL while the gradient has no memory */
-    bool fresh;      /* nothing was added to the gradient yet, and it was not cleared */
+    bool fresh;      /* nothing has been written to the gradient yet, not even zeros */
 };
 
 /* A parameter and its position in the unit's row. */
@@ -31,14 +32,14 @@ typedef struct {
     cs_param param; /* the first field, so that the public pointer is a pointer to this struct */
     char *full_name;
     int64_t offset, count;
-    int group; /* index of its optimizer parameter group; zero/ sets it. A frozen parameter may have none */
-    bool lora; /* it is of an adapter (layer/lora.h), so that the base model's weights do not hold it */
+    int group; /* index of its optimizer parameter group, which zero/ sets; a frozen parameter may have no group */
+    bool lora; /* the parameter belongs to an adapter (layer/lora.h), so it is not among the base model's weights */
     cs_growth growth;
 } ce_unit_entry;
 
 /* A parameter that another unit borrows. */
 typedef struct {
-    cs_param param; /* its name is the one that the lender uses */
+    cs_param param; /* param.name is the name that the lender uses */
     cs_unit *lender;
     ce_unit_entry *entry;
 } ce_unit_loan;
@@ -56,7 +57,7 @@ struct cs_unit {
     void *self;
     cs_model *model;
     int index;      /* index in the model's list of units */
-    cs_unit *store; /* has the unit's frozen parameters; NULL: there are none */
+    cs_unit *store; /* the unit that has the frozen parameters of this unit; NULL: there are none */
     bool frozen;    /* this unit is such a store */
 };
 
@@ -66,7 +67,7 @@ struct cs_model {
     int first_trained;       /* index of the first unit with a trained parameter: backward ends there */
     int64_t width;           /* columns of the tensors between units */
     int64_t parameters;      /* number of elements of all parameters */
-    int64_t trained;         /* of those that are trained, after ce_model_freeze */
+    int64_t trained;         /* number of elements of the trained parameters, after ce_model_freeze */
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
     cs_dtype target_dtype;   /* of a batch of floats */
 };
@@ -81,8 +82,9 @@ cs_status ce_model_freeze(cs_model *model);
 const char *ce_model_first(const cs_model *model);
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
 
-/* Computes each parameter's position and cs_param.held: the rows of a padded parameter are rounded up to this
- * multiple (1: there are no gaps, as before this call). To be called before any row of the model is allocated. */
+/* Computes the position of each parameter, and cs_param.held: the number of rows of a padded parameter, rounded up to a
+ * multiple of `multiple`. With 1 there are no gaps, as before this call. To be called before any row of the model is
+ * allocated. */
 void ce_model_lay_out(cs_model *model, int64_t multiple);
 ce_range ce_unit_gap(const ce_unit_entry *entry); /* the elements of the gap behind this parameter */
 
@@ -91,8 +93,8 @@ ce_range ce_unit_gap(const ce_unit_entry *entry); /* the elements of the gap beh
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
 bool ce_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
-void ce_unit_set_fresh(cs_unit *unit, bool fresh); /* for the gradients that grow (cs_param_grows) */
-/* Whether the entry's gradient grows, and nothing was added to it yet. */
+void ce_unit_set_fresh(cs_unit *unit, bool fresh); /* sets `fresh` of all gradients that grow (cs_param_grows) */
+/* True if the entry's gradient grows (cs_param_grows) and nothing has been written to it yet. */
 bool ce_unit_is_fresh(const ce_unit_entry *entry);
 /* Copies the lenders' present value and grad pointers to the parameters that this unit borrows. */
 void ce_unit_refresh_loans(cs_unit *unit);

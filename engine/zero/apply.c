@@ -1,5 +1,5 @@
-/* apply.c - building blocks of an update on this rank's elements: the optimizer's rule, two norms, and gathering and
- * distributing a row of directions. update.c combines them. */
+/* apply.c - building blocks of an update on this rank's elements: applying the optimizer's rule, computing the two
+ * norms of LAMB, gathering a row of directions, and distributing it. update.c combines them. */
 #include "zero/part.h"
 
 void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *optimizer, ce_hyper hyper,

@@ -3,8 +3,8 @@
 #include "base/trace.h"
 #include "comm/common.h"
 
-/* True if backward adds to `sum` directly. Else it adds to a row of the pool, which is then reduced or added to
- * `sum`. */
+/* True if backward adds to `sum` directly. If false, backward adds to a row of the pool, and that row is then reduced
+ * or added to `sum`. */
 static bool sums_in_place(const ce_shard *shard)
 {
     return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
@@ -16,8 +16,8 @@ static void clear(const ce_shard *shard, float *row, int64_t from, int64_t to)
         cs_op_fill(ce_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
 }
 
-/* Prepares a row to which nothing was added yet: sets it to zero, except parameters whose layer overwrites the gradient
- * at its first use (cs_param_grows), and their gaps, which that use overwrites as well (cs_param.padded). */
+/* Prepares a row to which nothing was added yet: sets it to zero, except the gradients that their layer overwrites at
+ * the first use (cs_param_grows) and the gaps behind them, which the layer overwrites as well (cs_param.padded). */
 static void begin_row(const ce_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -32,7 +32,7 @@ static void begin_row(const ce_shard *shard, float *row)
     ce_unit_set_fresh(shard->unit, true);
 }
 
-/* Sets to zero the gradient of each such parameter that no layer has used. */
+/* Sets to zero the gradients that begin_row left to their layers and that no layer has written. */
 static void end_row(const ce_shard *shard)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
@@ -48,7 +48,7 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
     if (shard->unit->frozen || shard->padded == 0)
         return;
     if (shard->grad_row)
-        return; /* the backward of a unit that borrows from this one has opened it */
+        return; /* the row is open already: a unit that borrows from this unit has opened it in its backward */
     float *whole = shard->sum;
     bool begun = micro == CS_LATER_MICRO_BATCH;
     if (!sums_in_place(shard)) {
@@ -65,7 +65,7 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
         begin_row(shard, whole);
 }
 
-/* The first micro-batch's gradient overwrites the sum, a later one's is added. */
+/* Puts a gradient into the sum: that of the first micro-batch overwrites the sum, that of a later one is added. */
 static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
 {
     if (shard->micro == CS_FIRST_MICRO_BATCH)
@@ -74,8 +74,8 @@ static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
         ce_state_add(ce_part_stream(shard, CS_COMM), sum, gradient);
 }
 
-/* Multiplies an fp32 row by prescale_factor and converts it to `dtype`: fp32 in place, or the type that is sent, in the
- * row for sending. Returns the result. */
+/* Multiplies an fp32 row by prescale_factor and converts it to `dtype`. If `dtype` is fp32, the result replaces the
+ * row; otherwise it is written to ce_zero.wire. Returns the result. */
 static void *pack(ce_shard *shard, void *row, cs_dtype dtype)
 {
     float factor = shard->zero->prescale_factor;
@@ -121,7 +121,8 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     if (sums_in_place(shard))
         return;
     if (!ce_part_dry(shard)) {
-        if (shard->reduced.stream) /* `reducing` and `micro` are still read by the previous micro-batch's call */
+        /* The queued call of the previous micro-batch may still read `reducing` and `micro`. */
+        if (shard->reduced.stream)
             ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->reduced);
         shard->reducing = ce_pool_data(shard->grad_row);
         shard->micro = micro;

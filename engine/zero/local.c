@@ -1,7 +1,8 @@
 /* local.c - the elements of one parameter that this rank holds. */
 #include "zero/part.h"
 
-/* Where norms are kept in fp32, every rank has all of them, one parameter after another. */
+/* If norms are kept in fp32, every rank holds all of them, one parameter after another, so the result is the whole
+ * parameter. */
 static ce_shard_local_part whole_norm(const ce_shard *shard, const ce_unit_entry *entry)
 {
     int64_t place = 0;

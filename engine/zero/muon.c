@@ -1,8 +1,8 @@
 /* muon.c - approximate orthogonalization of a matrix: five Newton-Schulz iterations (Jordan et al. 2024), in fp32.
  *
- * X = u / (|u| + 1e-7); five times: A the Gram matrix of X's shorter side, B = b A + c A A, X = a X + B X (or X B);
- * then u = X sqrt(max(1, rows / columns)). DeepSpeed transposes a tall matrix; here the Gram matrix is multiplied from
- * the other side instead, which gives the same result. */
+ * X = u / (|u| + 1e-7); then five times: A = X X^T, B = b A + c A A, X = a X + B X; at last u = X sqrt(max(1, rows /
+ * columns)). If X has more rows than columns, A = X^T X and X = a X + X B instead; DeepSpeed transposes X for this,
+ * which gives the same result. */
 #include "zero/zero.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ size_t ce_muon_scratch(int64_t rows, int64_t columns)
     return (size_t)(SUM_FLOATS + rows * columns + 2 * side * side) * sizeof(float);
 }
 
-/* gram = X X^T or X^T X; square = gram gram; square = b gram + c square. */
+/* Computes gram = X X^T, or X^T X if X has more rows than columns; then square = b gram + c gram gram. */
 static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_tensor square)
 {
     cs_tensor none = { 0 };
@@ -38,7 +38,7 @@ static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_t
     ce_state_add(stream, square, gram);
 }
 
-/* y = a x + polynomial x; x becomes a x. */
+/* y = a x + polynomial x, or a x + x polynomial. x becomes a x. */
 static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram, cs_tensor square)
 {
     cs_tensor none = { 0 };

@@ -1,5 +1,6 @@
-/* plan.c - memory that depends on sizes and types only, computed before the run: what exists between steps, by kind of
- * data, and the row for sending. */
+/* plan.c - computes, before the run, the memory that depends on sizes and types only: the bytes of each kind of data
+ * that exists between steps, and the row in which gradients are converted (ce_zero.wire). Also the bytes that a step
+ * sends. */
 #include "zero/part.h"
 
 /* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
@@ -22,7 +23,8 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
     return bytes;
 }
 
-/* Rows of the unit's padded parameters: with their gaps (`held`), or only those that are saved. */
+/* Number of rows of the unit's padded parameters. held: with the rows of their gaps; otherwise only the rows that are
+ * saved. */
 static int64_t rows_of(const cs_unit *unit, bool held)
 {
     int64_t rows = 0;
@@ -73,7 +75,8 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model)
     return plan;
 }
 
-/* What is sent comes from a row in fp32, except at the boundary of sums that have the type of the transfer already. */
+/* Gradients are converted from fp32 to the type that is sent, unless that type is fp32 too, or whole sums are sent that
+ * have that type already. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
 {
     ce_precision types = zero->precision;
@@ -86,7 +89,8 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
     return (size_t)ce_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
 }
 
-/* An all-reduce sends 2 (N - 1) / N of its elements, a reduce-scatter and an all-gather N - 1 parts. */
+/* Of N ranks, each sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 parts in a reduce-scatter or an
+ * all-gather. */
 static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
 {
     ce_precision types = zero->precision;

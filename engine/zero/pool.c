@@ -8,7 +8,7 @@ struct ce_row {
     int64_t length;
     void *data;
     bool out;
-    ce_event after; /* done when the last use is over; stream NULL: never used */
+    ce_event after; /* done when the last use of the row is over; after.stream NULL: never used */
 };
 
 struct ce_pool {

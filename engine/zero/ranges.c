@@ -1,4 +1,4 @@
-/* ranges.c - table of the ranges of a rank's rows that each parameter group updates; an update launches over it.
+/* ranges.c - table of the ranges of a rank's rows that each parameter group updates. The launches of an update read it.
  *
  * The parameters of a unit that belong to one group share their rule and its hyper-parameters (except that vectors have
  * no weight decay), so one launch updates them all. Numbers that change from step to step are arguments of the launch,
@@ -22,7 +22,8 @@ size_t ce_ranges_bytes(const cs_model *model)
     return (size_t)ce_round_up(count_entries(model) * (int64_t)sizeof(ce_state_range), ALIGNMENT);
 }
 
-/* Appends the ranges of a unit's parameters that belong to this group. `count`: ranges before; returns those after. */
+/* Appends the ranges of those parameters of a unit that belong to this group. `count` is the number of ranges before
+ * the call; the function returns the number after it. */
 static int add_group(ce_ranges *ranges, const ce_shard *shard, int group, int count)
 {
     const cs_unit *unit = ce_shard_unit(shard);

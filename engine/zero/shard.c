@@ -1,5 +1,5 @@
 /* shard.c - gather, await, release and publish of a unit's parameters; memory, initial values, checkpoint pieces.
- * zero.h explains the verbs; gradient.c and apply.c have the other ones. */
+ * zero.h explains the verbs; gradient.c and apply.c have the other verbs. */
 #include "zero/part.h"
 #include "base/must.h"
 #include "base/trace.h"
@@ -124,7 +124,8 @@ void ce_shard_gather(ce_shard *shard)
     shard->gathered = ce_stream_record(ce_part_stream(shard, CS_COMM));
 }
 
-/* Points the unit's parameters into the whole row, and norms' parameters into `norms`. NULL: sets them absent. */
+/* Points the unit's parameters into the row `whole`, and those of norms into `norms`. whole NULL: the parameters become
+ * absent. */
 static void attach_values(ce_shard *shard, void *whole)
 {
     int64_t place = 0;
@@ -192,14 +193,16 @@ static void spread_values(void *argument)
     ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 
-/* Every element is non-zero on at most one rank, so summing the bit patterns as integers gathers them. */
+/* Gathers `norms`: every element is non-zero on at most one rank, so the sum of the bit patterns as integers is the
+ * element. */
 static void spread_norms(void *argument)
 {
     ce_shard *shard = argument;
     cs_comm_all_reduce(shard->zero->comm, shard->norms, ce_stage_norms(shard->zero, shard->unit), CS_I32, CS_SUM);
 }
 
-/* The update has written this rank's values in the compute type; this gathers those of the other ranks. */
+/* The update has written this rank's values in the compute type; this function gathers the values of the other
+ * ranks. */
 void ce_shard_publish(ce_shard *shard)
 {
     if (shard->padded == 0)
@@ -296,7 +299,7 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* All-gather of a row in place, ordered after the operations before it and before those after it. */
+/* All-gather of a row in place, ordered behind the compute stream's earlier operations and before its later ones. */
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
@@ -305,8 +308,8 @@ static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
     ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }
 
-/* If some parameters lack the slot, its ranks' parts have unequal lengths. Then the elements are copied to a temporary
- * whole row, which is gathered and copied back. */
+/* If some parameters lack the slot, the ranks' parts of the slot have unequal lengths. Then the elements are copied to
+ * a temporary whole row, and this row is gathered and copied back. */
 static void spread_slot(ce_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;

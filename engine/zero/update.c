@@ -1,10 +1,11 @@
-/* update.c - the optimizer's update of all parameters. Most rules need one element at a time. LAMB and Muon first
+/* update.c - the optimizer's update of all parameters. Most rules update each element by itself. LAMB and Muon first
  * compute a direction, then a quantity of the whole tensor, then a step along the direction.
  *
- * LAMB needs two norms for each tensor. They are exact sums, reduced for all tensors in one all-reduce, so the bits are
- * the same at every stage and world size. Muon needs whole matrices: a unit's row is gathered, matrices are assigned to
- * ranks in turn, each rank orthogonalizes its matrices and sets the others to zero, and a sum over ranks returns every
- * element to its owner. One rank computes a whole matrix, so the bits do not depend on the world size. */
+ * LAMB needs two norms for each tensor. The norms are computed from exact sums, which one all-reduce sums over ranks
+ * for all tensors; so their bits are the same at every stage and world size. Muon needs whole matrices: a unit's row is
+ * gathered, matrices are assigned to ranks in turn, each rank orthogonalizes its matrices and sets the others to zero,
+ * and a sum over ranks returns every element to its owner. One rank computes a whole matrix, so the bits do not depend
+ * on the world size. */
 #include "base/must.h"
 #include "zero/zero.h"
 
@@ -17,8 +18,8 @@ struct ce_update {
     const cs_model *model;
     void *scratch;
     ce_ranges ranges;
-    int *first;     /* for each unit: index of its first parameter among all */
-    ce_exact *sums; /* two for each parameter: squares of the value, of the direction */
+    int *first;     /* for each unit: index of its first parameter among the parameters of all units */
+    ce_exact *sums; /* two for each parameter: the squares of the value, and those of the direction */
     double *ratios; /* LAMB's trust ratio for each parameter */
     int entries;
     int64_t dealt; /* matrices assigned to ranks in this step so far */
@@ -90,7 +91,7 @@ void ce_update_close(ce_update *update)
 
 /* ---- a group's parameters ---- */
 
-/* The ranges of shard `number`, from range `from` on, that belong to the same group as `from`. */
+/* Returns the ranges of shard `number` that begin with range `from` and belong to the same group. */
 static ce_range group_from(const ce_update *update, int number, int from)
 {
     const cs_unit *unit = ce_shard_unit(update->shards[number]);
@@ -101,8 +102,8 @@ static ce_range group_from(const ce_update *update, int number, int from)
     return (ce_range){ from, to };
 }
 
-/* Runs the rules of all groups whose optimizer is of this kind, or with DIRECTLY of those whose rule returns no
- * direction: one launch for each group. */
+/* Runs the rules of all groups whose optimizer is of this kind; kind DIRECTLY: of all groups whose rule returns no
+ * direction. One launch for each group. */
 enum { DIRECTLY = -1 };
 static void run_rules(ce_update *update, int number, int kind)
 {
@@ -119,7 +120,8 @@ static void run_rules(ce_update *update, int number, int kind)
 }
 
 /* The step along a direction is plain gradient descent, with one launch for each parameter, because LAMB has a ratio
- * for each. LAMB's direction includes weight decay; Muon's does not, so the step applies it. */
+ * for each parameter. LAMB's direction includes weight decay. Muon's direction does not, so the step applies weight
+ * decay for Muon. */
 static void step_along(ce_update *update, int number, int range)
 {
     static const ce_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
@@ -145,7 +147,7 @@ static void reduce_sums(void *argument)
     cs_comm_all_reduce(update->zero->comm, update->scratch, 2 * (int64_t)update->entries * WORDS, CS_I64, CS_SUM);
 }
 
-/* Reduces the sums over ranks and copies them to the host; waits for them. */
+/* Reduces the sums over ranks, copies them to the host, and waits until they are there. */
 static void fetch_sums(ce_update *update)
 {
     cs_stream *compute = ce_device_stream(update->zero->device, CS_COMPUTE);
@@ -229,7 +231,7 @@ void ce_update_begin(ce_update *update, const ce_update_terms *move)
         find_ratios(update);
 }
 
-/* Rules that need one element at a time run first, because Muon's work overwrites the row of gradients. */
+/* Rules that return no direction run first, because Muon's work overwrites the row of gradients. */
 void ce_update_take(ce_update *update, int number)
 {
     const ce_ranges *ranges = &update->ranges;

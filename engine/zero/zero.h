@@ -6,18 +6,20 @@
  * rank's part is a contiguous range of it. The buffers of a unit:
  *
  *  whole    compute type, all elements    exists always if params are REPLICATED, else while in use (from a pool); in
- *                                         memory that is common to the ranks of one host, it is made of their parts
- *  part     compute type, own elements    always if params are SHARDED; else it is a range of whole
+ *                                         memory common to the ranks of one host (ce_zero.common) it exists always
+ *                                         and consists of the parts of all ranks
+ *  part     compute type, own elements    exists always if params are SHARDED; else it is a range of whole
  *  grad     fp32, all elements            during backward (from a pool); if grads are REPLICATED and sums are fp32 it
  *                                         exists always and is the same buffer as sum
  *  sum      own elements                  reduced gradients, kept between steps; all elements if grads are REPLICATED
- *  master   own elements if optim is SHARDED, else all; always. The same buffer as part (or whole) if types are equal
- *  slots    like master, one buffer for each slot of the optimizer; only for parameters whose optimizer has the slot
- *  norms    fp32, all elements of norms   always, if a 16-bit model keeps its norms in fp32
+ *  master   exists always: own elements if optim is SHARDED, else all. If types are equal, it is the same buffer as
+ *           part (or whole)
+ *  slots    like master: one buffer for each slot of the optimizer, only for parameters whose optimizer has that slot
+ *  norms    fp32, all elements of norms   exists always if a 16-bit model keeps its norms in fp32
  *
- * Frozen parameters are in rows of their own, those of stores (unit/unit.h). Such a row has `whole` or `part`, and
- * `norms`, and nothing else: it is gathered and released as the others are, and takes no part in a step. A unit whose
- * parameters are all frozen has a row of length 0, for which no verb does anything.
+ * Frozen parameters are in rows of their own: the rows of stores (unit/unit.h). Of the buffers above, such a row has
+ * only `norms` and `whole` or `part`. It is gathered and released like the other rows, but a step does not change it. A
+ * unit whose parameters are all frozen has a row of length 0, for which no verb does anything.
  *
  * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h lists the types).
  *
@@ -35,8 +37,8 @@
  * Gradients in fp32 that are sent in 16 bits are converted into one further row, which all units use in turn
  * (ce_zero.wire).
  *
- * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The same is true
- * of the gaps that a row has behind padded parameters (unit/unit.h); their gradients are zero too. */
+ * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The gaps behind
+ * padded parameters (unit/unit.h) are also zero and not saved, and their gradients are zero. */
 #ifndef CS_ZERO_ZERO_H
 #define CS_ZERO_ZERO_H
 
@@ -64,15 +66,15 @@ typedef struct {
     ce_stage stage;
     ce_precision precision;
     float prescale_factor;  /* gradients are multiplied by this before their reduction over ranks */
-    ce_optimizer optimizer; /* of optimizer.type; its slot count is the maximum over all parameters */
+    ce_optimizer optimizer; /* as optimizer.type says; its slot count is the maximum over all parameters */
     const ce_groups *groups;
     cs_comm *comm;
     cs_device *device;
     int rank, world;
-    bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values lies there, each part written by
-                  * its rank, and all ranks compute with it in place */
-    void *wire; /* a row in which gradients are converted to precision.wire, one unit after another, in the comm stream;
-                 * NULL: they are sent in the type that they have (ce_plan_wire) */
+    bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values is in it, each rank writes its own
+                  * part of the row, and all ranks compute with the whole row in place */
+    void *wire;  /* a row in which the gradients of one unit after another are converted to precision.wire, in the comm
+                 * stream; NULL: gradients are sent in the type that they have (ce_plan_wire) */
 } ce_zero;
 
 /* ---- stage.c ---- */
@@ -88,10 +90,10 @@ bool ce_stage_one_copy(const ce_zero *zero); /* true if masters and values are o
 int64_t ce_stage_norms(const ce_zero *zero,
                        const cs_unit *unit); /* norm elements kept in fp32 in addition to a 16-bit row */
 
-/* ---- pool.c: buffers of a whole row, which units borrow in turn ----
- * A row has the padded length of the unit that borrows it; units of equal length share rows. Before ce_pool_settle the
- * pool counts how many rows of each length are borrowed at the same time, and returns addresses that must not be
- * accessed (dry run). ce_pool_settle allocates that many. */
+/* ---- pool.c: buffers of a whole row, which units borrow in turn ---- A row has the padded length of the unit that
+ * borrows it; units of equal length share rows. Before ce_pool_settle the pool counts how many rows of each length are
+ * borrowed at the same time, and returns addresses that must not be accessed (dry run). ce_pool_settle allocates as
+ * many rows as were counted. */
 
 typedef struct ce_pool ce_pool;
 typedef struct ce_row ce_row;
@@ -100,7 +102,8 @@ cs_status ce_pool_open(ce_pool **pool, size_t element_bytes);
 void ce_pool_close(ce_pool *pool);
 ce_row *ce_pool_borrow(ce_pool *pool, int64_t length);
 void *ce_pool_data(ce_row *row);
-/* Done when the last use of the row is over: the borrower makes its own stream wait for it. stream NULL: never used. */
+/* Returns the event that is done when the previous use of the row is over. The borrower must make its own stream wait
+ * for this event. If `stream` of the event is NULL, the row was never used. */
 ce_event ce_pool_after(const ce_row *row);
 /* The next borrower may write to the row once `after` is done. */
 void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after);
@@ -114,21 +117,23 @@ typedef struct ce_shard ce_shard;
 cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
 void ce_shard_close(ce_shard *shard);
 
-void ce_shard_gather(ce_shard *shard);  /* counts one more user; the first starts the all-gather */
-void ce_shard_await(ce_shard *shard);   /* the compute stream waits for it; parameters point into the row */
-void ce_shard_release(ce_shard *shard); /* counts one user fewer; the last returns the row to the pool */
+void ce_shard_gather(ce_shard *shard);  /* counts one more user; the first call starts the all-gather */
+void ce_shard_await(ce_shard *shard);   /* the compute stream waits for the all-gather; parameters point into the row */
+void ce_shard_release(ce_shard *shard); /* counts one user fewer; without users, the row returns to the pool */
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
-void ce_shard_publish(ce_shard *shard); /* after an update: other ranks' copies get the new values */
-/* After the last unit of an update: waits until values in common memory are new on all ranks. Collective. No rank may
- * compute with the old values any more when the update begins: the all-reduce of the gradient norm ensures it. */
+void ce_shard_publish(ce_shard *shard); /* after an update: the other ranks get the new values */
+/* After the last unit of an update: waits until all ranks have written their new values to common memory. Collective.
+ * When an update begins, no rank may still compute with the old values; the all-reduce of the gradient norm ensures
+ * this. */
 void ce_shard_published(const ce_zero *zero);
 
 /* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
 void ce_shard_forget(ce_shard *shard);
-/* After this rank's part of master and slots was set: updates every other copy of them on all ranks. Collective. */
+/* To be called after this rank's parts of master and slots were set: updates all other copies of these values on all
+ * ranks. Collective. */
 void ce_shard_spread(ce_shard *shard);
 
 /* This rank's part of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
@@ -136,7 +141,7 @@ void ce_shard_spread(ce_shard *shard);
 typedef struct {
     ce_unit_entry *entry;
     ce_range range;
-    cs_dtype dtype; /* of `master`, which is the value itself if the parameter is frozen */
+    cs_dtype dtype; /* the type of `master`, which is the value itself if the parameter is frozen */
     void *master;
     void *gradient; /* NULL: frozen */
     void *slots[CS_OPTIM_SLOTS];
@@ -148,8 +153,8 @@ int ce_shard_pieces(
 /* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
 typedef struct {
     bool sharded;
-    ce_range range; /* of the parameter's elements; empty: none */
-    void *data;     /* the first of them, in device memory; NULL: none */
+    ce_range range; /* the parameter's elements that this rank holds; may be empty */
+    void *data;     /* address of the first of them, in device memory; NULL: there are none */
     cs_dtype dtype;
 } ce_shard_local_part;
 ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *entry);
@@ -157,26 +162,28 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
-/* Makes a whole row available to backward. It holds the sum so far, or zeros; parameters whose layer sets the gradient
- * at first use (cs_param_grows) are left as they are. */
+/* Makes a whole row of gradients available to backward. The row holds the sum so far, or zeros; but gradients that
+ * their layer sets at first use (cs_param_grows) are not set to zero. */
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
 void ce_gradient_reduce(ce_shard *shard,
                         ce_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
 void ce_gradient_finish(ce_shard *shard); /* at the boundary: reduces what was not reduced yet */
 
-/* *sum += squares of this rank's part of the reduced gradient times unscale^2; *sum is in device memory. */
+/* Adds to *sum the squares of this rank's elements of the reduced gradient, times unscale^2. *sum is in device
+ * memory. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
 
-/* This rank's elements of a parameter (possibly none) as a range of its rows. `tile` is set by ce_ranges_open. */
+/* This rank's elements of a parameter (possibly none) as a range of this rank's rows. `tile` is set by
+ * ce_ranges_open. */
 ce_state_range ce_apply_range(const ce_shard *shard, int entry);
-/* Runs the optimizer's rule over some ranges of this rank's rows in one launch, if the gate is open (NULL: always). A
- * rule that returns a direction (LAMB, Muon) writes it over the gradient and leaves the master as it is. */
+/* Runs the optimizer's rule over some ranges of this rank's rows in one launch, if the gate is open. gate NULL: always.
+ * A rule that returns a direction (LAMB, Muon) writes it over the gradient and leaves the master as it is. */
 void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *optimizer, ce_hyper hyper,
                    const ce_gate *gate);
-/* sums[0] += squares of this rank's part of a parameter, sums[1] += those of its direction; sums is in device
- * memory. */
+/* Adds to sums[0] the squares of this rank's elements of a parameter, and to sums[1] those of its direction. `sums` is
+ * in device memory. */
 void ce_apply_norms(ce_shard *shard, int entry, ce_exact sums[2]);
 /* ce_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can work on whole matrices.
  * ce_apply_distribute sums the ranks' rows and returns to each rank its own elements. */
@@ -188,24 +195,25 @@ void ce_apply_distribute(ce_shard *shard);
 /* Also marks the parameters of groups with "train": false as frozen. A parameter that is frozen before this call
  * belongs to no group. Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
-/* Logs one line for each group, and how many elements are trained and frozen if some are. */
+/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
+ * frozen. */
 void ce_assign_print(const ce_groups *groups, const cs_model *model);
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
 
 /* A table of all units' ranges; the ranges of one unit are ordered by group. Made once, then kept in device memory. */
 typedef struct {
-    ce_state_range *here;        /* the host's copy; `tile` of the entry behind the last is the number of tiles */
+    ce_state_range *here;        /* the host's copy; behind the last entry, `tile` is the number of all tiles */
     const ce_state_range *there; /* the same in device memory */
-    int *first;                  /* index of each unit's first range, and the total */
-    int *entry;                  /* for each range: number of its parameter in its unit */
+    int *first;                  /* index of each unit's first range; behind the last unit, the number of all ranges */
+    int *entry;                  /* for each range: the number of its parameter in the unit */
 } ce_ranges;
 
 size_t ce_ranges_bytes(const cs_model *model); /* device memory that ce_ranges_open needs, on any rank */
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
 void ce_ranges_close(ce_ranges *ranges); /* also after a failed open; does not free the memory */
-/* Ranges [from, to) of the table; they must belong to one unit. */
+/* Returns the ranges [some.from, some.to) of the table, which must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
 /* ---- update.c: the optimizer's update of all parameters ---- */
@@ -220,14 +228,14 @@ typedef struct {
     double betas[2];
 } ce_update_terms;
 
-/* Bytes of scratch memory that Muon's matrices and LAMB's norms need. ce_update_open borrows that much device memory at
- * `scratch`, and ce_ranges_bytes at `table`. */
+/* Bytes of scratch memory that Muon's matrices and LAMB's norms need. The caller of ce_update_open gives it so much
+ * device memory at `scratch`, and ce_ranges_bytes at `table`; it does not free them. */
 size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
 cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table);
 void ce_update_close(ce_update *update); /* accepts NULL */
-/* Begins an update: sets hyper-parameters and computes LAMB's norms. Optimizers that return a direction wait for
- * numbers on the host; with them, call it only if the gate is open. Collective. */
+/* Begins an update: sets hyper-parameters and computes LAMB's norms. Optimizers whose rule returns a direction (LAMB,
+ * Muon) wait for numbers on the host; with such an optimizer, call this only if the gate is open. Collective. */
 void ce_update_begin(ce_update *update, const ce_update_terms *move);
 /* Updates the parameters of shard `number`; call ce_shard_publish after it. Collective. */
 void ce_update_take(ce_update *update, int number);
@@ -240,16 +248,16 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 /* ---- plan.c: memory of a run, computed before it starts ---- */
 
 typedef struct {
-    size_t values, gradients, masters, slots; /* bytes of one rank that exist between steps */
-    size_t padding;                           /* part of these bytes: gaps behind padded parameters */
-    int64_t rows_held, rows_zero;             /* rows of padded parameters; rows of their gaps */
+    size_t values, gradients, masters, slots; /* bytes of one rank's memory that exist between steps */
+    size_t padding;                           /* how many of these bytes are gaps behind padded parameters */
+    int64_t rows_held, rows_zero;             /* rows of padded parameters with their gaps; rows of the gaps alone */
 } ce_plan;
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
-/* Bytes of ce_zero.wire: room for the longest unit; 0: it is not needed. */
+/* Bytes of ce_zero.wire, which has room for the longest unit; 0: no such row is needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* The bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts them,
- * without those of an optimizer that communicates itself (Lamb, Muon) and of the step's judgement. The shards have
- * counted, in the dry run of one micro-batch, how often they were gathered. */
+ * without the bytes that an optimizer sends itself (LAMB, Muon) and those of the step's judgement. In the dry run of
+ * one micro-batch, each shard has counted how often it was gathered. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 
 #endif

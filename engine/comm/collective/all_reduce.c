@@ -2,9 +2,10 @@
  *
  *     whole     1 step, (n - 1) vectors sent by each rank: the whole vector goes to all ranks, and each sums it. For
  *               vectors of at most ce_sizes.all_reduce_whole bytes.
- *     direct    2 steps for each piece, 2 (n - 1) / n of the vector sent by each rank, as a ring needs in 2 (n - 1)
- *               steps: each rank sends to each other one that rank's part, sums its own part in the order of the tree,
- *               and sends the sum to all. While the sum of one piece is distributed, the next piece is collected. */
+ *     direct    2 steps for each piece, 2 (n - 1) / n of the vector sent by each rank (a ring sends as much, in
+ *               2 (n - 1) steps): each rank sends to every other rank the part of that other rank, sums its own part in
+ *               the order of the tree, and sends the sum to all. While the sum of one piece is distributed, the next
+ *               piece is collected. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"

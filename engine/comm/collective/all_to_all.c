@@ -1,4 +1,4 @@
-/* all_to_all.c - each rank gives every rank a part of its vector.
+/* all_to_all.c - each rank sends to every rank one part of its own vector.
  *
  *     direct    1 step, (n - 1) / n of the vector sent by each rank, directly between the callers' buffers. */
 #include "comm/collective/collective.h"

@@ -1,8 +1,10 @@
 /* collective.h - the collectives over messages. Each has a file of its own, whose head names its algorithms with their
- * steps and bytes: n is the number of ranks that take part, and "vector" the bytes of the longest buffer of the call.
+ * steps and bytes: n is the number of ranks that take part, and "vector" means the bytes of the longest buffer of the
+ * call.
  *
- * The names with ce_among_ are collectives of some ranks of a comm, in the terms of comm.h; parts and roots are numbers
- * of members. Those with ce_messages_ are collectives of all ranks, in the form that a transport has.  */
+ * The functions ce_among_... are the collectives of comm.h among some ranks of a comm; `root` and the numbers of parts
+ * are indices of members. The functions ce_messages_... are collectives among all ranks, with the signatures of
+ * ce_transport. */
 #ifndef CS_COMM_COLLECTIVE_COLLECTIVE_H
 #define CS_COMM_COLLECTIVE_COLLECTIVE_H
 

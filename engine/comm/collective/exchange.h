@@ -1,4 +1,4 @@
-/* exchange.h - messages that are under way together, as the steps of collectives are made of. */
+/* exchange.h - groups of messages that are under way at the same time; each step of a collective is one such group. */
 #ifndef CS_COMM_COLLECTIVE_EXCHANGE_H
 #define CS_COMM_COLLECTIVE_EXCHANGE_H
 
@@ -8,8 +8,8 @@
 cs_status ce_exchange_open(cs_comm *comm);
 void ce_exchange_close(cs_comm *comm); /* also after an open that failed */
 
-/* Adds a message to or from another rank: at most two for each rank and direction, of which the peer adds the
- * counterparts in the same order. ce_exchange_run moves all messages and returns when they are done. */
+/* Adds a message to or from another rank: at most two for each rank and direction. The other rank must add the matching
+ * messages in the same order. ce_exchange_run moves all messages and returns when they are done. */
 void ce_exchange_send(cs_comm *comm, int to, const void *data, size_t bytes);
 void ce_exchange_receive(cs_comm *comm, int from, void *data, size_t bytes);
 void ce_exchange_run(cs_comm *comm);
@@ -17,8 +17,8 @@ void ce_exchange_run(cs_comm *comm);
 /* The slot of one member in the staging buffer, and its size. */
 size_t ce_exchange_slot_bytes(const ce_members *among);
 char *ce_exchange_slot(const cs_comm *comm, const ce_members *among, int member);
-/* out[count] = the reduction of the members' operands in tree order: of this rank's own one, and of those that the
- * others' slots have. */
+/* out[count] = the reduction of the operands of all members, in tree order. own_data is this rank's operand; those of
+ * the other members are in their slots. */
 void ce_exchange_reduce_slots(cs_comm *comm, const ce_members *among, void *out, const void *own_data, int64_t count,
                               cs_dtype dtype, cs_reduce_op op);
 

@@ -1,7 +1,7 @@
 /* reduce.c - gives one rank the sum over ranks.
  *
- *     whole     1 step for each piece, one vector sent by each rank but the root, which sums in the order of the tree.
- *               For vectors of at most ce_sizes.reduce_whole bytes.
+ *     whole     1 step for each piece, one vector sent by each rank but the root; the root sums in the order of the
+ *               tree. For vectors of at most ce_sizes.reduce_whole bytes.
  *     divided   2 steps for each piece, less than 1 vector sent by each rank: each rank sums its part of the piece, as
  *               in a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the vector
  *               instead of n - 1 vectors. */
@@ -31,7 +31,7 @@ static void whole_piece(const request *r, char *data, int64_t count)
         ce_exchange_reduce_slots(comm, &comm->all, data, data, count, r->dtype, r->op);
 }
 
-/* The sum of this rank's part is written into its own slot, and by the root into its data. */
+/* This rank's sum of its part is written into this rank's slot or, on the root, into `data`. */
 static void divided_piece(const request *r, char *data, int64_t count)
 {
     cs_comm *comm = r->comm;

@@ -1,7 +1,7 @@
 /* reduce_scatter.c - gives each rank its part of a sum over ranks.
  *
- *     direct    1 step for each piece, (n - 1) / n of the vector sent by each rank: each rank sends to each other one
- *               that rank's part, and sums its own part in the order of the tree. */
+ *     direct    1 step for each piece, (n - 1) / n of the vector sent by each rank: each rank sends to every other
+ *               rank the part of that other rank, and sums its own part in the order of the tree. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -25,7 +25,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
 {
     size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = longest(parts, among->count), step = 0;
-    do { /* the first step has messages of all ranks, even empty ones, so that all compare their calls */
+    do { /* in the first step all ranks send messages, even empty ones, so that all compare their calls */
         int64_t own_count = piece_of(parts, among->own_index, piece, step);
         size_t at = (size_t)(step * piece) * element;
         for (int i = 0; i < among->count; i++) {

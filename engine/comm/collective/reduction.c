@@ -1,9 +1,9 @@
 /* reduction.c - the reduction kernels: sum, average, product, minimum and maximum over the ranks' vectors in tree
  * order, eight floats at a time.
  *
- * A kernel consists of five macros: a vector type, and how it is loaded, stored, combined and finished. On x86-64 each
- * kernel is compiled twice, for any CPU and for AVX2. The last, shorter vector is padded and uses the same
- * instructions. */
+ * The macro KERNEL makes a kernel from a vector type and four macros, which load, store, combine and finish a vector.
+ * On x86-64 each kernel is compiled twice: for any CPU, and for CPUs with AVX2. The last vector, which may be shorter,
+ * is padded and uses the same instructions. */
 #include "comm/collective/reduction.h"
 
 #include "base/must.h"
@@ -93,11 +93,11 @@ INLINE void store_f16(void *to, const f32 *value)
     ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
 #define LEAST(sum, a, b) CHOOSE(sum, a, b, ((a) < (b)))
 #define MOST(sum, a, b) CHOOSE(sum, a, b, ((a) > (b)))
-/* The second test keeps a NaN on the left; a NaN on the right is the result because comparisons with it are false. */
+/* The second test chooses `a` if it is NaN. If `b` is NaN, comparisons are false, so `b` is chosen. */
 #define FLOAT_LEAST(sum, a, b) CHOOSE(sum, a, b, (((a) < (b)) | ((a) != (a))))
 #define FLOAT_MOST(sum, a, b) CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
 
-/* What is done with the result for all ranks. */
+/* The last operation on the result of all ranks: LEAVE, or a division by the number of ranks. */
 #define LEAVE(value, ranks) (void)(ranks)
 #define DIVIDE(value, ranks) (*(value) = *(value) / (float)(ranks))
 #define DIVIDE_U8(value, ranks)                                                                                        \
@@ -108,7 +108,7 @@ INLINE void store_f16(void *to, const f32 *value)
 #define DIVIDE_I32(value, ranks) (*(value) = (u32)((i32) * (value) / (int32_t)(ranks)))
 #define DIVIDE_I64(value, ranks) (*(value) = (u64)((i64) * (value) / (int64_t)(ranks)))
 
-/* fetch: loads one vector, of which only `bytes` bytes exist. tree: reduces one vector of all ranks. body: the loop. */
+/* fetch: loads a vector of which only `bytes` bytes exist. tree: reduces one vector of each rank. body: the loop. */
 #define KERNEL(NAME, VECTOR, BYTES, LOAD, STORE, COMBINE, FINISH)                                                      \
     INLINE void NAME##_fetch(VECTOR *value, const void *from, size_t bytes)                                            \
     {                                                                                                                  \

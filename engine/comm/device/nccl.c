@@ -1,32 +1,33 @@
 /* nccl.c - collectives on GPU memory with NCCL, queued on the comm stream. Built into the CUDA module.
  *
- * The ranks have met over the host's side, which also carries rank 0's unique id to the others.
+ * The ranks have found each other through the host's side, by which rank 0 also sends NCCL's unique id to the others.
  *
  * The communicator is a blocking one (config.blocking = 1). NCCL makes a blocking call in the caller's own thread,
- * which is estimated at 10 to 15 microseconds. For each call of a nonblocking communicator it creates a thread, and the
- * caller polls until that thread is done, 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal; timed
- * with a thread of that much work, not on a GPU). bench_comm prints what a call really costs. The price of
- * blocking: the creation of the communicator, and the first call of a kind, which connects the ranks, do not return
- * while a rank does not take part. Therefore a second thread, the watch, supervises the caller. It knows until when
- * the call in progress must return, reads NCCL's asynchronous error, and asks the host's side which ranks live. When a
- * rank is lost, or the time is over, the watch aborts NCCL and ends this process with a sentence.
+ * which takes an estimated 10 to 15 microseconds. For each call of a nonblocking communicator NCCL creates a thread,
+ * and the caller polls until that thread is done, which takes 60 to 90 microseconds (NCCL 2.28.9, group.cc,
+ * ncclGroupEndInternal; measured with a thread that does as much work, not on a GPU). bench_comm prints what a call
+ * really costs. The disadvantage of blocking calls: the creation of the communicator, and the first call of each kind,
+ * which connects the ranks, return only if all ranks take part. Therefore a second thread, the watchdog (function
+ * watch), supervises the caller. The watchdog knows the time until which the call in progress must return, reads NCCL's
+ * asynchronous error, and asks the host's side which ranks live. When a rank is lost, or the time is over, the watchdog
+ * aborts NCCL and ends this process with an error message.
  *
- * Abort. ncclCommAbort sets flags that kernels and blocked calls look at, and then frees the communicator. Freeing it
- * is wrong while the caller is inside a blocking call: NCCL waits only for the threads of nonblocking communicators
- * (init.cc, ncclCommEnsureReady). Between ncclGroupStart and ncclGroupEnd the flags are still set at once, but the
- * freeing is put off until ncclGroupEnd (the same in NCCL 2.27.7, 2.28.9 and 2.30.7). This file never calls
- * ncclGroupEnd: the flags let kernels and calls end, the process ends at once, and the operating system frees the
- * memory, which other ranks of the host may still be reading until then. A later NCCL that set the flags in
- * ncclGroupEnd alone would leave the kernels to the end of the process.
+ * Abort. ncclCommAbort sets flags that kernels and blocked calls read, and then frees the communicator. The
+ * communicator must not be freed while the caller is inside a blocking call: NCCL waits only for the threads of
+ * nonblocking communicators (init.cc, ncclCommEnsureReady). Between ncclGroupStart and ncclGroupEnd the flags are still
+ * set at once, but the communicator is freed only by ncclGroupEnd (the same in NCCL 2.27.7, 2.28.9 and 2.30.7). This
+ * file never calls ncclGroupEnd: the flags make kernels and calls end, this process ends at once, and the operating
+ * system frees the memory, which other ranks of the host may still be reading until then. If a later version of NCCL
+ * sets the flags only in ncclGroupEnd, the kernels will end only when the process ends.
  *
- * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them at its end, so that
- * the thread that closes can wait for them with a time limit.
+ * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watchdog calls them before it ends, so that
+ * the thread that closes the comm can wait for them with a time limit.
  *
- * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. It cannot finalise
- * while a graph lives that has captured its calls, so the graphs are dropped first.
+ * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. NCCL cannot finalize a
+ * communicator as long as a graph exists that has captured calls of it, so the graphs are dropped first.
  *
- * Blocks are not registered with NCCL. They come from cudaMalloc, and NCCL registers only memory of ncclMemAlloc for
- * the GPUs of one host (2.28.9, p2p.cc, ipcRegisterBuffer). */
+ * Memory blocks of cs_comm_alloc are not registered with NCCL. They come from cudaMalloc, but for the GPUs of one host
+ * NCCL registers only memory from ncclMemAlloc (2.28.9, p2p.cc, ipcRegisterBuffer). */
 #include "comm/call.h"
 #include "comm/transport.h"
 #include "base/clock.h"
@@ -51,10 +52,10 @@ typedef struct {
     cs_comm *comm;            /* the device side */
     _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
     cudaStream_t stream;
-    int number;              /* of the GPU */
+    int number;              /* number of the GPU */
     double seconds;          /* seconds that a call of NCCL may take on the host */
-    _Atomic double deadline; /* of the call in progress, on the clock of ce_clock_seconds; 0: no call */
-    pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
+    _Atomic double deadline; /* when the call in progress must have returned (ce_clock_seconds); 0: no call */
+    pthread_mutex_t lock;    /* held in every call of NCCL but ncclCommAbort: NCCL allows one thread at a time */
     pthread_t watch;
     atomic_bool closing, ending;
     _Atomic int doing; /* the last collective, by its number for ce_call_name; 0: the ranks are being connected */
@@ -80,14 +81,16 @@ static const char *doing(connection *conn)
     return last ? ce_call_name(last) : "the connection of the ranks";
 }
 
-/* Only the first thread that calls this, to end the process, returns from it; any other thread blocks here. */
+/* A thread calls this before it ends the process. It returns only in the first thread that calls it; other threads
+ * block here. */
 static void claim_ending(connection *conn)
 {
     while (atomic_exchange(&conn->ending, true))
         pause();
 }
 
-/* After an abort the caller must not use the results of kernels, which are undefined. */
+/* Blocks if another thread is ending the process. After an abort the results of kernels are undefined, so the caller
+ * must not use them. */
 static void stop_if_ending(connection *conn)
 {
     if (atomic_load(&conn->ending))
@@ -115,7 +118,8 @@ static _Noreturn void lose(connection *conn, int peer, const char *what)
              doing(conn));
 }
 
-/* Most errors of NCCL are caused by the end of another rank, which the host's side detects a moment later. */
+/* Ends the process because of an error of NCCL. Most such errors are caused by the end of another rank, which the
+ * host's side detects a moment later; so for one second this looks for such a rank, to name it. */
 static _Noreturn void fail(connection *conn, ncclResult_t error)
 {
     bool closed = true;
@@ -140,8 +144,9 @@ static bool is_waiting(connection *conn)
     return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
 }
 
-/* A rank that has closed has done all its collectives, so this rank's will soon be done as well, unless one of them is
- * a collective that the other never called. */
+/* A rank that has closed its comm has completed all its collectives. So the collectives of this rank will soon be
+ * complete too, unless this rank has called one that the other rank has not. Therefore this waits LEFT_SECONDS before
+ * it ends the process. */
 static void look_for_ranks(connection *conn, double *alone_since)
 {
     bool closed = true;
@@ -155,7 +160,7 @@ static void look_for_ranks(connection *conn, double *alone_since)
     lose(conn, peer, closed ? "has left" : "was lost");
 }
 
-/* A caller inside a call sees errors by itself. */
+/* Nothing is done while the caller is inside a call of NCCL: there it gets errors itself. */
 static void look_for_errors(connection *conn)
 {
     ncclResult_t state = ncclSuccess;
@@ -185,7 +190,8 @@ static void *watch(void *argument)
 {
     connection *conn = argument;
     double since = ce_clock_seconds();
-    /* The current device belongs to a thread. Without this call the thread would open the first GPU as well. */
+    /* Each thread has a current device of its own, at first GPU 0. Without this call, this thread would also open GPU
+     * 0. */
     CS_CUDA(cudaSetDevice(conn->number));
     while (!atomic_load(&conn->closing)) {
         look_for_ranks(conn, &since);
@@ -206,8 +212,8 @@ static void enter(connection *conn)
     atomic_store(&conn->deadline, ce_clock_seconds() + conn->seconds);
 }
 
-/* Returns NULL if a CUDA graph is replayed that contains the call. `more` is a further part of the call's hash: the
- * type, or the peer. */
+/* Returns NULL if the call is part of a CUDA graph that is replayed, so it must not be made. `more`, the type or the
+ * peer, becomes a part of the call's hash. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *conn = comm->private_data;
@@ -221,7 +227,7 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     return conn;
 }
 
-/* `result` is that of the NCCL call that was made after enter(). */
+/* `result`: the result of the NCCL call that was made after enter(). */
 static void end(connection *conn, ncclResult_t result)
 {
     atomic_store(&conn->deadline, 0);
@@ -290,8 +296,8 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-/* Writes a name of the GPU that no other GPU of any machine has. It contains the kernel's random id of this boot,
- * because GPUs of two machines may have the same address on the bus. */
+/* Writes a name of the GPU that no other GPU of any machine has. The name contains the random id of this boot, from the
+ * kernel, because GPUs of two machines may have the same address on the bus. */
 static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
 {
     char machine[40] = "", bus[32] = "";
@@ -321,7 +327,8 @@ static cs_status share_id(const connection *conn, ncclUniqueId *id)
     return CS_OK;
 }
 
-/* Ends the process on failure, because nothing else works until the ranks are connected. */
+/* Connects the ranks. If this fails, end() ends the process, because nothing else works until the ranks are
+ * connected. */
 static void connect(connection *conn, ncclUniqueId id)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -354,8 +361,9 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* ---- closing ---------------------------------------------------------------------------------- */
 
-/* Waits for the stream while the watch thread still detects lost ranks. Returns false if NCCL does not end in time; the
- * watch thread is then still inside NCCL. No kernel waits by then, so there is nothing to abort. */
+/* Waits for the comm stream, while the watchdog still detects lost ranks; then ends NCCL and the watchdog. Returns
+ * false if NCCL does not end in time; the watchdog is then still inside NCCL. No kernel waits for other ranks at that
+ * time, so nothing needs to be aborted. */
 static bool finish(connection *conn)
 {
     double seconds = conn->seconds < CLOSE_SECONDS ? conn->seconds : CLOSE_SECONDS;

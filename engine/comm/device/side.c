@@ -11,7 +11,7 @@
 /* What each rank sends to the others about its device. */
 typedef struct {
     bool has_nccl;
-    char gpu_name[CS_TRANSPORT_GPU_NAME]; /* identifies the device among all devices of all machines */
+    char gpu_name[CS_TRANSPORT_GPU_NAME]; /* identifies the GPU among all GPUs of all machines */
 } device_info;
 
 static const ce_transport *nccl_of(cs_device *device)
@@ -58,7 +58,7 @@ static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_com
     const ce_transport *nccl = nccl_of(settings->device);
     *chosen = &ce_comm_device_staging;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
-        return CS_OK; /* with one rank "auto" does not use NCCL; "nccl" does, for tests on one GPU */
+        return CS_OK; /* with one rank, "auto" does not use NCCL, but "nccl" does, for tests on one GPU */
     cs_status status = agree_on_nccl(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;

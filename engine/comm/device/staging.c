@@ -3,9 +3,9 @@
  *
  * A vector is divided into pieces. Each piece is copied into pinned memory, moved or summed there by the host's
  * transport, and copied back. There are two buffers: while the host's transport works on one piece, the next one is
- * copied into the other buffer. The host's transport sums element by element, so the bits are those of a run on the
- * CPU, wherever the vector is divided. The caller waits for all copies but the last copy back, which is queued on the
- * comm stream when the call returns. In a world of one rank the data is copied inside the device. */
+ * copied into the other buffer. The host's transport sums element by element, so wherever the vector is divided, the
+ * result has the same bits as in a run on the CPU. The caller waits for all copies but the last copy back, which is
+ * queued on the comm stream when the call returns. In a world of one rank the data is copied inside the device. */
 #include "comm/collective/exchange.h"
 #include "base/beat.h"
 
@@ -18,15 +18,16 @@ typedef struct {
     char *pieces[2];
 } staging_buffers;
 
-/* A vector of `parts` parts with request.count elements each. A piece contains a range of elements of every part; the
- * parts of a piece are adjacent. */
+/* A vector of `parts` parts with request.count elements each. A piece contains the same range of elements of every
+ * part; in the piece these ranges are adjacent. */
 typedef struct {
     char *data;
     int parts;
-    int first; /* index of the first part among the parts of a piece */
+    int first; /* the index in a piece of the first of these parts */
 } vector;
 
-/* One call. in, out: the device memory that this rank reads and writes; with 0 parts, none. */
+/* One call. in, out: the device memory that this rank reads and writes, respectively; a vector of 0 parts means
+ * none. */
 typedef struct {
     int what;      /* CS_BEAT_... */
     int64_t count; /* elements of a part */
@@ -41,7 +42,8 @@ static size_t bytes_of(const request *r, int64_t count)
     return (size_t)count * cs_dtype_bytes(r->dtype);
 }
 
-/* Copies the elements [at, at + count) of every part from the device into a piece; put copies them back. */
+/* Copies the elements [at, at + count) of every part of `in` from the device into a piece. put() copies from a piece to
+ * `out`. */
 static void fetch(const staging_buffers *buffers, const request *r, char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < r->in.parts; i++)
@@ -175,7 +177,7 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
 static void close_pair(cs_comm *comm)
 {
     staging_buffers *buffers = comm->private_data;
-    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies read the pieces */
+    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies still read the buffers */
     for (int i = 0; buffers && i < 2; i++)
         ce_device_free(comm->device, buffers->pieces[i]);
     free(buffers);

@@ -1,4 +1,5 @@
-/* self.c - the transport of a world with one rank: all collectives are those over messages, of which there are none. */
+/* self.c - the transport of a world with one rank: all collectives are those over messages, and with one rank they send
+ * none. */
 #include "comm/collective/collective.h"
 #include "comm/heap.h"
 

@@ -2,8 +2,8 @@
  * flight.
  *
  * An empty message is sent as one empty chunk, so that it is also matched in order. A rank that moves several messages
- * sleeps until any channel of its own changes: who fills or empties a chunk changes the signal `news` of the other
- * rank. */
+ * sleeps until any channel of its own changes: a rank that fills or empties a chunk changes the signal `news` of the
+ * other rank. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "base/must.h"
@@ -56,7 +56,7 @@ static bool receive_chunk(ce_shm *shm, ce_message *message)
     return true;
 }
 
-/* True if an earlier message is not done that has the same peer and direction. */
+/* True if an earlier message with the same peer and direction is not done. */
 static bool has_earlier(const ce_message *messages, int index)
 {
     for (int i = 0; i < index; i++)

@@ -1,5 +1,5 @@
-/* rendezvous.c - rendezvous of the ranks of one host over a Unix socket: what rank 0 does, and what the others
- * do. */
+/* rendezvous.c - rendezvous of the ranks of one host over a Unix socket: the part of rank 0, and the part of the other
+ * ranks. */
 #include "comm/shm/rendezvous.h"
 #include "base/clock.h"
 #include "comm/shm/unix_socket.h"
@@ -131,7 +131,8 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* The kernel limits the number of descriptors in flight; beyond it, the ranks need time to receive theirs. */
+/* The kernel limits the number of descriptors in flight. When the limit is reached, this waits until the ranks have
+ * received some of them, at most until `end`. */
 static cs_status send_handles(const rendezvous *server, const connection *client, double end)
 {
     for (int i = 0; i < server->world->size; i++) {
@@ -192,7 +193,8 @@ static cs_status serve(const cs_world *world, double seconds, uint64_t *bytes, c
 
 typedef enum { DONE, AGAIN, FAILED } outcome;
 
-/* Rank 0 names the missing ranks at its own deadline, so this rank waits a little longer. */
+/* When its own deadline is over, rank 0 sends a message that names the missing ranks, so this rank waits a little
+ * longer. */
 static outcome receive_handles(int socket, const cs_world *world, double end, uint64_t *bytes, ce_shm_handles *handles)
 {
     for (int got = 0; got < world->size - 1;) {

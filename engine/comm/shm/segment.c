@@ -16,9 +16,10 @@
 
 enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
-/* How long a wait spins and yields before it sleeps. With one core for each rank most waits end before. With fewer
- * cores the core is better given to the rank that others wait for, and a barrier costs more than copying some more
- * bytes. */
+/* SPINS and YIELDS: how often a waiting rank spins, and how often it then yields its core, before it sleeps. SMALL:
+ * ce_shm.small_bytes. With one core for each rank, most waits end before the sleep. With fewer cores, it is better to
+ * give the core to the rank that the others wait for; and as a barrier costs more there, vectors of more bytes are
+ * copied to save one. */
 enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
 enum { SMALL_OWN_CORE = 2 << 10, SMALL_SHARED_CORE = 8 << 10 };
 
@@ -52,14 +53,14 @@ static cs_status make_memory(ce_shm *shm)
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
-        return CS_OK; /* there are more cores than a mask can hold: the mask stays empty, and waiting ranks yield */
+        return CS_OK; /* more cores than cpu_set_t can hold: the mask stays empty, so waiting ranks yield */
     if (pwrite(memory, &cores, sizeof cores, offsetof(ce_shm_header, cores)) != sizeof cores)
         return ce_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
     return CS_OK;
 }
 
-/* Prefers a pidfd of this process, which children that are forked later do not keep. On kernels without pidfds, it is
- * the read end of a pipe whose write end only this process has. */
+/* Makes handles.life of this rank: a pidfd, which shows the end of this process even if children that it has forked
+ * live on. On kernels without pidfds: the read end of a pipe whose write end belongs to this process. */
 static cs_status make_life(ce_shm *shm)
 {
     int pipes[2];

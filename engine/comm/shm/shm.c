@@ -1,9 +1,10 @@
 /* shm.c - collectives of the ranks of one host, in place in shared memory; shm.h describes its layout.
  *
  * A collective in place costs two barriers: one before, when the data of all ranks is complete, and one after, when no
- * rank reads it any more. Between them each rank sums its part of all ranks' vectors and writes the sum to all of them
- * (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). The ranks decide whether a call is
- * in place from the descriptions of the call that all of them wrote before the first barrier, so they always agree. */
+ * rank reads the data any more. Between them each rank sums its part of all ranks' vectors and writes the sum to all of
+ * them (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). The ranks decide whether a call
+ * is in place from the descriptions of the call that all of them wrote before the first barrier, so they always
+ * agree. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/reduction.h"
@@ -16,7 +17,7 @@
 
 enum {
     PART_STEP = 64,   /* in elements, so that parts begin at cache lines */
-    ADD_BLOCK = 2048, /* elements that stay in the first-level cache between the sum over ranks and its addition */
+    ADD_BLOCK = 2048, /* elements; so few stay in the first-level cache between the sum over ranks and its addition */
 };
 
 static bool all_have_first(const ce_shm *shm)

@@ -9,8 +9,8 @@
  *     heap                          memory for cs_comm_alloc
  *
  * A signal is a counter in its own cache line, together with a description of the call. Barrier number n is passed when
- * arrival[n % 2] of every rank is n. Two signals are enough, since no rank reaches barrier n + 2 before all have left
- * n. */
+ * arrival[n % 2] of every rank is n. Two signals are enough, since no rank reaches barrier n + 2 before all ranks have
+ * left barrier n. */
 #ifndef CS_COMM_SHM_H
 #define CS_COMM_SHM_H
 
@@ -37,7 +37,7 @@ typedef struct {
 
 #define CS_SHM_NOWHERE UINT64_MAX
 
-/* How often in sequence a rank was seen at the same version of the call that it shows. */
+/* How many times in sequence another rank was seen to show the same version of its call (ce_shm_shown). */
 typedef struct {
     uint32_t version;
     int times;
@@ -59,7 +59,7 @@ typedef struct {
 
 typedef struct {
     ce_shm_signal arrival[2];
-    ce_shm_signal news; /* changes when a channel to or from this rank does */
+    ce_shm_signal news; /* changes when a channel to or from this rank changes */
     ce_shm_shown shown;
     _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* set by cs_comm_close: this rank has finished and is not lost */
     _Atomic uint32_t gave_up;                      /* this rank ends because another one failed */
@@ -80,16 +80,15 @@ typedef struct {
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
     ce_shm_handles *handles; /* [size]; the memory descriptors are closed after mapping */
-    int life_end;            /* write end of the pipe by which others see that this process lives; -1: a pidfd serves
-                          * instead */
+    int life_end;            /* write end of the pipe that shows that this process lives; -1: a pidfd shows it */
     uint32_t point;          /* number of barriers passed */
     uint32_t slot;           /* number of slots used */
-    int spins, yields;   /* how often a waiting rank reads a signal before it yields its core, and before it sleeps */
-    size_t small_bytes;  /* vectors of at most this size go through the slots with one barrier instead of two */
-    const void **inputs; /* [size] the operands of the current reduction */
+    int spins, yields;       /* reads of a signal before a waiting rank yields its core; yields before it sleeps */
+    size_t small_bytes;      /* vectors of at most this size go through the slots with one barrier instead of two */
+    const void **inputs;     /* [size] the operands of the current reduction */
     void **outputs;
     uint32_t *sent, *received; /* [size] number of chunks to and from each rank */
-    ce_shm_look *looks;        /* [size] what this rank last saw of each */
+    ce_shm_look *looks;        /* [size] what this rank saw of each other rank when it last looked */
 } ce_shm;
 
 static inline char *ce_shm_segment(const ce_shm *shm, int rank)
@@ -133,14 +132,14 @@ void ce_segment_close(cs_comm *comm);
 
 /* Sets the signal to `value` and wakes the ranks that sleep until it changes. */
 void ce_shm_signal_set(ce_shm_signal *signal, uint32_t value);
-/* Changes the value, which several ranks may do, and wakes the ranks that sleep. */
+/* Changes the value and wakes the ranks that sleep. Several ranks may do this with one signal. */
 void ce_shm_signal_change(ce_shm_signal *signal);
 /* Sleeps until the signal is no longer `seen`, but not longer than a tenth of a second. */
 void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
 void ce_shm_pause(void); /* tells the core that this thread spins */
-/* For a rank that has waited a tenth of a second for rank `owner`: a rank because of whose end the wait will not end,
- * or -1; *how says how it ended. The caller tries again, and then calls ce_shm_lose. Ends the process if a rank makes
- * another call, or the time of a call is over. */
+/* Called by a rank that has waited a tenth of a second for rank `owner`. Returns -1 if the wait may still succeed.
+ * Otherwise returns the rank that makes it fail, and *how says what happened to that rank; the caller then checks its
+ * signal once more and calls ce_shm_lose. Ends the process if a rank makes a different call. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
 _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);
 /* The barrier: waits until all ranks have called it, and checks that all make the same collective call. */
@@ -161,7 +160,7 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
-/* copies.c: as ce_transport has them */
+/* copies.c: functions of ce_transport */
 void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
 void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
@@ -171,7 +170,7 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 
 /* watch.c */
-void ce_shm_announce(cs_comm *comm); /* as ce_transport has them */
+void ce_shm_announce(cs_comm *comm); /* this and the next: functions of ce_transport */
 void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how);
 
 #endif

@@ -2,8 +2,8 @@
  * small that a second barrier would cost more than the copy.
  *
  * Each rank copies a piece into its slot, the ranks pass a barrier, and each reads what it needs from the slots of the
- * others. The two slots are used alternately. When a rank fills a slot again, all ranks have passed one more barrier,
- * that of the other slot, since they read it. Therefore no barrier is needed at the end. */
+ * others. The two slots are used alternately. When a rank fills a slot again, all ranks have passed one more barrier
+ * (that of the other slot) since they read this slot. Therefore no barrier is needed at the end. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/reduction.h"

@@ -16,7 +16,7 @@ typedef union {
     char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 } control;
 
-/* The abstract name begins with a zero byte and ends with its length. */
+/* The abstract name begins with a zero byte. Its end is given by the length that is returned. */
 static socklen_t name_of(struct sockaddr_un *name, const cs_world *world)
 {
     *name = (struct sockaddr_un){ .sun_family = AF_UNIX };

@@ -11,7 +11,7 @@ typedef struct {
     int32_t kind;
     int32_t rank, size;
     uint64_t bytes;
-    char text[512]; /* the reason of a refusal; otherwise empty */
+    char text[512]; /* why the rank was refused; empty if it was not */
 } ce_unix_message;
 
 /* Opens a listening socket, or a connected one, with the name of this world; -1 and errno on failure. */

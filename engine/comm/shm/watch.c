@@ -1,10 +1,10 @@
-/* watch.c - what a rank that waits looks at ten times a second: whether the other ranks live, whether they make the
- * same call, and whether the time of the call is over.
+/* watch.c - the checks of a waiting rank, ten times a second: whether the other ranks live, whether they make the same
+ * call, and whether the time limit of the call is over.
  *
- * Every rank shows its call, with the number of its collectives, in its header. Ranks that meet at a barrier or by a
- * message compare their calls there. Ranks whose calls never meet, for example a gather and an all_reduce, would wait
- * for ever; they find here that a rank shows another call under the same number, or that it has long been waiting for a
- * message of theirs. */
+ * Every rank shows its current call, and how many collectives it has called, in the header of its segment. Ranks that
+ * meet at a barrier or by a message compare their calls there. Ranks whose calls never meet, for example a gather and
+ * an all_reduce, would wait for ever; they find here that another rank shows a different call with the same number, or
+ * that it has long been waiting for a message from or to them. */
 #include "comm/shm/shm.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -29,7 +29,7 @@ void ce_shm_announce(cs_comm *comm)
     atomic_store_explicit(&shown->version, version + 2, memory_order_release);
 }
 
-/* Returns false if the rank is writing. */
+/* Reads the call that a rank shows. Returns false if that rank is just writing it. */
 static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *version)
 {
     ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
@@ -45,7 +45,7 @@ static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *ver
     return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
 }
 
-/* True if a rank that sends to this one, or receives from it, can only go on when this rank does something. */
+/* True if `rank` sends to this rank and the channel is full, or receives from this rank and the channel is empty. */
 static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
 {
     bool sends = its->what == CS_BEAT_SEND;
@@ -54,8 +54,9 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
 }
 
-/* True if the two calls can never be done: the same collective by number, but another one; or the other rank has long
- * waited for a message to or from this one, which is in a collective that the other has not reached. */
+/* True if the two calls can never complete. Either both are collectives with the same number, but different ones; or
+ * this rank is in a collective, and `rank`, which must call this collective next, is stuck in a message to or from this
+ * rank. */
 static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
     if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
@@ -111,8 +112,8 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* A peer that closed its comm is only missing for a rank that waits for it. If several ended, the message names one
- * that did not end because of another. */
+/* A rank that closed its comm is an error only for a rank that waits for it. If several ranks have ended, the message
+ * names one that did not end because of another, if there is one. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

@@ -1,5 +1,5 @@
 /* socket.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
- * one. */
+ * host. */
 #include "comm/store/socket.h"
 #include "base/join.h"
 
@@ -174,7 +174,8 @@ static bool is_usable(const struct ifaddrs *interface, int family)
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)interface->ifa_addr)->sin6_addr);
 }
 
-/* Prefers an address of the family of MASTER_ADDR, and skips the loopback unless the list names only that. */
+/* Returns the first usable interface of this address family that the list allows, or NULL. A loopback interface is
+ * returned only if the list allows no other one. */
 static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list, int family)
 {
     const struct ifaddrs *loopback = NULL;

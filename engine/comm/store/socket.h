@@ -23,18 +23,18 @@ void ce_socket_set_port(ce_address *address, int port);
 int ce_socket_port(const ce_address *address);
 bool ce_socket_is_any(const ce_address *address); /* 0.0.0.0 or :: */
 
-/* Opens a non-blocking listening socket; *address becomes the address to which it is bound. After CS_IO_ERROR errno is
- * set. */
+/* Opens a non-blocking listening socket; *address becomes the address to which it is bound. If it returns CS_IO_ERROR,
+ * errno is set. */
 cs_status ce_socket_listen(int *socket, ce_address *address, bool keyed);
 /* Returns a connected, non-blocking socket, or -1 and sets errno (ETIMEDOUT after `seconds`). */
 int ce_socket_connect(const ce_address *address, double seconds);
 /* Sets TCP_NODELAY, and keepalive probes that detect the loss of the peer's host within a minute. */
 void ce_socket_tune(int socket);
 
-/* The address by which other hosts reach this one, with port 0. It is that of the first network interface which
- * CSPEED_SOCKET_IFNAME allows. The variable has the syntax of NCCL_SOCKET_IFNAME: a list of prefixes; "=" before it
- * means whole names, "^" means all other interfaces. Without it, it is the local address of `socket`, which is
- * connected to another host. */
+/* Sets *address to the address by which other hosts reach this host, with port 0. If the variable CSPEED_SOCKET_IFNAME
+ * is set, this is the address of the first network interface that it allows. The variable has the syntax of
+ * NCCL_SOCKET_IFNAME: a list of prefixes of names; "=" before the list means whole names, "^" means all interfaces but
+ * these. If the variable is not set, the address is the local address of `socket`, which must be connected. */
 cs_status ce_socket_local(ce_address *address, int socket);
 
 #endif

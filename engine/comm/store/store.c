@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LATE_SECONDS = 3 }; /* how much longer other ranks wait than rank 0, which knows the missing ranks */
+enum { LATE_SECONDS = 3 }; /* seconds that other ranks wait longer than rank 0, which sends them the missing ranks */
 
 struct ce_store {
     cs_world world;
@@ -24,7 +24,7 @@ struct ce_store {
     ce_address master;
     ce_seal seal;
     ce_store_server *server; /* on rank 0 only */
-    int listener;            /* on rank 0 the socket that the caller gave, or -1 */
+    int listener;            /* on rank 0: the listening socket that the caller gave, or -1 */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
 };
@@ -47,8 +47,8 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
     return CS_OK;
 }
 
-/* If MASTER_ADDR is not an address of this host (but of a service, for example), listens on all addresses of the
- * host. */
+/* Listens on MASTER_ADDR or, if that is not an address of this host (but of a service, for example), on all addresses
+ * of the host. */
 static cs_status listen_as_master(const cs_world *world, bool keyed, int *listener, ce_address *address)
 {
     CS_TRY(ce_socket_resolve(address, world->address, world->port));
@@ -71,7 +71,8 @@ cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
     return CS_OK;
 }
 
-/* The caller's socket, the launcher's, or one of the store's own. */
+/* Sets *listener to the caller's socket; without one, to that of the launcher (CSPEED_MASTER_FD); without both, to a
+ * new one. */
 static cs_status get_listener(const ce_store *store, int *listener, ce_address *address)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");
@@ -119,7 +120,7 @@ static outcome join(ce_store *store, double end)
     while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
         poll(&(struct pollfd){ store->socket, ce_join_events(&join), 0 }, 1, 1000);
     if (state == CS_JOIN_REFUSED)
-        return join.silent ? AGAIN : FAILED; /* the socket may have been that of the previous rendezvous */
+        return join.silent ? AGAIN : FAILED; /* the server may have been that of the previous rendezvous */
     ce_seal_open(&store->seal, join.session, true);
     return JOINED;
 }
@@ -200,12 +201,12 @@ static void send_request(ce_store *store, int kind, void *body, size_t bytes, do
         move(store, body, bytes, false, end);
 }
 
-/* The reply is written to `body`, which has CS_STORE_BODY + 1 bytes. */
+/* Sends the request in `body`, and writes the reply to `body`, which has CS_STORE_BODY + 1 bytes. */
 static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
     double end = ce_clock_seconds() + seconds + LATE_SECONDS;
     ce_store_head head;
-    send_request(store, kind, body, *bytes, end); /* if it fails, rank 0 may have sent the reason */
+    send_request(store, kind, body, *bytes, end); /* a failure is ignored, because rank 0 may have sent its reason */
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_STORE_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);

@@ -47,7 +47,7 @@ void ce_store_requests_list_missing(const ce_store_server *server, char *names, 
     }
 }
 
-/* Replies to a waiting request if its value is there or its time is over. */
+/* Replies to a waiting request if its value has been set or its time is over. */
 static void try_answer(const ce_store_server *server, ce_store_client *to)
 {
     char names[256];

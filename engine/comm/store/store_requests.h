@@ -18,9 +18,9 @@ typedef struct ce_store_client {
     ce_seal seal;
     unsigned char in[sizeof(ce_store_head) + CS_STORE_BODY], out[sizeof(ce_store_head) + CS_STORE_BODY];
     size_t in_bytes, out_bytes, out_sent;
-    int waits; /* 0, or CS_STORE_GET or CS_STORE_ALL: the request without a reply */
+    int waits; /* the request that has no reply yet: CS_STORE_GET or CS_STORE_ALL; 0: none */
     char wants[CS_STORE_NAME + 1];
-    double seconds, deadline; /* how long this rank waits for the reply, and until when */
+    double seconds, deadline; /* how many seconds this rank waits for the reply; the time until which it waits */
 } ce_store_client;
 
 typedef struct ce_store_entry {
@@ -40,16 +40,15 @@ struct ce_store_server {
     ce_store_entry *entries;
     struct pollfd *polls;
     size_t poll_room;
-    double begun, reported;  /* when the server started; when it last printed the missing ranks */
-    double paused_until;     /* no connection is accepted before this time, because file descriptors ran out; 0: they
-                              * never did */
-    _Atomic double close_by; /* written before `wakeup` is signalled */
+    double begun, reported; /* when the server started; when it last printed the missing ranks */
+    double paused_until;    /* no connection is accepted before this time: no file descriptors were free; 0: no limit */
+    _Atomic double close_by; /* the time at which the server ends at the latest; written before `wakeup` is signalled */
     pthread_t thread;
 };
 
-/* Replies FAILED with cs_error(). */
+/* Sends the reply FAILED with the text of cs_error(). */
 void ce_store_requests_fail(ce_store_client *to);
-/* Replies to requests whose value is there now or whose time is over. */
+/* Replies to waiting requests whose value has been set or whose time is over. */
 void ce_store_requests_answer_waiting(ce_store_server *server);
 /* Writes the missing ranks as "ranks 1, 3". */
 void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t room);

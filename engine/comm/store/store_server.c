@@ -1,7 +1,8 @@
 /* store_server.c - the server of the key-value store on rank 0: one thread that polls all connections.
  *
  * A connection is unauthenticated until the handshake is complete. An unauthenticated connection is closed when it is
- * refused, when its time is over, or when there are too many (the oldest first), so it cannot block the ranks. */
+ * refused, when its time is over, or when there are too many of them (then the oldest one), so it cannot block the
+ * ranks. */
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -100,7 +101,8 @@ static void serve_client(ce_store_server *server, ce_store_client *client)
         drop(server, client);
 }
 
-/* The oldest connection without a hello of this job; if there is none, the oldest. */
+/* Closes the oldest unauthenticated connection without a hello of this job; if there is none, the oldest
+ * unauthenticated one. */
 static void drop_oldest_unauthenticated(ce_store_server *server)
 {
     ce_store_client *oldest = NULL;
@@ -112,7 +114,8 @@ static void drop_oldest_unauthenticated(ce_store_server *server)
         drop(server, oldest);
 }
 
-/* The connection stays pending, so poll would return at once. Therefore the listener is not polled for a while. */
+/* A connection that could not be accepted stays pending, so poll would return at once. Therefore the listener is not
+ * polled for a while. */
 static void pause_listening(ce_store_server *server, int error)
 {
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
@@ -191,7 +194,7 @@ static short events_of(const ce_store_client *client)
     return client->out_bytes ? POLLOUT : POLLIN;
 }
 
-/* Rank 0 wants to close: no further request will succeed. */
+/* Called when rank 0 wants to close the store: from now on no request succeeds. */
 static void begin_close(ce_store_server *server)
 {
     drop_unauthenticated(server);
@@ -199,7 +202,8 @@ static void begin_close(ce_store_server *server)
         client->deadline = 0;
 }
 
-/* Waits at most one tick for events, and handles them and the deadlines. False: the server has been closed. */
+/* Waits at most one tick for events, then handles the events and the deadlines that are over. False: the server has
+ * been closed. */
 static bool poll_once(ce_store_server *server)
 {
     size_t count = 2, at = 2;

@@ -1,12 +1,12 @@
 /* store_server.h - the server of the key-value store on rank 0, and the messages of its protocol. For store.c.
  *
- * A message has a head and a body. A rank sends a request and waits for the reply, which is REPLY or FAILED. The fields
- * of the body, with their lengths in bytes, and the reply:
+ * A message has a head and a body. A rank sends a request and waits for the reply, which is REPLY or FAILED. Each row
+ * has the kind, the fields of the body with their lengths in bytes, and the reply:
  *
  *     SET      length of name 1, name, value    REPLY (empty)
  *     GET      milliseconds 4, name             REPLY, or FAILED: no rank has set the name in that time
  *     ALL      milliseconds 4                   REPLY (empty) when all ranks are connected, or FAILED: the missing
- *     FAILED   an error message                 */
+ *     FAILED   an error message */
 #ifndef CS_COMM_STORE_SERVER_H
 #define CS_COMM_STORE_SERVER_H
 
@@ -17,7 +17,7 @@ enum { CS_STORE_SET = 1, CS_STORE_GET, CS_STORE_ALL, CS_STORE_REPLY, CS_STORE_FA
 enum { CS_STORE_BODY = 1 + CS_STORE_NAME + CS_STORE_VALUE };
 
 typedef struct {
-    uint32_t kind, bytes; /* of the body */
+    uint32_t kind, bytes; /* bytes: length of the body */
     unsigned char tag[CS_SEAL_TAG];
 } ce_store_head;
 
@@ -27,9 +27,10 @@ typedef struct {
 } ce_store_identity;
 
 typedef struct ce_store_server ce_store_server;
-/* Starts the thread. It owns the listening socket and closes it. `key` may be NULL. */
+/* Starts the thread of the server, which owns `listener` (the listening socket) and closes it. `key` may be NULL. */
 cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_world *world, const unsigned char *key);
-/* Waits until the other ranks have closed their connections, at most `seconds`. Accepts NULL. */
+/* Waits until the other ranks have closed their connections, but at most `seconds`, and ends the server. Accepts
+ * NULL. */
 void ce_store_server_close(ce_store_server *server, double seconds);
 
 #endif

@@ -1,11 +1,11 @@
 /* frames.c - sends and receives frames over all TCP connections at once with poll, and detects lost ranks.
  *
- * When a rank's process dies, its connections are closed, which every waiting rank sees at once. When a rank's host
- * dies, nothing arrives any more. On idle connections the kernel's keepalive probes detect this (store/socket.c).
- * Connections with unacknowledged data are checked here, by the time since the peer's host last acknowledged anything.
- * TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is busy and whose buffers
- * are full. A rank that ends because another was lost tells its peers which one that was, so that all messages name the
- * same rank. */
+ * When a rank's process ends, its connections are closed, and every waiting rank sees this at once. When a rank's host
+ * fails, nothing arrives from it any more. On idle connections the kernel's keepalive probes detect this
+ * (store/socket.c). Connections with unacknowledged data are checked here, by the time since the peer's host last
+ * acknowledged anything. TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is
+ * busy and whose buffers are full. A rank that ends because another was lost tells the other ranks which one was lost,
+ * so that the error messages of all ranks name the same rank. */
 #include "comm/tcp/tcp.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -60,7 +60,7 @@ void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes)
 
 /* ---- lost ranks ------------------------------------------------------------------------------- */
 
-/* Sends a frame without data, unless another frame is half sent or there is no space. */
+/* Sends a frame without data, unless a queued frame is not completely sent or the socket buffer is full. */
 static void send_notice(ce_tcp *tcp, int to, int what, int about)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -83,7 +83,8 @@ void ce_tcp_frames_leave(ce_tcp *tcp)
 
 static bool send_some(ce_tcp *tcp, int to);
 
-/* Tells the ranks that still receive the reason, after the frame that they are receiving. */
+/* Completes the frames that other ranks are receiving, so that the notice with the reason can be sent after them. Takes
+ * at most CLOSE_SECONDS. */
 static void finish_frames(ce_tcp *tcp)
 {
     double end = ce_clock_seconds() + CLOSE_SECONDS;
@@ -116,7 +117,8 @@ void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how)
     end_because_of(comm->private_data, peer, how);
 }
 
-/* A rank closed its connection: checks whether it, or another, said before that it ends because of a third rank. */
+/* Called when rank `peer` has closed its connection. Ends the process because of that rank or, if a notice has arrived
+ * that names another lost rank, because of the rank that the notice names. */
 static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
@@ -136,7 +138,7 @@ static void check_call(const ce_tcp *tcp, int from, const ce_call *its)
         ce_call_refuse(ce_comm_name(tcp->comm, tcp->rank), &tcp->comm->call, ce_comm_name(tcp->comm, from), its);
 }
 
-/* Checks whether the head that arrived is that of the expected frame. */
+/* Ends the process unless the head that arrived is that of the expected frame. */
 static void check_head(ce_tcp *tcp, int from)
 {
     ce_tcp_link *link = &tcp->links[from];
@@ -196,7 +198,7 @@ static bool is_complete(const ce_tcp_queue *queue)
     return queue->at == queue->count;
 }
 
-/* True if bytes were moved. A peer that receives nothing more may have sent the reason. */
+/* True if bytes were sent. An error only sets send_closed, because a notice with the reason may still be read. */
 static bool send_some(ce_tcp *tcp, int to)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -229,7 +231,8 @@ static bool receive_some(ce_tcp *tcp, int from)
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
-/* For a rank from which no frame is expected: true if it has announced that it closes. */
+/* Ends the process because of a rank that receives nothing more and from which no frame is expected. The message says
+ * whether that rank has announced that it closes. */
 static void read_notice(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
@@ -239,7 +242,7 @@ static void read_notice(ce_tcp *tcp, int peer)
     report_first_lost(tcp, peer);
 }
 
-/* Returns true if the peer's host acknowledges neither bytes nor keepalive probes. */
+/* Returns true if for SILENCE_MILLISECONDS the peer's host has acknowledged neither bytes nor keepalive probes. */
 static bool is_unresponsive(int socket)
 {
     struct tcp_info info;
@@ -255,15 +258,16 @@ static void check_responses(ce_tcp *tcp)
             end_because_of(tcp, i, "has not answered for a minute");
 }
 
-/* For a rank that closed its connection while nothing is expected from it. It is lost, unless there is unread data,
- * which may contain its closing message. */
+/* Called for a rank that has closed its connection while no frame is expected from it. If there is no unread data, the
+ * rank is lost. Unread data may contain the notice that it closes. */
 static bool has_unread(int socket)
 {
     int waiting = 0;
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-/* The last message of a rank that closed its connection; it may follow frames that were not read yet. 0: none. */
+/* Returns the notice that a rank sent before it closed its connection (CS_TCP_CLOSED or CS_TCP_LOST), or 0 if it sent
+ * none. The notice may follow frames that were not read yet. */
 static int last_notice(int socket, int *about)
 {
     ce_tcp_head last;
@@ -301,7 +305,8 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed)
     return lost < 0 ? left : lost;
 }
 
-/* For ranks that do not receive what this one sends: they may be sending something else, of another call. */
+/* A rank that does not receive what this rank sends may be in a different call: compares the calls if a frame of that
+ * rank has arrived. */
 static void check_senders(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
@@ -354,7 +359,7 @@ static void sleep_until_ready(ce_tcp *tcp)
             continue;
         if (!has_unread(link->socket))
             report_first_lost(tcp, i);
-        link->send_closed = true; /* data from it is read when a frame from it is expected */
+        link->send_closed = true; /* its data is read when a frame from it is expected */
     }
 }
 
@@ -394,7 +399,8 @@ void ce_tcp_frames_run(ce_tcp *tcp)
         tcp->links[i].in.count = tcp->links[i].in.at = tcp->links[i].out.count = tcp->links[i].out.at = 0;
 }
 
-/* Without waiting, a queue has one frame at a time, which is that of the first message that is not done. */
+/* If ce_tcp_frames_move does not wait, each queue has one frame at a time: that of the first message that is not
+ * done. */
 static void start_message(ce_tcp *tcp, ce_message *message)
 {
     ce_tcp_link *link = &tcp->links[message->peer];

@@ -1,8 +1,8 @@
 /* hierarchical.c - hierarchical collectives: sums inside each host through shared memory, then between hosts over TCP.
  *
- * They are used if the ranks of each host are consecutive and every host has the same number of them, a power of two.
- * The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and the tree over
- * hosts of the trees within hosts is the tree over ranks, bit for bit. Each rank exchanges data with the ranks that
+ * They are used if the ranks of each host are consecutive and every host has the same number of ranks, which is a power
+ * of two. The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and a tree
+ * over the hosts' sums gives the same bits as the tree over all ranks. Each rank exchanges data with the ranks that
  * have its local rank on the other hosts, so a host sends as much as one rank would, whatever the number of its ranks.
  * Sums of 16-bit floats are rounded once, at the root of the tree; they are therefore exchanged directly between all
  * ranks. */
@@ -42,7 +42,7 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
         tcp->across.ranks[i] = i * each + inside.local_rank;
-    /* tests simulate several hosts on one machine */
+    /* the job name differs from host to host because tests simulate several hosts on one machine */
     snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own_index);
     int *names = calloc((size_t)each, sizeof *names);
     if (!names)
@@ -81,7 +81,7 @@ void ce_hierarchical_announce(ce_tcp *tcp)
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
     inside->settings.call_seconds = tcp->comm->settings.call_seconds;
-    if (ce_call_is_message(&inside->call)) /* the other rank by its number inside this host, if it is there */
+    if (ce_call_is_message(&inside->call)) /* root: the other rank's number inside this host, or -1 */
         inside->call.root = inside->call.root >= first ? inside->call.root - first : -1;
     inside->transport->announce(inside);
 }
@@ -96,7 +96,8 @@ static bool rounds(cs_dtype dtype, cs_reduce_op op)
     return (op == CS_SUM || op == CS_AVG || op == CS_PROD) && (dtype == CS_BF16 || dtype == CS_F16);
 }
 
-/* What the ranks of a host, and then the hosts, do for an average, which `finish` divides. */
+/* Returns the operation of the partial results, inside a host and between hosts. An average is a sum, which `finish`
+ * divides. */
 static cs_reduce_op partial(cs_reduce_op op)
 {
     return op == CS_AVG ? CS_SUM : op;
@@ -131,12 +132,12 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
         finish(tcp, own_part, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
-    if (count > part * each) /* a short vector, or the rest of a long one */
+    if (count > part * each) /* all of a short vector, or the rest of a long one */
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
 }
 
-/* For one piece of all parts: sums this host's operands for each rank with this local rank into a slot, and sends
- * it. */
+/* Works piece by piece. For each rank that has this rank's local rank, on any host, sums the operands of this host into
+ * a slot; then reduces the slots between hosts. */
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op)
 {
@@ -178,7 +179,7 @@ void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype 
     shm_of(tcp)->broadcast(tcp->inside, data, count, dtype, root % each);
 }
 
-/* A rank that arrives from another host has waited there for all ranks of that host. */
+/* A rank sends a message to other hosts only after all ranks of its own host have reached the barrier. */
 void ce_hierarchical_barrier(ce_tcp *tcp)
 {
     shm_of(tcp)->barrier(tcp->inside);

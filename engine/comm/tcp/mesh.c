@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     int socket; /* -1: closed, or handed over to a link */
-    int rank;   /* the expected rank, if we connected; -1: it connected to us and its rank is not known yet */
+    int rank;   /* the expected rank, if we connected; -1: the peer connected to us, its rank is not known yet */
     ce_join join;
 } peer;
 
@@ -42,14 +42,15 @@ typedef struct {
 
 /* ---- endpoints -------------------------------------------------------------------------------- */
 
-/* All other ranks know the address of rank 0 already, so it need not publish one. */
+/* All ranks know the address of rank 0 already, so rank 0 publishes none, unless CSPEED_SOCKET_IFNAME chooses another
+ * one. */
 static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endpoint)
 {
     const cs_world *world = &all->tcp->comm->world;
     ce_address address;
     CS_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
-    if (by_master && all->keyed) /* it connected to itself, perhaps over the loopback, which other hosts cannot use */
+    if (by_master && all->keyed) /* its store socket may use the loopback address, which other hosts cannot reach */
         CS_TRY(ce_socket_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
     CS_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
     *own_endpoint = (ce_mesh_endpoint){ .place = { world->local_rank, world->local_size },
@@ -146,7 +147,8 @@ static void drop(mesh_builder *all, int index)
     all->peers[index] = all->peers[--all->peer_count];
 }
 
-/* Of the incoming connections, one without a hello of this job, or else any; never one that we opened. */
+/* Drops an incoming connection: one without a hello of this job or, if there is none, any other. Connections that we
+ * opened are kept. */
 static void drop_unknown(mesh_builder *all)
 {
     int chosen = -1;
@@ -190,7 +192,8 @@ static cs_status admit(mesh_builder *all, peer *with)
     return CS_OK;
 }
 
-/* A refused incoming connection is only logged; if a rank to which we connected refuses us, opening fails. */
+/* If we refuse an incoming connection, this is only logged. If a rank to which we connected refuses us, opening
+ * fails. */
 static cs_status advance_handshake(mesh_builder *all, int index)
 {
     peer *with = &all->peers[index];

@@ -1,5 +1,5 @@
-/* mesh.h - how the ranks of the TCP transport find each other and connect: by the store, or in a group, by the comm of
- * which it is a part. */
+/* mesh.h - how the ranks of the TCP transport find each other and connect: through the store or, for the ranks of a
+ * group, through the parent comm. */
 #ifndef CS_COMM_TCP_MESH_H
 #define CS_COMM_TCP_MESH_H
 
@@ -13,22 +13,24 @@ typedef struct {
 /* What a rank publishes about itself. */
 typedef struct {
     ce_mesh_place place;
-    int32_t port, bytes; /* bytes 0: its address is that of rank 0 */
+    int32_t port, bytes; /* bytes: length of `name`; 0: the address is the known one of rank 0 */
     char name[28];       /* a sockaddr_in or sockaddr_in6 */
 } ce_mesh_endpoint;
 
 struct ce_meeting {
-    ce_store *store; /* open, from a meeting by address; NULL: */
-    /* Of a group: this rank's listening socket, which ce_mesh_open takes, and what all ranks published. */
+    ce_store *store; /* the open store of cs_comm_open_at; NULL: none */
+    /* For a group, otherwise NULL: this rank's listening socket, which ce_mesh_open takes over (and sets to -1 here),
+     * and what all ranks have published. */
     int *listener;
     const ce_mesh_endpoint *endpoints;
 };
 
 typedef struct ce_tcp ce_tcp;
 
-/* Connects all ranks with each other, and gets their local ranks: places[size]. */
+/* Connects all ranks with each other, and sets places[size], the local ranks of all. */
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds);
-/* Listens for the other ranks of a group, at the address by which rank `other` of the comm of `tcp` reaches us. */
+/* Listens for the other ranks of a group, at the address by which rank `other` of the comm of `tcp` reaches this
+ * rank. */
 cs_status ce_mesh_listen(const ce_tcp *tcp, int other, int *listener, ce_mesh_endpoint *own_endpoint);
 
 #endif

@@ -19,7 +19,7 @@
 enum {
     CS_TCP_FRAMES = 2,   /* maximum number of frames of a queue */
     CS_TCP_CLOSED = 100, /* a value of ce_call.what that is not a collective: the sender closes its comm */
-    CS_TCP_LOST          /* another one: the sender ends because the rank in ce_call.root was lost */
+    CS_TCP_LOST          /* another such value: the sender ends because the rank in ce_call.root was lost */
 };
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
 } ce_tcp_head;
 
 typedef struct {
-    int count, at; /* number of frames; number of complete ones */
+    int count, at; /* count: frames in the queue; at: frames that are complete */
     size_t done;   /* bytes of frame `at` that were moved, including its head */
     ce_tcp_head heads[CS_TCP_FRAMES];
     char *data[CS_TCP_FRAMES];
@@ -48,7 +48,7 @@ struct ce_tcp {
     int rank, size;
     ce_tcp_link *links;   /* [size] */
     struct pollfd *polls; /* [size] */
-    int yields;           /* how often a rank tries again before it sleeps */
+    int yields;           /* how often a waiting rank yields its core before it sleeps */
     /* For hierarchical collectives (hierarchical.c); otherwise NULL. */
     cs_comm *inside;
     ce_members across; /* the ranks with this rank's local rank on their hosts */
