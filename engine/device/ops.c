@@ -416,7 +416,7 @@ void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor tab
 }
 
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                      cs_tensor starts)
+                      cs_tensor starts, int64_t padding)
 {
     int64_t width = cs_columns(dy);
     CS_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
@@ -428,7 +428,7 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
         RUN(stream, fill, dtable, 0);
     if (dpositions.data && dpositions.fresh)
         RUN(stream, fill, dpositions, 0);
-    RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts);
+    RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts, padding);
 }
 
 static bool is_targets(cs_tensor targets, cs_tensor logits, int64_t classes)

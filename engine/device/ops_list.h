@@ -72,7 +72,7 @@ OPERATION(extend, (cs_device *device, const ce_extension *extension))
 OPERATION(embed, (cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts))
 OPERATION(embed_grad, (cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts))
+                       cs_tensor starts, int64_t padding))
 OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                           cs_tensor dloss))
 OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))

@@ -18,6 +18,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     embed->rate = sizes->dropout;
     embed->place = cs_residual_place(unit, tokens);
     embed->scale = sizes->scale;
+    embed->padding = sizes->has_padding ? sizes->padding : -1;
 }
 
 /* For text generation, where the samples begin at different positions. */
@@ -65,5 +66,5 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
     }
     cs_op_embed_grad(cs_pass_stream(pass), ce_linear_grown(pass, embed->tokens),
                      embed->positions ? ce_linear_grown(pass, embed->positions) : (cs_tensor){ 0 }, dy, tokens,
-                     cs_pass_starts(pass));
+                     cs_pass_starts(pass), embed->padding);
 }

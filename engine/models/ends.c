@@ -20,6 +20,19 @@ static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
     cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
 }
 
+void ce_ends_pad(cs_embed_sizes *sizes, const json_t *token)
+{
+    int64_t given = json_integer_value(token);
+    sizes->has_padding = json_is_integer(token);
+    sizes->padding = given < 0 ? sizes->vocabulary + given : given;
+}
+
+void ce_ends_check_pad(const json_t *token, const ce_family_input *input)
+{
+    if (token && !json_is_integer(token) && !json_is_null(token))
+        ce_json_fault(input->doc, input->path, "pad_token_id must be the number of a token, or null");
+}
+
 /* ---- the head ---- */
 
 typedef struct {

@@ -20,14 +20,14 @@ static const ce_llama_traits gemma3_text = { .after = true,
 #define BOTH(type, vocab, max, base)                                                                                   \
     CS_LLAMA_SIZES(type, vocab, max, "2304", "9216", "26", "8", "1e-6", "true"),                                       \
         CS_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CS_LLAMA_ROPE(base), CS_LLAMA_LAYER_TYPES,        \
-        CS_LLAMA_BIAS, { "sliding_window",                                                                             \
-                         CS_KEY_INT,                                                                                   \
-                         AT(window),                                                                                   \
-                         "4096",                                                                                       \
-                         1,                                                                                            \
-                         1 << 30,                                                                                      \
-                         NULL,                                                                                         \
-                         "rows a windowed layer sees; null: all" },                                                    \
+        CS_LLAMA_PADDING("0"), CS_LLAMA_BIAS, { "sliding_window",                                                      \
+                                                CS_KEY_INT,                                                            \
+                                                AT(window),                                                            \
+                                                "4096",                                                                \
+                                                1,                                                                     \
+                                                1 << 30,                                                               \
+                                                NULL,                                                                  \
+                                                "rows a windowed layer sees; null: all" },                             \
         { "query_pre_attn_scalar",         CS_KEY_NUMBER, AT(query_scalar), "256", 1e-6, 1e9, NULL,                    \
           "scores are divided by its root" },                                                                          \
         { "use_bidirectional_attention", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "attention is causal" },           \

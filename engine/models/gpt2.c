@@ -128,7 +128,13 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
     if (status != CS_OK)
         return status;
     cs_init init = { CS_NORMAL, (float)s->init_std };
-    ce_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init, 0 } };
+    ce_ends_first first = { "wte",
+                            "wpe",
+                            { .vocabulary = s->vocabulary,
+                              .positions = s->positions,
+                              .width = s->width,
+                              .dropout = (float)s->embed_dropout,
+                              .init = init } };
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "transformer", &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];

@@ -17,7 +17,8 @@ static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, 
 #define AT CS_LLAMA_AT
 #define COMMON(type, vocab, inner_width, max)                                                                          \
     CS_LLAMA_SIZES(type, vocab, max, "4096", inner_width, "32", "32", "1e-6", "false"),                                \
-        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000"), CS_LLAMA_LAYER_TYPES
+        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000"), CS_LLAMA_LAYER_TYPES,                         \
+        CS_LLAMA_PADDING("null")
 #define SLIDING                                                                                                        \
     { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers have a sliding window" },    \
         { "sliding_window", CS_KEY_INT, AT(window), "4096", 1, 1 << 30, NULL, "rows a windowed layer sees" },          \
@@ -333,11 +334,14 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     read_ropes(ropes, &s, traits, input);
     for (int64_t i = 0; i < s.layers; i++)
         window_of(&s, traits, i, input);
+    ce_ends_check_pad(s.padding, input);
     CS_TRY(ce_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s.width));
     cs_init init = { CS_NORMAL, (float)s.init_std };
     float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
-    ce_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init, factor } };
+    ce_ends_first first = { .tokens = "embed_tokens",
+                            .wide = { .vocabulary = s.vocabulary, .width = s.width, .init = init, .scale = factor } };
+    ce_ends_pad(&first.wide, s.padding);
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
     add_blocks(*model, &sizes, ropes, input);
     ce_ends_last last = { .norm = "model.norm",

@@ -17,6 +17,7 @@ typedef struct {
     int activation;
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
+    json_t *padding; /* pad_token_id */
 } ce_llama_sizes;
 
 typedef struct {
@@ -108,6 +109,11 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
         "layer_types", CS_KEY_JSON, CS_LLAMA_AT(layer_types), "null", 0, 0, NULL,                                      \
             "full_attention or sliding_attention for each layer; with a choice (qwen2, qwen3) wins over "              \
             "max_window_layers"                                                                                        \
+    }
+#define CS_LLAMA_PADDING(token)                                                                                        \
+    {                                                                                                                  \
+        "pad_token_id", CS_KEY_JSON, CS_LLAMA_AT(padding), token, 0, 0, NULL,                                          \
+            "the embedding of this token gets no gradient, as in transformers"                                         \
     }
 #define CS_LLAMA_BIAS                                                                                                  \
     {                                                                                                                  \

@@ -17,6 +17,8 @@ typedef struct {
     int activation;
     bool tied, bias, mlp_bias, parallel, newer, multi_query;
     json_t *scaling, *rotary;
+    json_t
+        *padding; /* pad_token_id of StarCoder 2; NULL in the other families, whose embeddings have no padding token */
 } neox_sizes;
 
 /* The names of a family's parameters. */
@@ -141,6 +143,8 @@ static const ce_key starcoder2_keys[] = {
     INNER("intermediate_size", "12288"),
     FUNCTION("hidden_act", "gelu_pytorch_tanh"),
     THETA("rope_theta"),
+    { "pad_token_id", CS_KEY_JSON, AT(padding), "null", 0, 0, NULL,
+      "the embedding of this token gets no gradient, as in transformers" },
     { "num_key_value_heads", CS_KEY_INT, AT(keys), "2", 1, 1 << 14, NULL,
       "heads of keys and values; divides num_attention_heads" },
     { "head_dim", CS_KEY_INT, AT(head), "0", 0, CS_ROPE_WIDTH, NULL,
@@ -316,13 +320,18 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                                        .parameters = s->rotary,
                                        .partial = s->partial },
                    input->doc, input->path);
+    ce_ends_check_pad(s->padding, input);
     CS_TRY(ce_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s->width));
     cs_init init = { CS_NORMAL, (float)s->init_std };
     char tokens[64];
     const char *table = names->tokens + strlen(names->body) + 1;
     snprintf(tokens, sizeof tokens, "%.*s", (int)(strlen(table) - strlen(".weight")), table);
-    ce_ends_first first = { tokens, NULL, { s->vocabulary, 0, s->width, (float)s->embed_dropout, init, 0 } };
+    ce_ends_first first = {
+        .tokens = tokens,
+        .wide = { .vocabulary = s->vocabulary, .width = s->width, .dropout = (float)s->embed_dropout, .init = init }
+    };
+    ce_ends_pad(&first.wide, s->padding);
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, names->body, &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];

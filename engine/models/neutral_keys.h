@@ -78,7 +78,7 @@
       0,
       0,
       NULL,
-      "transformers gives its embedding no gradient (GPT-2's has one); here it learns as the others do" },
+      "about batches in Python: the embeddings of this model_type have no padding token" },
     { "partial_rotary_factor", CS_KEY_REFUSED, 0, "1.0", 0, 0, NULL, "whole heads are turned" },
     { "penalty_alpha", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
     { "per_layer_config", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "all layers have the same sizes" },

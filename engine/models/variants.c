@@ -10,6 +10,7 @@ static const ce_llama_traits granite = { 0 };
 
 static const ce_key phi3_keys[] = {
     CS_LLAMA_SIZES("phi3", "32064", "4096", "3072", "8192", "32", "32", "1e-5", "false"),
+    CS_LLAMA_PADDING("32000"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
     CS_LLAMA_ROPE("10000"),
     { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "1", 1e-6, 1, NULL, "part of a head that is turned" },
@@ -26,6 +27,7 @@ static const ce_key phi3_keys[] = {
 
 static const ce_key olmo2_keys[] = {
     CS_LLAMA_SIZES("olmo2", "50304", "2048", "4096", "11008", "32", "32", "1e-5", "false"),
+    CS_LLAMA_PADDING("1"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
     CS_LLAMA_ROPE("10000"),
     CS_LLAMA_BIAS,
@@ -37,6 +39,7 @@ static const ce_key olmo2_keys[] = {
     }
 static const ce_key granite_keys[] = {
     CS_LLAMA_SIZES("granite", "32000", "2048", "4096", "11008", "32", "32", "1e-6", "false"),
+    CS_LLAMA_PADDING("null"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
     CS_LLAMA_ROPE("10000"),
     CS_LLAMA_BIAS,

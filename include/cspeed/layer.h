@@ -197,13 +197,16 @@ typedef struct {
     cs_param *tokens, *positions; /* positions NULL: there is no table of positions */
     float rate;                   /* probability of dropout */
     uint64_t place;
-    float scale; /* factor of the embedding; 0: it is not scaled */
+    float scale;     /* factor of the embedding; 0: it is not scaled */
+    int64_t padding; /* the embedding of this token has no gradient; -1: all have one */
 } cs_embed;
 typedef struct {
     int64_t vocabulary, positions, width;
     float dropout;
     cs_init init;
     float scale;
+    bool has_padding; /* the embedding of the token `padding` has no gradient (PyTorch's padding_idx) */
+    int64_t padding;
 } cs_embed_sizes;
 /* Parameters: TOKENS.weight (vocabulary, width) and, unless `positions` is NULL, POSITIONS.weight (positions,
  * width). */

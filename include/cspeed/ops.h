@@ -190,9 +190,9 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                  cs_tensor starts);
 /* Adds to dtable (V, C) f32 and to dpositions f32, which may be absent. The rows of one token are added in order of
- * position. */
+ * position. The rows of the token `padding` are not added to dtable; -1 means that all rows are added. */
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                      cs_tensor starts);
+                      cs_tensor starts, int64_t padding);
 
 /* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V) c: the
  * first `classes` columns are logits, the others are padding, which is not read. targets: N i32 below `classes`. The

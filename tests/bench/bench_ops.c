@@ -265,7 +265,7 @@ static void run_embed(void)
 }
 static void run_embed_grad(void)
 {
-    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 });
+    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 }, -1);
 }
 static void run_entropy(void)
 {

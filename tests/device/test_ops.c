@@ -186,7 +186,7 @@ static void check_fresh_tables(cs_dtype dtype)
         grad[i][0] = near_new(CS_F32, WORDS, WIDTH);
         grad[i][1] = near_new(CS_F32, LENGTH + 1, WIDTH);
         cs_tensor (*at)(cs_tensor) = i ? fresh : near_at;
-        cs_op_embed_grad(stream, at(grad[i][0]), at(grad[i][1]), near_at(dy), near_at(tokens), absent);
+        cs_op_embed_grad(stream, at(grad[i][0]), at(grad[i][1]), near_at(dy), near_at(tokens), absent, -1);
     }
     near_fetch();
     for (int k = 0; k < 2; k++)
@@ -384,7 +384,8 @@ END_TEST
 
 /* ---- tables ---- */
 
-static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_positions)
+/* The gradient of the token `padding` is left out; -1: of none. */
+static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_positions, int padding)
 {
     enum { V = 11 };
     cs_tensor table = near_random(dtype, V, C, 1, 1), positions = near_random(dtype, T + 2, C, 2, 1);
@@ -397,14 +398,14 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
         for (int c = 0; c < C; c++) {
             want[row * C + c] =
                 near_element(table, token * C + c) + (with_positions ? near_element(positions, row % T * C + c) : 0);
-            want_t[token * C + c] += near_element(dy, row * C + c);
+            want_t[token * C + c] += token != padding ? near_element(dy, row * C + c) : 0;
             want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
         }
     }
     cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), near_at(with_positions ? positions : absent),
                 near_at(absent));
     cs_op_embed_grad(stream, near_at(dtable), near_at(with_positions ? dpositions : absent), near_at(dy),
-                     near_at(tokens), near_at(absent));
+                     near_at(tokens), near_at(absent), padding);
     near_fetch();
     ck_assert(near_all("embed", y, want, 0));
     ck_assert(near_all("embed_grad table", dtable, want_t, 1e-6));
@@ -415,9 +416,10 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
 
 static void check_embed(cs_dtype dtype)
 {
-    check_embed_size(dtype, 1, 1, 3, true);
-    check_embed_size(dtype, 3, 65, 129, true);
-    check_embed_size(dtype, 2, 17, 1200, false);
+    check_embed_size(dtype, 1, 1, 3, true, -1);
+    check_embed_size(dtype, 3, 65, 129, true, -1);
+    check_embed_size(dtype, 3, 65, 129, true, 0);
+    check_embed_size(dtype, 2, 17, 1200, false, 10);
 }
 
 START_TEST(embed_reads_and_adds_rows)

@@ -73,4 +73,40 @@ START_TEST(stages_alike)
 }
 END_TEST
 
-SUITE_MAIN("families", fp32, fp32_recomputed, bf16, stages_alike)
+/* Whether two steps change the embedding of the last token but one, with this pad_token_id. */
+static bool learns(const char *padding)
+{
+    enum { WIDTH = 16, AT = (RUN_VOCABULARY - 2) * WIDTH };
+    char model[512];
+    float before[WIDTH];
+    cs_param_part part;
+    run_spec spec = {
+        .world = 1, .micro = 16, .steps = 2, .precision = "fp32", .set = { model, "optimizer.params.weight_decay=0" }
+    };
+    snprintf(model, sizeof model,
+             "cspeed.model={\"model_type\": \"llama\", \"vocab_size\": %d, \"hidden_size\": %d, "
+             "\"intermediate_size\": 24, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+             "\"max_position_embeddings\": 16, \"pad_token_id\": %s}",
+             RUN_VOCABULARY, WIDTH, padding);
+    cs_engine *engine = run_open(&spec, NULL);
+    CS_MUST(cs_param_local(engine, "model.embed_tokens.weight", &part));
+    const float *row = (const float *)part.data + AT;
+    memcpy(before, row, sizeof before);
+    for (int i = 0; i < spec.steps; i++)
+        run_step(engine, &spec);
+    bool changed = memcmp(row, before, sizeof before) != 0;
+    cs_destroy(engine);
+    return changed;
+}
+
+/* As PyTorch's padding_idx, which may be negative. */
+START_TEST(the_padding_token_does_not_learn)
+{
+    ck_assert(learns("null"));
+    ck_assert(learns("58"));
+    ck_assert(!learns("59"));
+    ck_assert(!learns("-2"));
+}
+END_TEST
+
+SUITE_MAIN("families", fp32, fp32_recomputed, bf16, stages_alike, the_padding_token_does_not_learn)

@@ -33,6 +33,8 @@ static const refusal refusals[] = {
     { "{}", "needs \"model_type\"" },
     { "{\"model_type\": 7}", "needs \"model_type\"" },
     { "{\"model_type\": \"bert\"}", "model_type \"bert\" is not built in; there are: gpt2, llama" },
+    { "{\"model_type\": \"llama\", \"pad_token_id\": \"<pad>\"}",
+      "pad_token_id must be the number of a token, or null" },
     { "{" GPT2 ", \"n_head\": 5}", "n_embd 24 is not a multiple of n_head 5" },
     { "{" GPT2 ", \"n_head\": 0}", "n_head" },
     { "{" GPT2 ", \"n_head\": -4}", "n_head" },

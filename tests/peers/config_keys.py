@@ -34,7 +34,8 @@ TOKENS = "the tokenizer's business"
 ALWAYS = {
     "architectures": "the family follows from model_type", "transformers_version": NOTE, "name_or_path": NOTE,
     "transformers.js_config": "about JavaScript",
-    "bos_token_id": TOKENS, "eos_token_id": TOKENS, "pad_token_id": TOKENS, "unk_token_id": TOKENS,
+    "bos_token_id": TOKENS, "eos_token_id": TOKENS, "unk_token_id": TOKENS,
+    "pad_token_id": "about batches in Python: the embeddings of this model_type have no padding token",
     "finetuning_task": LABELS, "id2label": LABELS, "label2id": LABELS, "num_labels": LABELS, "problem_type": LABELS,
     "classifier_dropout": LABELS,
     "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,

@@ -27,7 +27,7 @@ LENGTH, BATCH, RATE = 96, 4, 5e-3
 TEMPLATE = ("{% for message in messages %}{% if message['role'] == 'assistant' %}<|answer|>{% generation %}"
             "{{ message['content'] }}<|end|>{% endgeneration %}{% else %}<|{{ message['role'] }}|>{{ message['content'] }}"
             "<|end|>{% endif %}{% endfor %}")
-SPECIAL = ["<|end|>", "<|user|>", "<|system|>", "<|answer|>", "<|pad|>"]
+SPECIAL = ["<|end|>", "<|user|>", "<|system|>", "<|answer|>"]
 WORDS = "one two three four five six seven eight nine ten".split()
 
 
@@ -36,13 +36,13 @@ def save_model(folder):
     plain = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
     plain.pre_tokenizer, plain.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     plain.add_special_tokens(SPECIAL)
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|end|>", pad_token="<|pad|>")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|end|>", pad_token="<|end|>")
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     torch.manual_seed(3)
     config = transformers.LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                                       num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=LENGTH + 32,
-                                      initializer_range=0.1, tie_word_embeddings=False, eos_token_id=256, pad_token_id=260,
+                                      initializer_range=0.1, tie_word_embeddings=False, eos_token_id=256, pad_token_id=256,
                                       bos_token_id=None)
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     return tokenizer

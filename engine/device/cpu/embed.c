@@ -7,6 +7,7 @@
 typedef struct {
     cs_tensor table, positions, y; /* y: the output of forward, or the gradient of it in backward */
     cs_tensor tokens, starts;
+    int64_t padding; /* backward: this token's rows are not added to the table; -1: all are */
 } embed_job;
 
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
@@ -68,7 +69,9 @@ static void embed_grad_columns(void *argument, ce_range range, int part)
         int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
         for (int64_t row = 0; row < cs_rows(all->y); row++) {
             const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
-            add_to(table + token_at(all, row) * width + from, dy, count);
+            int64_t token = token_at(all, row);
+            if (token != all->padding)
+                add_to(table + token * width + from, dy, count);
             if (positions)
                 add_to(positions + position_of(all, row) * width + from, dy, count);
         }
@@ -76,8 +79,10 @@ static void embed_grad_columns(void *argument, ce_range range, int part)
 }
 
 void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts)
+                       cs_tensor starts, int64_t padding)
 {
-    embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts };
+    embed_job all = {
+        .padding = padding, .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts
+    };
     ce_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
 }

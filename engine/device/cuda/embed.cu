@@ -81,6 +81,7 @@ struct add_job {
     float *edges; /* (pieces, 2, columns): partial sums of a piece's first and last sequences that cross its borders */
     const uint32_t *keys, *rows; /* sorted by key */
     int64_t count, columns, tiles;
+    int64_t left_out; /* the sequence of this key is not added; -1: all are */
 };
 
 static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
@@ -117,6 +118,8 @@ static __device__ warp_work find_work(const add_job &job)
 
 static __device__ void add_to_table(const add_job &job, const warp_work &work, uint32_t key, const float *sum)
 {
+    if (key == job.left_out)
+        return;
     ce_view row = ce_run_from(job.into, (int64_t)key * job.columns);
     float value[CS_RUN];
     ce_run_read(value, row, work.at, work.columns);
@@ -215,8 +218,9 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds the rows of dy to rows of `into`; the kernel `name` writes the key (row of `into`) of each row of dy. */
-static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
+/* Adds the rows of dy to rows of `into`; the kernel `name` writes the key (row of `into`) of each row of dy. Rows
+ * whose key is `left_out` are not added. */
+static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, int64_t left_out,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
     cudaStream_t stream = ce_cuda_compute(device);
@@ -227,20 +231,21 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
     ce_launch(stream, ce_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
     sort = ce_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
-    add_job add = { ce_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
-                    job.columns,       tiles };
+    add_job add = { ce_run_view(into), job.y,        (float *)((char *)memory + bytes),
+                    sort.keys[0],      sort.rows[0], job.rows,
+                    job.columns,       tiles,        left_out };
     ce_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
     ce_launch(stream, all, embed_grad_pieces, add);
     ce_launch(stream, all, embed_grad_edges, add);
 }
 
 extern "C" void ce_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy,
-                                   cs_tensor tokens, cs_tensor starts)
+                                   cs_tensor tokens, cs_tensor starts, int64_t padding)
 {
     embed_job job = make_job(dy, tokens, dtable, dpositions, starts);
     if (job.rows == 0)
         return;
-    add_rows(device, job, dtable, token_keys);
+    add_rows(device, job, dtable, padding, token_keys);
     if (dpositions.data)
-        add_rows(device, job, dpositions, position_keys);
+        add_rows(device, job, dpositions, -1, position_keys);
 }
