@@ -66,8 +66,8 @@ static void end_with_stack(int number)
     raise(number);
 }
 
-/* Only in ranks of the launcher, and not where the program or a sanitizer has a handler of its own. The alternate stack
- * lets the main thread report an overflow of its own stack. */
+/* Installs the handlers only in ranks that the launcher started, and leaves a handler of the program or of a sanitizer
+ * in place. The alternate stack lets the main thread report an overflow of its own stack. */
 __attribute__((constructor)) static void handle_fatal_signals(void)
 {
     static char stack[CRASH_STACK];

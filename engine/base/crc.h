@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the checksum of everything that `crc` covers followed by these bytes; `crc` is 0 at the start. Uses the CPU's
- * CRC instruction if it has one, otherwise a table; both give the same value. */
+/* `crc` is the checksum of the bytes so far, or 0 if there are none. Returns the checksum of those bytes followed by
+ * these. Uses the CPU's CRC instruction if the CPU has one, otherwise a table; both give the same value. */
 uint32_t ce_crc32c(uint32_t crc, const void *bytes, size_t count);
 
 /* The variant with the table, for tests on CPUs that have the instruction. */

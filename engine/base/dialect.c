@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    FAULTS = 20,    /* errors reported; later ones are hardly useful */
+    FAULTS = 20,    /* maximum number of errors that are reported */
     SHOWN = 40,     /* bytes of a word shown in a message */
-    SIBLINGS = 4096 /* keys of an object compared for duplicates; jansson finds the others */
+    SIBLINGS = 4096 /* maximum number of keys of an object that are compared; jansson finds later duplicates */
 };
 
 typedef struct {
@@ -110,7 +110,8 @@ static bool skip_string(scanner *s)
 
 /* ---- texts that are not JSON: templates and YAML ---- */
 
-/* The length of `open`, followed by text without any character of `never`, followed by `close`; 0: no match. */
+/* Returns the length of `open`, a text without the characters of `never`, and `close`, if `text` begins with these
+ * three in this order; otherwise 0. */
 static size_t span(const char *text, size_t length, const char *open, const char *close, const char *never)
 {
     size_t at = strlen(open), end = strlen(close);
@@ -175,7 +176,8 @@ static void complain_of_yaml(scanner *s)
 
 /* ---- words, strings, numbers ---- */
 
-/* The end of a word that is not a string, object or list: at a comma, bracket, comment or the end of the line. */
+/* Skips a value that is not a string, object or list, and returns its end. A comma, a bracket, a comment or the end of
+ * the line ends it. */
 static size_t skip_word(scanner *s)
 {
     size_t from = s->at;

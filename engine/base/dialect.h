@@ -1,8 +1,8 @@
 /* dialect.h - turns relaxed JSON (comments, trailing commas, Infinity) into strict JSON and finds all syntax errors.
  *
  * jansson then parses the strict text. Everything that strict JSON does not allow is replaced by the same number of
- * spaces, so offsets in the strict text are offsets in the file. Infinity becomes the number CS_DIALECT_INFINITY, whose
- * text is as long. The scanner goes on after an error, so that one run reports all of them. */
+ * spaces, so offsets in the strict text are offsets in the file. Infinity becomes the number CS_DIALECT_INFINITY,
+ * written in as many characters. The scanner goes on after an error, so that one run reports all of them. */
 #ifndef CS_BASE_DIALECT_H
 #define CS_BASE_DIALECT_H
 
@@ -21,12 +21,12 @@ enum { CS_DIALECT_DEPTH = 64 };
 typedef struct {
     int parent;             /* index of the enclosing object or list; -1: this is the root */
     size_t key, key_length; /* for a member of an object: offset and length of the key without its quotes */
-    size_t key_place;       /* offset of the key; for an element of a list, of the value */
+    size_t key_place;       /* offset of the key; for an element of a list, the offset of the value */
     size_t place;           /* offset of the value */
 } ce_dialect_node;
 
 typedef struct {
-    char *text; /* strict JSON, if no error was reported */
+    char *text; /* strict JSON; only valid if no error was reported */
     size_t length;
     ce_dialect_node *nodes;
     int count, room;

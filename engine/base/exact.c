@@ -14,7 +14,7 @@ void ce_exact_add(ce_exact *sum, double value)
         sum->nonfinite++;
         return;
     }
-    if (place < 0) /* 0 and subnormal numbers too */
+    if (place < 0) /* the value is too small to count; so are 0 and subnormal numbers */
         return;
     int digit = place / 32, shift = place % 32;
     if (digit + 2 >= CS_EXACT_DIGITS) {

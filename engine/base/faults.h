@@ -13,12 +13,12 @@ typedef struct {
 typedef struct {
     ce_fault list[CS_FAULTS];
     char text[16000];
-    int count, used; /* of list, of text */
-    int more;        /* faults that did not fit: they are counted only */
+    int count, used; /* used elements of `list`, and used bytes of `text` */
+    int more;        /* number of faults that did not fit; they are only counted */
 } ce_faults;
 
-/* Adds a fault. Line 0: only `file` precedes it; path "": it is not about a value of JSON. The text is made
- * printable. */
+/* Adds a fault. If `line` is 0, only `file` stands before the sentence. If `path` is "", the fault does not concern a
+ * value of JSON. The text is made printable. */
 void ce_faults_add(ce_faults *faults, const char *file, int line, int column, const char *path, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 

@@ -27,7 +27,7 @@ static inline float ce_bf16_to_float(uint16_t half)
 static inline uint16_t ce_float_to_bf16(float value)
 {
     uint32_t bits = ce_float_bits(value);
-    uint32_t quiet = (bits >> 16) | 0x40; /* a NaN stays one */
+    uint32_t quiet = (bits >> 16) | 0x40; /* keeps a NaN a NaN */
     uint32_t round = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : round);
 }

@@ -102,7 +102,8 @@ bool ce_join_heard(const ce_join *join)
 
 /* ---- refusing --------------------------------------------------------------------------------- */
 
-/* cs_error() has the message already. The refused peer is sent the reason if the output buffer has space for it. */
+/* Refuses the peer; the caller has set the message of cs_error(). The reason is sent to the peer if the output buffer
+ * has space for it. */
 static ce_join_state refuse(ce_join *join, int socket, int reason)
 {
     unsigned char last[CS_JOIN_HEAD + 1];
@@ -227,7 +228,7 @@ static ce_join_state take_refusal(ce_join *join)
     return CS_JOIN_REFUSED;
 }
 
-/* The length of the body that a head announces; -1: the head is not one of a message that may arrive now. */
+/* The length of the body that a head announces; -1: a message with this head may not arrive now. */
 static int body_length(const ce_join *join)
 {
     int kind = join->in[5], length = join->in[6] << 8 | join->in[7];

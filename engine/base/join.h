@@ -10,18 +10,19 @@
  * these nonces, this role, this job and attempt and these identities, so a recorded proof cannot be replayed on another
  * connection. After the handshake both sides derive the same session key for the messages that follow.
  *
- * The caller sends its hello and its proof first. Anyone on the network may connect to a listener, so it sends nothing
- * that was computed with the key before the caller has proved that it knows the key. An attacker that records a whole
- * handshake, or takes the listener's place, can still test guesses of the secret against a proof; only a long random
- * secret protects against that. The key itself is never sent. All other data is authenticated but not encrypted.
+ * The caller sends its hello and its proof first. Anyone on the network may connect to a listener. The listener
+ * therefore sends nothing that was computed with the key until the caller has proved that it knows the key. An attacker
+ * that records a whole handshake, or takes the listener's place, can still test guesses of the secret against a proof;
+ * only a long random secret protects against that. The key itself is never sent. All other data is authenticated but
+ * not encrypted.
  *
- * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job (CS_JOIN_NODES). Both may use
- * the same port one after the other, so a listener first checks whether the caller wants the other kind.
+ * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job (CS_JOIN_NODES). Ranks and nodes may
+ * use the same port at different times, so a listener first checks whether the caller joins what it listens for.
  *
  * No function blocks. Poll the socket for ce_join_events and call ce_join_advance then, and at least once a second, so
  * that a silent peer is refused at the deadline. No byte beyond the handshake is read. After DONE or REFUSED the
- * calling code owns the socket. The key has 32 bytes; NULL means that the job has no key, which must hold on both
- * sides. */
+ * calling code owns the socket. The key has 32 bytes. NULL means that the job has no key; then both sides must give
+ * NULL. */
 #ifndef CS_BASE_JOIN_H
 #define CS_BASE_JOIN_H
 
@@ -44,7 +45,7 @@ typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } ce_join_state;
 typedef struct {
     unsigned char session[CS_MAC_BYTES];      /* after DONE: the key of this connection, the same on both sides */
     unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after DONE: the peer's identity, with a zero byte at the end */
-    size_t peer_bytes;                        /* its length without that byte */
+    size_t peer_bytes;                        /* length of `peer` in bytes, without the zero byte */
     bool silent;     /* after REFUSED: the peer closed the connection or sent nothing, and gave no reason */
     bool elsewhere;  /* after REFUSED: the peer is of another job or attempt, or uses another protocol */
     double deadline; /* time of ce_clock_seconds; ce_join_begin sets it to CS_JOIN_SECONDS from now */
@@ -65,19 +66,19 @@ cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, co
                         const void *identity, size_t identity_bytes);
 /* Sends and receives what is possible without blocking. After REFUSED cs_error() has the reason. */
 ce_join_state ce_join_advance(ce_join *join, int socket);
-/* What to poll the socket for while it WAITS: POLLIN or POLLOUT. */
+/* Returns the event for which to poll the socket while the handshake WAITS: POLLIN or POLLOUT. */
 short ce_join_events(const ce_join *join);
-/* True if a complete hello of this job has arrived. A listener with too many connections first closes one without a
- * hello: a process of the job sends its hello at once, and most foreign programs send none. */
+/* True if a complete hello of this job has arrived. A listener that has too many connections first closes those from
+ * which no hello has arrived: a process of the job sends its hello at once, and most foreign programs send none. */
 bool ce_join_heard(const ce_join *join);
 
-/* Reads the job's key from the file descriptor that CSPEED_KEY_FD names. The first call reads and closes it; the
- * process remembers the key. *known is false if the variable is not set. CS_BAD_CONFIG: the descriptor has less than 32
- * bytes. */
+/* Reads the job's key from the file descriptor that CSPEED_KEY_FD names. The first call reads and closes the
+ * descriptor, and the process keeps the key. *known is false if the variable is not set. CS_BAD_CONFIG: the descriptor
+ * gives fewer than 32 bytes. */
 cs_status ce_join_key(unsigned char *key, bool *known);
-/* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without one
- * only loopback addresses are, unless CSPEED_INSECURE_JOIN=1 is set, which prints a warning once. CS_BAD_CONFIG:
- * cs_error() says what to do. */
+/* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without a key
+ * only loopback addresses are allowed. CSPEED_INSECURE_JOIN=1 allows every address without a key, and prints a warning
+ * once. CS_BAD_CONFIG: cs_error() says what to do. */
 cs_status ce_join_allow(const struct sockaddr *address, bool keyed);
 
 #endif

@@ -50,7 +50,7 @@ static bool is_override(const ce_json *doc, const char *path)
     return false;
 }
 
-/* True if this object was created for a key of the command line and the file does not have it. */
+/* True if the file does not have this object, and a key of the command line created it. */
 static bool holds_override(const ce_json *doc, const char *path)
 {
     for (int i = 0; i < doc->override_count; i++)
@@ -77,8 +77,7 @@ static void fault_at(ce_json *doc, const char *path, bool at_key, const char *fo
         ce_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
         return;
     }
-    const ce_dialect_node *found = &doc->dialect.nodes[node]; /* there is a root, or the document could not have been
-                                                               * opened */
+    const ce_dialect_node *found = &doc->dialect.nodes[node]; /* every document that was opened has a root */
     ce_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
     ce_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);
 }
@@ -320,7 +319,7 @@ static void keep_text(void *to, size_t offset, const char *sentence)
     snprintf(to, SENTENCE, "%s", sentence);
 }
 
-/* Parses relaxed JSON, or makes a string of other text. NULL: the JSON or its UTF-8 is wrong. */
+/* Parses relaxed JSON; a text that is not JSON becomes a string value. NULL: the JSON or its UTF-8 is wrong. */
 static json_t *read_value(const char *text)
 {
     char fault_text[SENTENCE] = "";

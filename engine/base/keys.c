@@ -144,7 +144,7 @@ const char *ce_keys_type_name(ce_key_type type)
     return types[type];
 }
 
-/* Prints one word of the row as code; text that the table does not quote gets quotes. */
+/* Prints the default as code. The default of a STRING has no quotes in the table, so they are added here. */
 static void print_default(const ce_key *key)
 {
     bool quoted = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;

@@ -1,9 +1,9 @@
 /* keys.h - key tables: one row for each configuration key, with its type, default, limits and documentation.
  *
  * Each section of the configuration is one static table. ce_keys_fill reads a JSON object into a settings struct as the
- * table says and reports unknown keys together with the most similar known name; ce_keys_help prints the table
- * (`train --config_help`). A row is the only place where a key is described. In a file, null means the default; for
- * strings it means that there is none. */
+ * table says and reports unknown keys together with the most similar known name; ce_keys_help prints the table for
+ * `train --config_help`. A row is the only place where a key is described. In a file, null means the default; for a
+ * string it means that there is no string. */
 #ifndef CS_BASE_KEYS_H
 #define CS_BASE_KEYS_H
 
@@ -13,7 +13,7 @@ typedef enum {
     CS_KEY_BOOL,    /* field bool; 0 and 1 are accepted too */
     CS_KEY_INT,     /* field int64_t; 5e8 and 2.0 are accepted too */
     CS_KEY_NUMBER,  /* field double */
-    CS_KEY_STRING,  /* field const char *, owned by the document; NULL for null. The fallback has no quotes */
+    CS_KEY_STRING,  /* field const char *, owned by the document; NULL for null. The fallback is without quotes */
     CS_KEY_CHOICE,  /* field int: the index in `choices`, e.g. "adam|adamw|sgd"; upper and lower case are equal */
     CS_KEY_PAIR,    /* field double[2] */
     CS_KEY_JSON,    /* field json_t *, owned by the document; any type, which other code checks */
@@ -29,8 +29,8 @@ typedef struct {
     ce_key_type type;
     size_t offset;        /* of the field in the settings struct */
     const char *fallback; /* the default as JSON text, e.g. "1e-3" */
-    /* Limits of a number; both 0: no limits. max INFINITY also allows Infinity (INT64_MAX in an INT). For an inert
-     * number it means that the number must be an integer. */
+    /* Limits of a number; both 0: no limits. max INFINITY also allows Infinity, which an INT stores as INT64_MAX. In
+     * the row of an inert number, max INFINITY means that the number must be an integer. */
     double min, max;
     /* CHOICE: the names. REFUSED: harmless values. INERT with the fallback null: an example of a value of its type, or
      * NULL for any type. Other types: "auto" if that word is accepted and means the default. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static ce_log_level min_level = CS_LOG_INFO;
-static int own_rank = -1; /* before ce_log_open: the rank that the environment gives */
+static int own_rank = -1; /* -1: not known yet; ce_log_rank then takes the rank from the environment */
 
 void ce_log_open(ce_log_level min, int rank)
 {
@@ -19,7 +19,8 @@ void ce_log_open(ce_log_level min, int rank)
     own_rank = rank;
 }
 
-/* The order is that of comm/world.c. */
+/* Returns the rank that the program that started this process has set in the environment, or 0. The order of the
+ * variables is that of comm/world.c. */
 static int rank_by_starter(void)
 {
     static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",

@@ -4,8 +4,8 @@
 
 typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
 
-/* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints all
- * levels from there on, other ranks print errors only. */
+/* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints this
+ * level and all higher ones; other ranks print only errors. */
 void ce_log_open(ce_log_level min, int rank);
 int ce_log_rank(void);
 void ce_log(ce_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -13,8 +13,8 @@ enum { CS_MAC_BYTES = 32 };
 /* Computes the tag of the concatenated parts. */
 void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
 
-/* As ce_mac_once for many messages with the same key, which is prepared only once. Not for several threads at a
- * time. */
+/* A ce_mac computes the tags of many messages with the same key, which is prepared only once. Only one thread at a time
+ * may use it. */
 typedef struct ce_mac ce_mac;
 ce_mac *ce_mac_open(const unsigned char *key);
 void ce_mac_sum(ce_mac *mac, unsigned char *tag, const struct iovec *parts, int count);

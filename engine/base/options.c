@@ -202,7 +202,7 @@ static bool split(const char *text, char word[CS_OPTION_BYTES], char name[CS_OPT
     return true;
 }
 
-/* One letter has one dash, and longer names have two. */
+/* True if a name of one letter has one dash, or a longer name has two. */
 static bool has_its_dashes(const char *word, const char *name)
 {
     return (word[1] == '-') == (name[0] && name[1]);
@@ -237,7 +237,7 @@ static int refuse_unknown(const cs_options_form *form, const char *word, const c
     return WRONG("unknown %s %s; %s", form->what, word, form->hint);
 }
 
-/* Applies one option. `*rest` is the next argument and is advanced if it is the value. */
+/* Applies one option. `*rest` is the next argument; it is advanced if that argument is the value of the option. */
 static int read_option(const cs_options_form *form, void *settings, const char *text, char ***rest)
 {
     char word[CS_OPTION_BYTES], name[CS_OPTION_BYTES];

@@ -5,8 +5,8 @@
  *     ce_progress_add(&load, some);
  *     ce_progress_end(&load);
  *
- * The line goes to stderr: "loading   43 %  12.3 of 28.6 MB  8.1 MB/s  0:12 left". It appears after a second, so that
- * short work shows none. Where stderr is not shown on a terminal, and on every rank but 0, nothing is written. */
+ * The line goes to stderr: "loading   43 %  12.3 of 28.6 MB  8.1 MB/s  0:12 left". It appears after one second, so that
+ * short work shows no line. Where stderr is not shown on a terminal, and on every rank but 0, nothing is written. */
 #ifndef CS_BASE_PROGRESS_H
 #define CS_BASE_PROGRESS_H
 
@@ -20,13 +20,13 @@ typedef struct {
     const char *what, *unit;
     int64_t total;
     _Atomic int64_t done;
-    atomic_flag busy; /* a thread draws; it owns the fields below */
+    atomic_flag busy; /* set while a thread draws; that thread owns the fields below */
     bool wanted, shown;
     double started, drawn; /* seconds */
 } ce_progress;
 
-/* Begins work of `total` units. `what` is its name and `unit` that of many units ("batches"); NULL: the units are
- * bytes, which are shown as MB. The texts must stay valid until the end. */
+/* Begins work of `total` units. `what` is the name of the work, and `unit` the plural name of its units ("batches").
+ * `unit` NULL: the units are bytes, and are shown as MB. The texts must stay valid until the end. */
 void ce_progress_begin(ce_progress *progress, const char *what, const char *unit, int64_t total);
 /* `amount` more units are done. It may be called by several threads at the same time, and tells the launcher's watchdog
  * that this rank makes progress. */
@@ -34,9 +34,9 @@ void ce_progress_add(ce_progress *progress, int64_t amount);
 /* Ends the line, if there is one. The work need not be complete. */
 void ce_progress_end(ce_progress *progress);
 
-/* What other lines that are redrawn in place are made of. ce_progress_draw replaces the line that is shown on stdout or
- * stderr, and cuts it to the terminal's width. ce_progress_break ends the line that is shown, if any: whoever prints
- * other text calls it first, as ce_log and ce_say do. */
+/* Functions for other lines that are redrawn in place. ce_progress_draw replaces the line that is shown on stdout or
+ * stderr, and cuts it to the terminal's width. ce_progress_break ends the line that is shown, if there is one. Code
+ * that prints other text must call it first, as ce_log and ce_say do. */
 void ce_progress_draw(FILE *file, const char *line);
 void ce_progress_break(void);
 

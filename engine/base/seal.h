@@ -21,8 +21,8 @@ typedef struct {
 void ce_seal_open(ce_seal *seal, const unsigned char *session, bool caller);
 void ce_seal_close(ce_seal *seal); /* accepts a struct that is all zero */
 
-/* Computes the tag of the next message sent, or checks that of the next message received. At most CS_SEAL_PARTS
- * parts. */
+/* ce_seal_sign computes the tag of the next message that is sent; ce_seal_check checks the tag of the next message that
+ * was received. A message has at most CS_SEAL_PARTS parts. */
 enum { CS_SEAL_PARTS = 3 };
 void ce_seal_sign(ce_seal *seal, unsigned char *tag, const struct iovec *parts, int count);
 bool ce_seal_check(ce_seal *seal, const unsigned char *tag, const struct iovec *parts, int count);

@@ -18,7 +18,7 @@ static _Thread_local char last_error[ERROR_BYTES];
 
 cs_status ce_fail(cs_status status, const char *format, ...)
 {
-    char sentence[ERROR_BYTES]; /* the arguments may contain cs_error() itself */
+    char sentence[ERROR_BYTES]; /* a separate buffer, because the arguments may contain the text of cs_error() */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);

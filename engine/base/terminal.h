@@ -11,7 +11,8 @@ bool ce_terminal_is(int fd);
  * and the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or "12". */
 bool ce_terminal_shows(int fd);
 
-/* The size in characters, from the variables COLUMNS and LINES, or else from the terminal, or else 80 and 24. */
+/* The width and the height in characters. They come from the variables COLUMNS and LINES respectively, otherwise from
+ * the terminal, and are 80 and 24 if neither is known. */
 int ce_terminal_columns(int fd);
 int ce_terminal_lines(int fd);
 

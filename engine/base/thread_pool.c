@@ -1,4 +1,4 @@
-/* thread_pool.c - a thread pool for one call: runs numbered tasks on several threads and waits for all of them. */
+/* thread_pool.c - a pool of threads that lives for one call: it runs numbered tasks, and waits for all of them. */
 #include "base/thread_pool.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* thread_pool.h - a thread pool for one call: runs numbered tasks on several threads and waits for all of them. */
+/* thread_pool.h - a pool of threads that lives for one call: it runs numbered tasks, and waits for all of them. */
 #ifndef CS_BASE_THREAD_POOL_H
 #define CS_BASE_THREAD_POOL_H
 
@@ -6,10 +6,10 @@
 
 enum { CS_THREAD_POOL_MAX_THREADS = 256 };
 
-/* Calls task(argument, index) once for each index from 0 to count - 1, on at most `threads` threads, one of which is
- * the caller's (0 or 1: only the caller's). Returns after the last task. If a thread cannot be started, the others do
- * its share. When a task fails, no further task begins, and the status and message of the first failure are returned.
- */
+/* Calls task(argument, index) once for each index from 0 to count - 1, on at most `threads` threads. The calling thread
+ * is one of them, and the only one if `threads` is 0 or 1. Returns after the last task. If a thread cannot be started,
+ * the other threads run all tasks. When a task fails, no further task begins, and the status and message of the first
+ * failure are returned. */
 cs_status ce_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
                              void *argument);
 

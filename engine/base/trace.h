@@ -1,7 +1,7 @@
 /* trace.h - records what a process does during chosen steps: spans of time with a name, for a Chrome trace.
  *
- * One recorder for each process, as for the heartbeat. Any thread may record. Memory is allocated when the recorder is
- * opened; spans that do not fit are counted and dropped. While it is off, a call costs one load.
+ * A process has one recorder. Any thread may record. Memory is allocated when the recorder is opened; spans that do not
+ * fit are counted and dropped. While the recorder is off, a call costs one load from memory.
  *
  *     double began = ce_trace_begin();
  *     ...
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The rows of a rank in the picture. */
+/* The rows that a rank has in the picture of the trace. */
 typedef enum { CS_TRACE_STEP, CS_TRACE_COMPUTE, CS_TRACE_COMMUNICATION, CS_TRACE_COPY } ce_trace_lane;
 
 /* The texts must live as long as the recorder. */
@@ -22,7 +22,7 @@ typedef struct {
     double began, ended;     /* seconds of ce_clock_seconds */
 } ce_trace_span;
 
-/* Returns false without memory. */
+/* Opens the recorder with space for `spans` spans. Returns false if there is not enough memory. */
 bool ce_trace_open(int64_t spans);
 void ce_trace_close(void);
 void ce_trace_switch(bool on);
@@ -30,7 +30,7 @@ void ce_trace_switch(bool on);
 double ce_trace_begin(void); /* the current time; below 0 while the recorder is off */
 void ce_trace_end(ce_trace_lane lane, const char *what, const char *unit, double began);
 
-/* The spans recorded so far, in the order of their ends; no thread may record meanwhile. */
+/* The spans recorded so far, in the order in which they ended. No thread may record while the caller reads them. */
 const ce_trace_span *ce_trace_spans(int64_t *count, int64_t *dropped);
 
 #endif

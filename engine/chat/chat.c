@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct ce_chat {
-    const char *name; /* of a built-in template; NULL: the tokenizer's */
+    const char *name; /* name of a built-in template; NULL: the template is the tokenizer's */
     ce_jinja *template;
     const ce_tokenizer *tokenizer;
     time_t now;
@@ -24,7 +24,7 @@ static const struct {
 };
 enum { BUILT_INS = sizeof built_in / sizeof *built_in };
 
-enum { MOST_BYTES = 16 << 20 }; /* of a template's file */
+enum { MOST_BYTES = 16 << 20 }; /* maximum size of a template's file */
 
 /* ---- opening ---- */
 
@@ -41,8 +41,8 @@ static const char *list_names(char *text, size_t room)
     return text;
 }
 
-/* Checks that each control word that a built-in template writes is one token; otherwise the model would learn it letter
- * by letter. */
+/* Checks that each control word that a built-in template writes is one token; otherwise the model would learn the word
+ * letter by letter. */
 static cs_status check_words(const char *name, const char *source, const ce_tokenizer *tokenizer)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
@@ -141,7 +141,8 @@ void ce_chat_close(ce_chat *chat)
 
 /* ---- conversations as variables ---- */
 
-/* The names of roles and of a message's members in files that do not follow OpenAI's. */
+/* Returns the role of a message in OpenAI's words. Other files name the roles, and the members of a message,
+ * differently. */
 static const char *role_of(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
@@ -188,7 +189,7 @@ static json_t *messages_of(const json_t *document)
     return plain_messages(list ? list : json_object_get(document, "conversations"));
 }
 
-/* Refuses members that a built-in template would not write, because they would be lost silently. */
+/* Refuses members that a built-in template would not write, because they would be lost without a message. */
 static cs_status check_extras(const json_t *object)
 {
     static const char *const keys[] = { "tools", "tool_calls" };
@@ -277,8 +278,8 @@ static size_t common_prefix(const ce_text *a, const ce_text *b)
     return length;
 }
 
-/* Finds the answer that is message `index`: it begins where the text that asks for it ends, and ends where the text of
- * the messages up to it ends, without white space behind it. */
+/* Finds the answer that is message `index`: it begins where the prompt for this answer ends. It ends where the text of
+ * the first `index` + 1 messages ends, and white space at that end does not belong to it. */
 static cs_status find_answer(const ce_chat *chat, const json_t *document, const json_t *messages, size_t index,
                              ce_chat_lines *lines)
 {

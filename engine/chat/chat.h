@@ -11,17 +11,18 @@
 
 typedef struct ce_chat ce_chat; /* a template for one tokenizer; immutable, so threads may share it */
 
-/* Opens the template named `name` (cspeed.data.template lists the names), that of the file `name` if it ends with
- * ".jinja", or with "auto" the tokenizer's chat_template. strftime_now gives the time at which the template was opened,
- * or that of SOURCE_DATE_EPOCH. CS_BAD_CONFIG: there is no such template, a file's or the tokenizer's one does not
- * compile, or a built-in one has control words that the tokenizer lacks. CS_NOT_FOUND, CS_IO_ERROR: a file cannot be
- * read. The tokenizer must live longer. */
+/* Opens a template. `name` is the name of a built-in template (cspeed.data.template lists the names), a file whose name
+ * ends with ".jinja", or "auto" for the tokenizer's chat_template. In the template, strftime_now gives the time of this
+ * call, or the time SOURCE_DATE_EPOCH if that is set. CS_BAD_CONFIG: there is no such template; the template of a file
+ * or of the tokenizer does not compile; or a built-in template has control words that the tokenizer lacks.
+ * CS_NOT_FOUND, CS_IO_ERROR: a file cannot be read. The tokenizer must stay open until ce_chat_close. */
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer);
 void ce_chat_close(ce_chat *chat); /* accepts NULL */
 
-bool ce_chat_is_file(const char *name); /* whether this name of a template is that of a file */
+bool ce_chat_is_file(const char *name); /* true if this name of a template is the name of a file */
 
-bool ce_chat_is_answer(const json_t *message); /* whether the assistant says it: "role" is assistant, or "from" gpt */
+/* True if the assistant says the message: "role" is "assistant", or "from" is "gpt". */
+bool ce_chat_is_answer(const json_t *message);
 
 typedef struct {
     int64_t from, to;
@@ -35,15 +36,17 @@ typedef struct {
 
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
  * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are what the
- * template's {% generation %} blocks write. Without such blocks, they are found by writing the conversation up to each
- * answer; a template that writes earlier messages differently then is refused. */
+ * template's {% generation %} blocks write. Without such blocks, each answer is found by writing the conversation up to
+ * it. CS_UNSUPPORTED: in such a shorter conversation the template writes the same messages differently. */
 cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
-/* Appends what the template writes for a list of messages, without looking for answers; `asks`: for an answer that
- * follows. `document` has the tools. */
+/* Appends what the template writes for a list of messages, without looking for answers. If `asks` is true, the text
+ * ends with the prompt for the next answer. The tools are read from `document`. */
 cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const json_t *messages, bool asks, ce_text *to);
-/* The same for generation: the text ends where the next answer, which the conversation does not contain yet, begins. */
+/* As ce_chat_write, but for generation: the text ends where the next answer begins, which the conversation does not
+ * contain yet. */
 cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
-/* Sets *text to the NUL-terminated text that ends an answer, one token or several; empty if it cannot be found. */
+/* Sets *text to the NUL-terminated text that ends an answer (one token or several), or to "" if that text cannot be
+ * found. */
 void ce_chat_stop(const ce_chat *chat, ce_text *text);
 void ce_chat_lines_free(ce_chat_lines *lines);
 

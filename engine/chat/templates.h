@@ -1,5 +1,5 @@
 /* templates.h - the built-in chat templates, as rows of a table: BUILT_IN(name, source). Roles are system, user and
- * assistant, and contents are texts: chat.c checks that before. tests/peers/chat_same.py says in Python what each of
+ * assistant, and contents are texts: chat.c checks this first. tests/peers/chat_same.py says in Python what each of
  * them writes. */
 
 /* A line for each message, with a default system message if the conversation has none. */
@@ -11,8 +11,8 @@
                          "{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}"           \
                          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
-/* `lead` stands before the content of a system message that is the first message; without one, it is written alone if
- * `always`. */
+/* `lead` stands before the content of a system message that is the first message; if there is no such message and
+ * `always` holds, `lead` is written as a system message of its own. */
 #define LLAMA3(name, always, lead)                                                                                     \
     BUILT_IN(name,                                                                                                     \
              "{% macro open(role) %}{{ '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{% endmacro %}"      \
@@ -24,7 +24,8 @@
              "{{ " lead " if loop.first and m.role == 'system' }}{{ m.content | trim + '<|eot_id|>' }}"                \
              "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ open('assistant') }}{% endif %}")
 
-/* Sets `system` to what is written into the next user message, and refuses a system message that none follows. */
+/* Sets `system` to what is written into the next user message, and refuses a system message that no user message
+ * follows. */
 #define SYSTEM_IN_USER(open, close, content, user, assistant)                                                           \
     "{% set ns = namespace(system=none) %}{% for m in messages %}{% if m.role == 'system' %}"                           \
     "{% if ns.system is not none %}{{ raise_exception('two system messages and no user\\'s between them; this template" \

@@ -62,7 +62,7 @@ static bool is_blank(const char *line, const char *stop)
     return line == stop;
 }
 
-/* Length of the byte order mark that some programs of Windows write in front of UTF-8. */
+/* Length of the byte order mark that some Windows programs write in front of UTF-8; 0: there is none. */
 static size_t mark_bytes(const char *start, const char *end)
 {
     return end - start >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -179,8 +179,8 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
 
 /* ---- the split -------------------------------------------------------------------------------- */
 
-/* Holds out whole documents, drawn pseudo-randomly, as long as they fit into `wanted` bytes; of JSON at least one.
- * Returns the number of bytes held out. */
+/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. Of JSON documents at
+ * least one is held out, even if it is longer. Returns the number of bytes held out. */
 static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
@@ -230,7 +230,7 @@ cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held = hold_documents(corpus, wanted);
-    if (!lines && (held < min || held < wanted / 2)) /* there are too few documents, or too long ones */
+    if (!lines && (held < min || held < wanted / 2)) /* the documents are too few or too long */
         hold_ends(corpus, wanted);
     return CS_OK;
 }

@@ -3,7 +3,7 @@
  * A file is one document, or several with a separator line between them, or a document on each line (JSON lines, rows
  * of a table), or a list of documents (JSON). A compressed file or a table is decoded first (formats/plain.h). The
  * held-out part consists of whole documents, drawn pseudo-randomly but always the same ones; if there are too few
- * documents to draw from, it is the end of each document. */
+ * documents to draw from, it consists of the end of each document. */
 #ifndef CS_DATA_CORPUS_H
 #define CS_DATA_CORPUS_H
 
@@ -26,8 +26,8 @@ typedef struct {
     int64_t document_count, document_room, bytes;
 } ce_corpus;
 
-/* The files to map. `separator`: a line equal to this ends a document; NULL: none. All files are JSON if `json` is
- * true, otherwise those whose names say so (ce_plain_is_json). */
+/* The files to map. `separator`: a line equal to this ends a document; NULL: none. If `json` is true, all files are
+ * JSON; otherwise the name of a file decides (ce_plain_is_json). */
 typedef struct {
     char *const *paths;
     int count;
@@ -38,11 +38,11 @@ typedef struct {
 cs_status ce_corpus_open(ce_corpus *corpus, const ce_corpus_files *files);
 void ce_corpus_close(ce_corpus *corpus);
 
-/* Holds out this fraction of the bytes, but at least `min` bytes. Fails if less than `min` bytes remain for training.
- */
+/* Holds out this fraction of the bytes, but at least `min` bytes. CS_BAD_FILE: fewer than `min` bytes would remain for
+ * training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
-/* Writes where the document begins, as "chats.jsonl, line 7" or "chats.parquet, row 7", from 1. */
+/* Writes where the document begins, as "chats.jsonl, line 7" or "chats.parquet, row 7"; lines and rows count from 1. */
 enum { CS_CORPUS_PLACE = 4200 };
 const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, char text[CS_CORPUS_PLACE]);
 

@@ -1,8 +1,8 @@
 /* data.h - data loader: maps token shards and selects the window that each training sample reads.
  *
  * A window is seq_len + 1 tokens of one shard, beginning at a multiple of seq_len. The window for the global position g
- * (the number of samples since the start of training) comes from a permutation of all windows that depends only on the
- * seed and the epoch, at index g mod windows. The world size only decides which rank reads it. The whole state of a
+ * (the number of samples since the start of training) is element g mod windows of a permutation of all windows, which
+ * depends only on the seed and the epoch. The world size only decides which rank reads a window. The whole state of a
  * loader is therefore the number g, and resuming needs no replay. */
 #ifndef CS_DATA_DATA_H
 #define CS_DATA_DATA_H
@@ -15,19 +15,22 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     uint64_t seed;
-    /* Vocabulary size of the model; a larger or equal token is CS_BAD_FILE, with its position. 0: unchecked. */
+    /* Vocabulary size of the model; a token that is larger or equal is CS_BAD_FILE, and the message has its position.
+     * 0: tokens are not checked. */
     int64_t vocab_size;
     /* (pattern_count) weights of a mixture (mixture.h); NULL: every window is read once in each epoch */
     const double *weights;
-    /* A window is a pair of answers: two documents of a shard, of which the first seq_len tokens are taken. */
+    /* If true, a window is a pair of answers: two documents of a shard, and of each document its first seq_len
+     * tokens. */
     bool pairs;
     bool documents; /* keep the documents of a window separate; the shards must have a document index */
 } ce_data_settings;
 
-/* The rows of one window; each array has seq_len elements, or with `pairs` twice as many: first those of the chosen
- * answer, then those of the rejected one, each with target -1 from its last token on. targets[t] is -1 where the next token is masked (tokens.h).
- * If documents are kept separate, starts[t] is the row at which the document of row t begins (0 if it began before the
- * window), and targets[t] is also -1 where the next token begins another document. */
+/* The rows of one window; each array has seq_len elements, or 2 * seq_len with `pairs`: first the rows of the chosen
+ * answer, then those of the rejected one; the targets of an answer are -1 from its last token on. targets[t] is -1
+ * where the next token is masked (tokens.h). If documents are kept separate, starts[t] is the row at which the document
+ * of row t begins (0 if it began before the window), and targets[t] is also -1 where the next token begins another
+ * document. */
 typedef struct {
     int32_t *inputs, *targets, *starts; /* starts may be NULL if documents are not kept separate */
 } ce_window;
@@ -39,10 +42,10 @@ typedef struct ce_windows ce_windows;
 cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings);
 void ce_windows_close(ce_windows *windows);
 int64_t ce_windows_count(const ce_windows *windows); /* windows of one epoch */
-/* Pairs that are no windows, because the prompt alone has seq_len tokens or more. */
+/* Number of pairs that are left out, because the prompt alone has seq_len tokens or more. */
 int64_t ce_windows_left_out(const ce_windows *windows);
-/* Fingerprint of the data: a hash of the length and 256 sampled tokens of each shard, in order; of pairs, a hash of all
- * tokens and of where the answers begin. */
+/* Fingerprint of the data: a hash of the length and of 256 sampled tokens of each shard, in the order of the shards.
+ * For pairs it is a hash of all tokens and of the positions at which the answers begin. */
 uint64_t ce_windows_mark(const ce_windows *windows);
 /* Index in file order of the window at global position `position`. */
 int64_t ce_windows_index(const ce_windows *windows, int64_t position);

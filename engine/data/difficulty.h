@@ -10,8 +10,8 @@ enum { CS_DIFFICULTY_STAIRS = 64 };
 typedef enum { CS_DIFFICULTY_NONE, CS_DIFFICULTY_ROOT, CS_DIFFICULTY_STAIRCASE } ce_difficulty_kind;
 
 /* ROOT: floor((s / total)^(1 / degree) (max - min) + min), rounded down to a multiple of `stride`, at most `max`;
- * degree 1 is linear. STAIRCASE: stairs[i] for the first i with s <= until[i], the last stair after that. The step s
- * counts from 1. */
+ * degree 1 is linear. STAIRCASE: stairs[i] for the first i with s <= until[i], and the last stair for larger s. The
+ * step s counts from 1. */
 typedef struct {
     ce_difficulty_kind kind;
     int64_t min, max, total, stride;
@@ -21,7 +21,7 @@ typedef struct {
 } ce_difficulty;
 
 int64_t ce_difficulty_at(const ce_difficulty *difficulty, int64_t step);
-/* Whether the curriculum has this value at some step. */
+/* True if the curriculum has this value at some step. */
 bool ce_difficulty_may_be(const ce_difficulty *difficulty, int64_t value);
 
 #endif

@@ -20,7 +20,7 @@ void ce_folder_quote(char *pattern, size_t room, const char *name)
     pattern[at] = 0;
 }
 
-/* Returns the pattern FOLDER/INSIDE, malloc'ed; NULL: no file matches it. */
+/* Returns the pattern FOLDER/INSIDE, which the caller frees; NULL: no file matches the pattern. */
 static char *find(const char *folder, const char *inside)
 {
     char quoted[NAME_BYTES], *pattern;

@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
-/* Returns the pattern of the folder's shards to train on, or the name of its shard to validate with, malloc'ed; NULL:
- * the folder does not exist or has none. Characters of the folder's name that a pattern gives a meaning are quoted. */
+/* ce_folder_train returns the pattern of the folder's shards for training, and ce_folder_valid that of its shard for
+ * validation. NULL: the folder does not exist, or has no such shard. Characters of the folder's name that have a
+ * meaning in a pattern are quoted. The caller frees the text. */
 char *ce_folder_train(const char *folder);
 char *ce_folder_valid(const char *folder);
 
-/* Writes `name` into `pattern`, of `room` bytes, so that as a pattern it matches this name only. */
+/* Writes `name` into `pattern`, of `room` bytes, quoted so that the pattern matches only this name. */
 void ce_folder_quote(char *pattern, size_t room, const char *name);
 
 #endif

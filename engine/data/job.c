@@ -94,7 +94,8 @@ static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_cha
     }
 }
 
-/* A prompt and its completion are one text, of which the completion and the end are learnt. */
+/* Appends a prompt and its completion as one text. The targets are the tokens of the completion and the token that ends
+ * the text. */
 static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace, const ce_shape *shape)
 {
     ce_chat_lines *lines = &workspace->chat;
@@ -102,13 +103,14 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    ce_chat_span completion = { from, (int64_t)lines->text.size + 1 }; /* with the token that ends a text */
+    ce_chat_span completion = { from, (int64_t)lines->text.size + 1 }; /* one more, for the token that ends a text */
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
     end(work, plan);
 }
 
-/* Refuses tokens that the tokenizer does not have, and labels that would be other targets than training's. */
+/* Refuses tokens that the tokenizer does not have, and labels that name another target than the one that training
+ * uses. */
 static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -129,7 +131,7 @@ static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
     return CS_OK;
 }
 
-/* Appends a row's tokens. What is refused has appended none. */
+/* Appends a row's tokens. A row that is refused appends no tokens. */
 static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -146,7 +148,7 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     return CS_OK;
 }
 
-/* Appends a conversation. The answers that a prompt has are not learnt. */
+/* Appends a conversation. Answers that belong to its prompt are not targets. */
 static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                                    const ce_shape *shape)
 {
@@ -185,7 +187,8 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
 
 /* ---- pairs of answers ---- */
 
-/* Appends one answer with its prompt before it. Returns the number of its first tokens that are `prompt`'s too. */
+/* Appends one answer with its prompt before it. Returns the number of first tokens in which the answer and `prompt`
+ * agree. */
 static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t same = 0;
@@ -203,7 +206,7 @@ static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text
                                     : ce_encoder_document(workspace->encoder, bytes, text->size);
 }
 
-/* Appends both answers. The answers begin where their tokens first differ from the prompt's. */
+/* Appends both answers. The targets begin where the tokens of one of them first differ from those of the prompt. */
 static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t first = work->token_count;
@@ -217,7 +220,7 @@ static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const 
         return CS_OK;
     }
     const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
-    work->token_count = first; /* a line that is skipped leaves nothing */
+    work->token_count = first; /* a line that is skipped leaves no tokens */
     work->start_count -= CS_PAIR_ANSWERS;
     return ce_fail(CS_BAD_FILE, "the %s has no token", what);
 }

@@ -13,7 +13,7 @@ typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
     ce_chat *chat; /* NULL: documents are not conversations */
-    bool pairs;    /* lines of JSON are pairs of answers, and conversations among them are written by `chat` */
+    bool pairs;    /* lines of JSON are pairs of answers; `chat` writes those that are conversations */
     const char *field;
     const ce_shape_columns *columns; /* other names for the keys of JSON rows */
     int32_t end;                     /* token after each document; -1: none */
@@ -26,15 +26,15 @@ typedef struct {
 typedef struct {
     ce_encoder *encoder;
     ce_text line;
-    ce_chat_lines chat; /* also a prompt and its completion */
+    ce_chat_lines chat; /* the text of a conversation, or of a prompt and its completion */
     ce_pair pair;
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
 } ce_job_workspace;
 
 typedef struct {
-    int64_t first, count; /* range of documents; if count is 1, possibly a part of one */
-    int64_t from, to;     /* byte range of that part */
+    int64_t first, count; /* range of documents; if count is 1, it may be a part of a document */
+    int64_t from, to;     /* byte range of that part in the document */
     int32_t *ids;         /* (token_count) */
     bool *learnt;
     int64_t token_count, room;
@@ -46,7 +46,8 @@ typedef struct {
     char *sentence; /* message of a failure */
 } ce_job_work;
 
-/* The part of a document that belongs to the set being written (training, or held out). */
+/* Returns the part of a document that belongs to the set that is being written: the training set or the held-out
+ * set. */
 ce_document ce_job_part(const ce_job_plan *plan, int64_t document);
 
 void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace);

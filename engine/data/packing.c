@@ -1,7 +1,7 @@
 /* packing.c - tokenizes texts into token shards with several threads.
  *
- * Works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them, and the
- * results are written in order. */
+ * Packing works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them,
+ * and the results are written in order. */
 #include "data/packing.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -33,8 +33,8 @@ typedef struct {
 
 /* ---- jobs ---- */
 
-/* End of the next part of a long text: a place where it may be cut, searched in twice as many bytes until there is one.
- */
+/* Returns the offset at which the next part of a long text ends. A place where the text may be cut is searched in the
+ * first JOB_BYTES bytes, then in twice as many, and so on; if there is none, the part ends with the document. */
 static int64_t cut_at(const packer *self, const ce_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
@@ -96,8 +96,8 @@ static cs_status refuse(const packer *self, cs_status status, const char *senten
                    sentence, self->plan.skip_bad);
 }
 
-/* Warns about skipped lines, in the order of the lines whatever thread found them, and fails if there are more than
- * allowed. */
+/* Warns about skipped lines, in the order of the lines, whichever thread found them, and fails if more lines were
+ * skipped than skip_bad allows. */
 static cs_status report_skipped(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
@@ -255,7 +255,8 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     return status;
 }
 
-/* Reads the texts. Those that are decoded first are kept in the output folder, which exists already. */
+/* Reads the texts. Compressed texts and tables are decoded into temporary files in the output folder, which exists
+ * already. */
 static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {
     const char *columns[CS_SHAPE_NAMES];

@@ -14,10 +14,11 @@ typedef struct {
     const char *separator;    /* a line equal to this ends a document; NULL: none */
     const char *field;        /* JSON member with a document's text; if given, all files are JSON. NULL: "text" */
     ce_shape_columns columns; /* other names for the members of JSON documents */
-    /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not */
+    /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not
+     * conversations */
     const char *chat;
-    /* JSON documents are pairs of answers (pair.h), and each becomes two documents; conversations among them are written
-     * by `chat`, or if that is NULL by the tokenizer's template. All tokens are in one shard. */
+    /* JSON documents are pairs of answers (pair.h), and each becomes two documents; `chat` writes those that are
+     * conversations, or the tokenizer's template if `chat` is NULL. All tokens are in one shard. */
     bool pairs;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped, over all files */
     bool by_name;     /* only files whose names say so are JSON, even if `field` or `chat` is given */

@@ -13,7 +13,7 @@ typedef struct {
 
 /* ---- texts ---- */
 
-/* Writes prompt, answer and the end unless the answer ends with it. */
+/* Writes the prompt, the answer, and then `end`, unless the answer already ends with `end`. */
 static void write_text(ce_text *to, const char *prompt, size_t prompt_size, const char *answer, size_t size,
                        const char *end)
 {
@@ -24,8 +24,9 @@ static void write_text(ce_text *to, const char *prompt, size_t prompt_size, cons
         ce_unicode_append(to, end, end_size);
 }
 
-/* Length of the prompt that two texts begin with: what they have in common in whole characters, without a space at its
- * end. As in TRL, a text that is the beginning of the other keeps its last character as the answer. */
+/* Returns the length of the prompt with which both texts begin: the whole characters that they have in common, without
+ * one space at the end. As in TRL, if one text is the beginning of the other, its last character is not part of the
+ * prompt. */
 static size_t common_prompt(const char *a, size_t a_size, const char *b, size_t b_size)
 {
     size_t least = a_size < b_size ? a_size : b_size, length = 0;
@@ -57,7 +58,7 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
 
 /* ---- conversations ---- */
 
-/* The number of messages that both lists begin with; each list keeps at least one. */
+/* Returns the number of first messages that are equal in both lists, but leaves at least one message in each list. */
 static size_t common_messages(const json_t *a, const json_t *b)
 {
     size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);
@@ -67,7 +68,8 @@ static size_t common_messages(const json_t *a, const json_t *b)
     return count == least && count > 0 ? count - 1 : count;
 }
 
-/* The messages of `prompt`, then those of `answer`; a new list. prompt NULL: the answer's own first messages. */
+/* Returns a new list: the messages of `prompt`, then those of `answer`. prompt NULL: the first messages of `answer` are
+ * the prompt. */
 static json_t *joined(json_t *prompt, json_t *answer)
 {
     json_t *all = json_array();

@@ -1,8 +1,8 @@
 /* pair.h - reads one line of preference data: a prompt with a chosen and a rejected answer.
  *
  * {"prompt": ..., "chosen": ..., "rejected": ...}. All three are texts, or all are lists of messages, which a chat
- * template writes (as TRL's DPOTrainer does). Without "prompt", or if it is a text and the answers are lists of messages,
- * both answers begin with the prompt: it is what they have in common. */
+ * template writes (as TRL's DPOTrainer does). Without "prompt", or if it is a text and the answers are lists of
+ * messages, both answers begin with the prompt, which is the beginning that they have in common. */
 #ifndef CS_DATA_PAIR_H
 #define CS_DATA_PAIR_H
 
@@ -11,8 +11,8 @@
 enum { CS_PAIR_ANSWERS = 2 };
 
 typedef struct {
-    ce_text prompt;           /* as it is before an answer: with what the template writes to ask for one */
-    ce_text chosen, rejected; /* with the prompt before them, and the token that ends a text */
+    ce_text prompt;           /* the text before an answer, with what a template writes to ask for an answer */
+    ce_text chosen, rejected; /* each is the prompt, the answer, and the token that ends a text */
     bool rendered;            /* written by a template, so no tokens are added around the text */
 } ce_pair;
 

@@ -1,5 +1,5 @@
-/* pairs.h - pairs of answers in a token shard: documents 2 k and 2 k + 1 are the chosen and the rejected answer of pair
- * k, each with the prompt before it, whose tokens are not targets. */
+/* pairs.h - pairs of answers in a token shard: document 2 k is the chosen answer of pair k, and document 2 k + 1 the
+ * rejected one. Each begins with the prompt, whose tokens are not targets. */
 #ifndef CS_DATA_PAIRS_H
 #define CS_DATA_PAIRS_H
 
@@ -8,7 +8,7 @@
 
 /* The pairs of a shard whose prompt has fewer than seq_len tokens. */
 typedef struct {
-    int64_t *first; /* (count) number of the first document of each */
+    int64_t *first; /* (count) number of the first document of each pair */
     int64_t count, left_out;
 } ce_pairs;
 

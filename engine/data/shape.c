@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    bool extra; /* it does not make a shape, but belongs to one */
+    bool extra; /* the key does not make a shape, but belongs to one */
 } keys[] = {
     { "messages", false },      { "conversations", false }, { "prompt", false },    { "completion", false },
     { "instruction", false },   { "output", false },        { "input_ids", false }, { "system", true },
@@ -19,7 +19,7 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* A row with this key is refused; so it is one of the columns that are read of a table. */
+/* A row with this key is refused, so the column of this name is read from a table too. */
 #define HISTORY "history"
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
@@ -66,7 +66,7 @@ typedef struct {
     const json_t *row;
     const ce_shape_columns *columns;
     const char *field;
-    bool named; /* the row has one of the names of `columns` that stand for a key that makes a shape */
+    bool named; /* the row has a name of `columns` whose key makes a shape */
 } reader;
 
 static json_t *member(const json_t *row, const char *name)
@@ -108,8 +108,8 @@ static cs_status refuse(const reader *self, bool chats)
 
 /* ---- conversations ---- */
 
-/* Begins the conversation, with the system message if a column of its own has it. Returns its list of messages, which
- * belongs to the shape. */
+/* Begins the conversation, with the system message if the row has a key "system". Returns the list of messages, which
+ * the shape owns. */
 static json_t *begin_chat(ce_shape *shape, const reader *self)
 {
     json_t *messages = json_array(), *system = find(self, "system");
@@ -121,7 +121,7 @@ static json_t *begin_chat(ce_shape *shape, const reader *self)
     return messages;
 }
 
-/* Copies "tools": a list, or a text that is the JSON of one, as tables have it. */
+/* Copies "tools": a list, or, as in tables, a text that is the JSON of a list. */
 static cs_status copy_tools(ce_shape *shape, const reader *self)
 {
     json_t *value = find(self, "tools");
@@ -136,7 +136,7 @@ static cs_status copy_tools(ce_shape *shape, const reader *self)
     return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"tools\" is neither a list nor a text that is the JSON of one");
 }
 
-/* Checks the conversation that was read, and copies what belongs to it. */
+/* Checks the conversation that was read, and copies the tools and the documents that belong to it. */
 static cs_status end_chat(ce_shape *shape, const reader *self)
 {
     size_t index;

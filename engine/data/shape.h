@@ -5,15 +5,15 @@
  *
  *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
  *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
- *     prompt and completion          two texts, or two lists of messages, of which the second's answers are learnt
- *     instruction and output         Alpaca's: the instruction, and behind a newline the "input" if there is one, is
- *                                    what the user says, and "output" the answer
+ *     prompt and completion          two texts, or two lists of messages; the answers of the second are learnt
+ *     instruction and output         Alpaca's rows: the user says the instruction, and after a newline the "input"
+ *                                    if there is one; "output" is the answer
  *     the field ("text")             a text
- *     input_ids                      tokens as they are, without those whose "attention_mask" is 0; "labels" of -100
- *                                    are not learnt
+ *     input_ids                      tokens as they are; those whose "attention_mask" is 0 are left out, and those
+ *                                    whose "labels" are -100 are not learnt
  *
- * Without a chat template the text comes first, a prompt and its completion are one text of which the completion is
- * learnt, and conversations and Alpaca's rows are refused. */
+ * Without a chat template, the field is looked for first; a prompt and its completion become one text, and the
+ * completion is learnt; conversations and Alpaca's rows are refused. */
 #ifndef CS_DATA_SHAPE_H
 #define CS_DATA_SHAPE_H
 
@@ -22,14 +22,16 @@
 enum { CS_SHAPE_COLUMNS = 16 };
 
 /* Other names for the keys above. system, input, labels, attention_mask, tools and documents do not make a shape but
- * belong to one: each is read by its name here if the row has it, otherwise by its own. Where a row has the name of any
- * other key, it is read by these names alone: such a key that has no name here counts as missing. */
+ * belong to one: such a key is read by its other name if the row has that name, and otherwise by the name above. The
+ * other keys make a shape. If a row has the other name of one of these, all of these are read by other names only:
+ * those without another name count as missing. */
 typedef struct {
     const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
     int count;
 } ce_shape_columns;
 
-/* CS_BAD_CONFIG: there is no such key, or it has a name already. Both texts must stay valid. */
+/* Gives a key another name. CS_BAD_CONFIG: there is no such key, or it has another name already. Both texts must stay
+ * valid. */
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a NULL-terminated list with all keys that ce_shape_read may look at. */
@@ -40,14 +42,14 @@ typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce
 
 typedef struct {
     ce_shape_kind kind;
-    const json_t *text, *completion; /* of a text, or of a prompt and its completion: strings */
-    int64_t answers, given; /* of a conversation with a prompt: its answers, and how many of them the prompt has */
+    const json_t *text, *completion; /* strings: a text; or a prompt and its completion respectively */
+    int64_t answers, given; /* for a conversation with a prompt: number of its answers, and of those in the prompt */
     json_t *chat;           /* what chat/chat.h writes: {"messages", "tools", "documents"} */
     const json_t *tokens, *labels, *mask; /* lists; labels and mask may be NULL */
 } ce_shape;
 
 /* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape borrows from the
- * row. CS_BAD_FILE: it has no known shape; the message has the keys that were found. */
+ * row. CS_BAD_FILE: the row has no known shape; the message lists its keys. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
 void ce_shape_free(ce_shape *shape);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_ROOM = 64 }; /* bytes for the name of a shard after its folder */
+enum { NAME_ROOM = 64 }; /* bytes for the name of a shard without its folder */
 
 cs_status ce_shards_folder(const char *path, size_t *made)
 {

@@ -22,7 +22,8 @@ void ce_shards_remove_folder(const char *path, size_t made);
 cs_status ce_shards_document(ce_shards *shards); /* marks the next token as the first of a document */
 /* Appends tokens; learnt[i] is false for a token that is not a target (NULL: all are targets). */
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
-/* Completes the last shard, and removes shards with higher numbers that an earlier, longer text left. */
+/* Completes the last shard, and removes shards with higher numbers, which an earlier run with a longer text has
+ * left. */
 cs_status ce_shards_finish(ce_shards *shards);
 /* Removes the shard that is being written and those that are complete: a failed run leaves nothing. */
 void ce_shards_remove(ce_shards *shards);

@@ -1,4 +1,4 @@
-/* texts.c - the files that a name of a text stands for. */
+/* texts.c - finds the files that the name of a text stands for. */
 #include "data/texts.h"
 #include "base/json.h"
 #include "checkpoint/files.h"
@@ -91,8 +91,9 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Length of the split's name in a file's name, 0 if it has none. The Hub's files are named
- * SPLIT-00000-of-00002.parquet, the older ones SPLIT-00000-of-00002-HASH.parquet; others have the split alone. */
+/* Length of the split's name in a file's name, or 0 if the name has none. Files of the Hugging Face Hub are named
+ * SPLIT-00000-of-00002.parquet, older ones SPLIT-00000-of-00002-HASH.parquet; other files may be named
+ * SPLIT.parquet. */
 static size_t split_width(const char *name)
 {
     static const char *const splits[] = { "train", "validation", "valid", "val", "dev", "test" };
@@ -106,7 +107,8 @@ static size_t split_width(const char *name)
     return 0;
 }
 
-/* A folder with files of several splits is refused, because training would read those to test with as well. */
+/* A folder with files of several splits is refused, because training would also read the data for validation and
+ * tests. */
 static cs_status check_splits(const char *folder, const glob_t *paths, size_t first)
 {
     const char *split = NULL;
@@ -124,7 +126,7 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
-/* `gzip -k` leaves the plain text beside the compressed one, which would be read twice. */
+/* Refuses a folder with a text and its compressed copy, which `gzip -k` leaves: the text would be read twice. */
 static cs_status check_twins(const glob_t *paths, size_t first)
 {
     char plain[NAME_BYTES];

@@ -223,7 +223,8 @@ bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
-/* Computes the maximum of each block, which the compiler vectorizes; only a block with such a token is searched. */
+/* Computes the maximum of each block, a loop that the compiler vectorizes. Only a block whose maximum is `limit` or
+ * more is searched. */
 int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
@@ -258,7 +259,7 @@ struct ce_tokens_writer {
     own_header header;
     uint64_t *starts;
     size_t start_room;
-    bool masked;           /* some token is not a target */
+    bool masked;           /* true if some token is not a target */
     unsigned char *learnt; /* one bit for each token */
     uint64_t mask_room;    /* in tokens */
 };
@@ -376,8 +377,8 @@ cs_status ce_tokens_document(ce_tokens_writer *writer)
     return CS_OK;
 }
 
-/* Flushes the folder's entry. The rename makes the file survive a crash of the process; flushing file and folder makes
- * it survive a crash of the machine. */
+/* Writes the folder's entry for the file to the disk. After the rename the file survives a crash of the process; after
+ * the file and its folder are flushed, it survives a crash of the machine. */
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

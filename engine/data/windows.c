@@ -1,9 +1,9 @@
 /* windows.c - selects the window of the mapped shards that a position reads.
  *
  * The order of an epoch is computed, not stored: it is a generalized Feistel network over a grid slightly larger than
- * the number of windows, applied again while the result is outside (cycle walking; Black and Rogaway, "Ciphers with
- * arbitrary finite domains", 2002). A window costs about fifty multiplications and no memory, whatever the amount of
- * data. */
+ * the number of windows, applied again while the result is not the index of a window (cycle walking; Black and Rogaway,
+ * "Ciphers with arbitrary finite domains", 2002). A window costs about fifty multiplications and no memory, whatever
+ * the amount of data. */
 #include "data/data.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -19,7 +19,7 @@
 typedef struct {
     ce_tokens tokens;
     ce_pairs pairs;
-    int64_t first; /* index of its first window */
+    int64_t first; /* index of the shard's first window */
 } shard;
 
 struct ce_windows {
@@ -243,8 +243,8 @@ uint64_t ce_windows_mark(const ce_windows *windows)
     return mark;
 }
 
-/* Finds the shard that holds a window: the last one whose first window is not after it. A shard too short for any
- * window has the same first window as the next one. */
+/* Finds the shard that holds a window: the last shard whose `first` is at most `index`. A shard that is too short for a
+ * window has the same `first` as the next shard. */
 static const shard *holder(const ce_windows *windows, int64_t index)
 {
     int64_t low = 0, high = windows->shard_count;
@@ -298,7 +298,7 @@ static void part_documents(const ce_tokens *tokens, int64_t start, int64_t lengt
             continue;
         from = (int32_t)(t + 1);
         window.targets[t] = -1;
-        /* Skips empty documents too. */
+        /* Empty documents begin at the same position; they are skipped too. */
         while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1)
             next++;
     }

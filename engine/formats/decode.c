@@ -1,4 +1,4 @@
-/* decode.c - what the decoders share: they read the file in blocks and write its text. */
+/* decode.c - functions that the decoders share: reading the file in blocks, and writing its text. */
 #include "formats/decode.h"
 
 #include <errno.h>

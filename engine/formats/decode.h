@@ -8,11 +8,11 @@
 typedef struct {
     const char *path;           /* of the file that is decoded */
     FILE *from;                 /* that file */
-    const char *const *columns; /* of a table; NULL: all */
+    const char *const *columns; /* names of the columns of a table to read; NULL: all columns */
     FILE *to;                   /* receives the text */
-    const char *folder;         /* of `to`, for messages */
+    const char *folder;         /* the folder of the file `to`, for messages */
     int64_t place;              /* bytes of the file that were read */
-    ce_progress progress;       /* of its bytes */
+    ce_progress progress;       /* counts the bytes that were read */
 } ce_decode;
 
 cs_status ce_decode_gzip(ce_decode *self);

@@ -30,7 +30,7 @@ bool ce_plain_is_text(const char *name)
     for (int i = 0; i < ce_plain_ending_count; i++)
         if (ends(name, ce_plain_endings[i]))
             return true;
-    return ends(name, ".json"); /* in a folder it is more often a description than a text */
+    return ends(name, ".json"); /* not in the list: in a folder such a file is often no text */
 }
 
 bool ce_plain_is_json(const char *name)
@@ -38,7 +38,7 @@ bool ce_plain_is_json(const char *name)
     return ce_plain_is_text(name) && !ends(name, ".txt") && !ends(name, ".txt.gz") && !ends(name, ".txt.zst");
 }
 
-/* Creates a file without a name. */
+/* Creates a temporary file in `folder` and removes its name at once. */
 static cs_status create(FILE **file, const char *path, const char *folder)
 {
     char *name;

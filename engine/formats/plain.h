@@ -2,7 +2,8 @@
  *
  * A name's ending says the format: .txt, .jsonl or .json, also followed by .gz or .zst (compressed), and .parquet or
  * .arrow (tables, which become a line of JSON for each row). What is not plain text is decoded, a block at a time, into
- * a file that has no name: it takes as much room on its disk as the text, no memory, and goes when it is closed. */
+ * a temporary file without a name. That file takes as much disk space as the text, takes no memory, and is removed when
+ * it is closed. */
 #ifndef CS_FORMATS_PLAIN_H
 #define CS_FORMATS_PLAIN_H
 
@@ -15,8 +16,8 @@ extern const char *const ce_plain_endings[];
 extern const int ce_plain_ending_count;
 
 bool ce_plain_is_text(const char *name);
-bool ce_plain_is_json(const char *name);  /* its text is lines of JSON, or one list of objects */
-bool ce_plain_is_table(const char *name); /* each line of its text is a row */
+bool ce_plain_is_json(const char *name);  /* true if its text is lines of JSON, or one list of objects */
+bool ce_plain_is_table(const char *name); /* true if it is a table: each line of its text is a row */
 
 typedef struct {
     const char *folder;         /* where decoded text is kept */

@@ -1,4 +1,4 @@
-/* rows.c - decodes Parquet and Arrow files by libcspeed_arrow.so, which is opened when the first one is read. */
+/* rows.c - decodes Parquet and Arrow files by libcspeed_arrow.so, which is opened when the first such file is read. */
 #include "base/library.h"
 #include "base/must.h"
 #include "formats/decode.h"
@@ -13,7 +13,7 @@
 
 /* ---- the module ---- */
 
-/* Python that prints the rows of the file that is its argument as lines of JSON. */
+/* A program in Python. Its argument is a file; it prints the rows of the file as lines of JSON. */
 static const char to_json[] = "import json, sys, pyarrow as a, pyarrow.parquet as p; f = sys.argv[1]; "
                               "r = p.ParquetFile(f).iter_batches() if f.endswith('.parquet') else "
                               "a.ipc.open_file(f) if open(f, 'rb').read(6) == b'ARROW1' else a.ipc.open_stream(f); "

@@ -20,7 +20,7 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
                            self->place - (int64_t)(in->size - in->pos), ZSTD_getErrorName(outcome));
         CS_TRY(ce_decode_put(self, text, out.pos));
         full = out.pos == out.size;
-        if (out.pos > 0 || in->pos > before) /* a call that does nothing asks for the next frame's header */
+        if (out.pos > 0 || in->pos > before) /* a call that does nothing returns a hint about the next frame */
             *hint = outcome;
     }
     return CS_OK;
@@ -28,7 +28,7 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
 
 static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *read, char *text)
 {
-    size_t hint = 1; /* 0 at the end of a frame */
+    size_t hint = 1; /* result of the last call that did something; 0: the end of a frame */
     for (ZSTD_inBuffer in = { read, 0, 0 };;) {
         CS_TRY(ce_decode_get(self, read, BLOCK, &in.size));
         in.pos = 0;

@@ -1,9 +1,10 @@
-/* attributes.c - attributes, items and slices. `a.b` is the attribute, then the member; `a["b"]` the other way round. */
+/* attributes.c - attributes, items and slices. `a.b` is the attribute b if there is one, otherwise the member; `a["b"]`
+ * is the member if there is one, otherwise the attribute. */
 #include "evaluate.h"
 
 #include <string.h>
 
-/* Methods that change their object, which templates may not do. */
+/* True if the method of this name changes its object, which templates may not do. */
 static bool changes(ce_jvalue of, const char *name)
 {
     static const char *const lists[] = { "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort" };
@@ -75,7 +76,7 @@ static ce_jvalue missing(ce_jrun *run, ce_jvalue of, const char *name)
                : ce_jvalue_undefined(run, "'%s object' has no attribute '%s'", ce_jvalue_type(of), name);
 }
 
-/* CS_V_ABSENT: there is none. */
+/* Returns the method of this name; CS_V_ABSENT: the value has no such method. */
 static ce_jvalue method_of(ce_jrun *run, ce_jvalue of, const char *name)
 {
     const ce_jentry *entry = ce_jmethods_find(of, name);
@@ -170,7 +171,8 @@ ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path)
 
 /* ---- slices ---- */
 
-/* Python's meaning of a bound that is given: from the end if negative, and clamped to [least, most]. */
+/* Converts a bound that is given, as Python does: a negative bound counts from the end, and the result is clamped to
+ * [least, most]. */
 static int64_t bound(int64_t at, int64_t count, int64_t least, int64_t most)
 {
     at = at < 0 ? at + count : at;

@@ -1,11 +1,11 @@
-/* evaluate.c - expressions. */
+/* evaluate.c - evaluates expressions. */
 #include "evaluate.h"
 
 #include <string.h>
 
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent)
 {
-    ce_jscope *scope = ce_jrun_alloc(run, sizeof *scope); /* a macro may keep it */
+    ce_jscope *scope = ce_jrun_alloc(run, sizeof *scope); /* in the arena, because a macro may keep the scope */
     *scope = (ce_jscope){ parent, ce_jvalue_dict(run).dict };
     return scope;
 }

@@ -1,4 +1,4 @@
-/* evaluate.h - what statements and expressions share while a template is rendered. */
+/* evaluate.h - declarations that statements and expressions share while a template is rendered. */
 #ifndef CS_JINJA_EVALUATE_H
 #define CS_JINJA_EVALUATE_H
 
@@ -21,10 +21,11 @@ struct ce_jloop {
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent);
 void ce_jscope_set(ce_jrun *run, const ce_jscope *scope, const char *name, ce_jvalue value);
 
-/* `body`: what the statement's body has printed, for CS_N_BODY_TEXT; NULL in other expressions. */
+/* `body` is the text that the body of the statement has printed, the value of CS_N_BODY_TEXT. */
 ce_jvalue ce_jevaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node);
 ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body);
-/* Calls with the arguments of a node, and with `caller` (CS_V_ABSENT: none). */
+/* Makes the call that the node describes, with its arguments and the additional argument `caller` (CS_V_ABSENT:
+ * none). */
 ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode *call, ce_jvalue caller);
 
 /* Renders the body of a macro (render.c). */

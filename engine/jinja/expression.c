@@ -157,7 +157,7 @@ static ce_jnode *parse_call(ce_jparser *p, ce_jnode *on)
     return node;
 }
 
-/* Reads one index or slice; NULL in items for a part that is left out. */
+/* Reads one index or slice. A part of a slice that is left out is NULL in `items`. */
 static ce_jnode *parse_index(ce_jparser *p, ce_jnode *on)
 {
     ce_jnode *parts[3] = { NULL };
@@ -211,7 +211,8 @@ static ce_jnode *parse_postfix(ce_jparser *p, ce_jnode *node)
     }
 }
 
-/* Looks the name up; one that is not known is refused here, or inside a condition when it is reached. */
+/* Looks up the name of a filter or test. An unknown name is refused here; inside a condition it is refused only when
+ * the rendering reaches it. */
 static void resolve(ce_jparser *p, ce_jnode *node)
 {
     bool filter = node->kind == CS_N_FILTER;
@@ -230,7 +231,7 @@ static ce_jnode *parse_filter(ce_jparser *p, ce_jnode *on)
     return node;
 }
 
-/* Whether the next token begins the one argument that a test may have without parentheses. */
+/* True if the next token begins an argument; a test may have one argument without parentheses. */
 static bool sees_test_argument(const ce_jparser *p)
 {
     static const char *const ends[] = { "else", "or", "and", "is" };
@@ -304,7 +305,7 @@ static ce_jnode *parse_unary(ce_jparser *p, bool filters)
     return filters ? parse_filters(p, node) : node;
 }
 
-/* The binary operators from the tightest; `parse_level(p, 0)` is the loosest of them. */
+/* The levels of binary operators; those of level 0 bind loosest. */
 static const char *const levels[][5] = { { "+", "-" }, { "~" }, { "*", "/", "//", "%" }, { "**" } };
 enum { LEVELS = sizeof levels / sizeof *levels };
 

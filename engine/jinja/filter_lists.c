@@ -9,7 +9,7 @@ FILTER(length)
     return ce_jvalue_int((int64_t)ce_jvalue_length(run, self));
 }
 
-/* The items of a value that may also be None or another false value, which has none. */
+/* Returns the items of a value. None and other false values have no items. */
 static ce_jlist items_if_true(ce_jrun *run, ce_jvalue value)
 {
     return ce_jvalue_true(value) ? ce_jvalue_items(run, value) : (ce_jlist){ 0 };
@@ -111,7 +111,7 @@ FILTER(batch)
 
 /* ---- order ---- */
 
-/* Insertion by halves into a sorted prefix is stable; each comparison is a step, so the work is bounded. */
+/* A binary insertion sort, which is stable. Each comparison counts as a step, so the work is bounded. */
 void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse)
 {
     for (size_t i = 1; i < count; i++) {
@@ -133,7 +133,7 @@ void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, boo
     }
 }
 
-/* What an item is compared by: itself or its attribute, in lower case unless case matters. */
+/* The key by which an item is compared: the item or its attribute, in lower case unless `cased` is true. */
 static ce_jvalue key_of(ce_jrun *run, ce_jvalue item, ce_jvalue attribute, bool cased)
 {
     bool whole = attribute.kind == CS_V_ABSENT || attribute.kind == CS_V_NONE;
@@ -184,7 +184,7 @@ FILTER(unique)
     return list;
 }
 
-/* The item with the least key; of `sign` -1, the greatest. */
+/* The item with the least key, or with the greatest if `sign` is -1. */
 static ce_jvalue extreme(ce_jrun *run, ce_jvalue of, const ce_jvalue *given, int sign)
 {
     ce_jlist items = ce_jvalue_items(run, of);
@@ -250,8 +250,8 @@ FILTER(map)
     return list;
 }
 
-/* The items of which the test named by argument `at` is `wanted`; without a name, their truth. With `attribute`, the
- * first argument's attribute of an item is tested. */
+/* The items for which a test gives `wanted`; without a test, those whose truth is `wanted`. Argument `at` is the name
+ * of the test. If `attribute` is true, the attribute that the first argument names is tested. */
 static ce_jvalue choose(ce_jrun *run, ce_jvalue of, const ce_jarguments *all, bool attribute, bool wanted)
 {
     ce_jlist items = items_if_true(run, of);

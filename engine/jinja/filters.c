@@ -1,4 +1,4 @@
-/* filters.c - filters of single values and texts; filter_lists.c has those of lists. */
+/* filters.c - filters of single values and texts; filter_lists.c has the filters of lists. */
 #include "filters.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@ FILTER(lower)
     return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_LOWER);
 }
 
-/* Words begin after white space, a hyphen or an opening bracket; unlike the method, an apostrophe begins none. */
+/* Words begin after white space, a hyphen or an opening bracket; an apostrophe begins no word here, but it does in the
+ * method title(). */
 FILTER(title)
 {
     ce_jvalue text = ce_jprint_text(run, self);
@@ -125,7 +126,8 @@ FILTER(format)
     return ce_jformat_percent(run, ce_jprint_text(run, self), values);
 }
 
-/* Text before each line but the first; empty lines are left as they are. */
+/* Puts blanks or a text in front of each line. The first line and empty lines stay as they are, unless an argument says
+ * otherwise. */
 FILTER(indent)
 {
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };
@@ -206,7 +208,8 @@ FILTER(float_)
     return read ? ce_jvalue_float(real) : given[0].kind == CS_V_ABSENT ? ce_jvalue_float(0) : given[0];
 }
 
-/* A decimal form with that many digits, which glibc rounds exactly and to even as Python, is read back. */
+/* The number is written with that many decimal digits and read back. glibc rounds exactly, and ties to even, as Python
+ * does. */
 FILTER(round_)
 {
     char text[400];

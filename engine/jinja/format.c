@@ -9,7 +9,7 @@
 typedef struct {
     ce_jrun *run;
     ce_jvalue values; /* a tuple, a dictionary or one value */
-    size_t next;      /* of the tuple */
+    size_t next;      /* index of the next value of the tuple */
 } percent;
 
 static ce_jvalue next_value(percent *p)
@@ -21,7 +21,8 @@ static ce_jvalue next_value(percent *p)
     return tuple ? p->values.list->items[p->next++] : (p->next++, p->values);
 }
 
-/* "(name)" behind a percent sign; returns the number of bytes. */
+/* Reads "(name)" behind a percent sign, and sets *value to that member. Returns the number of bytes read; 0: there is
+ * no name. */
 static size_t read_key(percent *p, const char *text, size_t size, ce_jvalue *value)
 {
     const char *end = size > 0 && text[0] == '(' ? memchr(text, ')', size) : NULL;
@@ -96,7 +97,7 @@ static size_t read_spec(ce_jrun *run, const char *text, size_t size, char spec[1
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values)
 {
     percent p = { run, values, 0 };
-    /* A captured buffer inside is complete before the next byte of this one, so the pointer stays valid. */
+    /* `to` stays valid: a buffer that is captured inside is complete before the next byte is appended to this one. */
     ce_text *to = ce_jrun_capture(run);
     for (size_t at = 0; at < format.size; at++) {
         char spec[16];

@@ -135,7 +135,7 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
 
 static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 {
-    enum { MOST = 100000 }; /* as Jinja's sandbox */
+    enum { MOST = 100000 }; /* the limit of Jinja's sandbox */
     (void)self, (void)all;
     bool one = given[1].kind == CS_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);
@@ -154,7 +154,7 @@ static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, con
     return list;
 }
 
-/* Adds the members of a dictionary, or pairs. */
+/* Adds the members of `from`: a dictionary, or a list of pairs of a key and a value. */
 static void add_members(ce_jrun *run, ce_jdict *to, ce_jvalue from)
 {
     if (from.kind == CS_V_DICT) {

@@ -5,21 +5,21 @@
 
 #include "value.h"
 
-/* Arguments of a call: `count` by position, then `named` by name. */
+/* Arguments of a call: `count` arguments by position, then `named` arguments by name. */
 typedef struct {
     const ce_jvalue *values, *named_values;
     const char *const *names;
     size_t count, named;
 } ce_jarguments;
 
-/* `self`: the value that is filtered or tested, or whose method it is. `given`: an argument for each parameter of the
- * entry, CS_V_ABSENT where none was given. `all`: the arguments as they were written. */
+/* `self`: the value that is filtered or tested, or whose method is called. `given`: an argument for each parameter of
+ * the entry, CS_V_ABSENT where none was given. `all`: the arguments as they were written. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
 
 typedef struct {
     const char *name;
     const char *parameters; /* names between blanks; NULL: the function reads `all` itself */
-    size_t required;        /* of the parameters */
+    size_t required;        /* number of parameters that must be given */
     ce_jfunction *call;
 } ce_jentry;
 
@@ -31,7 +31,7 @@ struct ce_jcallable {
     const void *macro, *scope; /* ce_jnode, ce_jscope */
 };
 
-/* NULL: there is none of this name. */
+/* These return the entry of this name; NULL: there is none. */
 const ce_jentry *ce_jfilters_find(const char *name);
 const ce_jentry *ce_jtests_find(const char *name);
 const ce_jentry *ce_jglobals_find(const char *name);
@@ -43,23 +43,24 @@ ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, c
 /* As ce_jentry_call, with the arguments from `from` on. */
 ce_jvalue ce_jentry_call_rest(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments,
                               size_t from);
-ce_jvalue ce_jentry_bind(ce_jrun *run, const ce_jentry *entry, ce_jvalue self); /* as a value */
+/* A value that calls the entry with this `self`. */
+ce_jvalue ce_jentry_bind(ce_jrun *run, const ce_jentry *entry, ce_jvalue self);
 
 /* ---- arguments ---- */
 
 ce_jvalue ce_jgiven_text(ce_jrun *run, ce_jvalue given, const char *otherwise);
 int64_t ce_jgiven_int(ce_jrun *run, ce_jvalue given, int64_t otherwise);
 bool ce_jgiven_true(ce_jvalue given, bool otherwise);
-const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given); /* a text, ended with NUL */
+const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given); /* the text, with a NUL at its end */
 
-/* ---- what several of them use ---- */
+/* ---- functions that several of these files use ---- */
 
 /* The attribute or member of a value by Jinja's rules (attributes.c). */
 ce_jvalue ce_jget_attribute(ce_jrun *run, ce_jvalue of, const char *name);
 ce_jvalue ce_jget_item(ce_jrun *run, ce_jvalue of, ce_jvalue index);
-/* Python's of[from:to:step]; CS_V_ABSENT for a part that is left out. */
+/* Python's of[from:to:step]; a part that is left out is CS_V_ABSENT. */
 ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3]);
-/* The attribute "a.b.0" of filters. */
+/* The value at a path such as "a.b.0", the form in which filters name an attribute. */
 ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path);
 ce_jvalue ce_jcase(ce_jrun *run, ce_jvalue text, ce_unicode_case which);
 ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text);

@@ -1,4 +1,4 @@
-/* lexer.c - the tokens of a template's source. */
+/* lexer.c - splits a template's source into tokens. */
 #include "lexer.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ typedef struct {
     size_t size, at;
     ce_jtoken *tokens;
     size_t count, room;
-    char open[CS_JINJA_DEPTH]; /* brackets of an expression that are open */
+    char open[CS_JINJA_DEPTH]; /* the open brackets of an expression */
     int depth;
 } lexer;
 
@@ -38,7 +38,7 @@ static void push(lexer *l, ce_jtoken_kind kind, ce_jvalue value)
     l->tokens[l->count++] = (ce_jtoken){ kind, l->run->line, value };
 }
 
-/* Goes on to `to`, and counts lines. */
+/* Advances to offset `to`, and counts the lines on the way. */
 static void advance(lexer *l, size_t to)
 {
     for (; l->at < to; l->at++)
@@ -54,8 +54,9 @@ static void skip_space(lexer *l)
 
 /* ---- text between tags ---- */
 
-/* Where the text [from, to) ends that stands before a tag with `sign`: '-' removes all white space before the tag, and
- * without a sign blanks at the beginning of a line are removed before a block or comment. */
+/* Returns where the text [from, to) before a tag ends after white space is removed. The sign '-' in the tag removes all
+ * white space before the tag, and '+' none. Without a sign, blanks between the beginning of the line and a block or
+ * comment are removed. */
 static size_t strip_before(const lexer *l, size_t from, size_t to, char sign, bool is_print)
 {
     size_t left, line = to;
@@ -85,7 +86,7 @@ static char sign_at(const lexer *l, size_t at)
     return sign == '-' || sign == '+' ? sign : '\0';
 }
 
-/* Pushes the text from l->at up to the tag at `tag`, and goes on behind the tag's opening and sign. */
+/* Pushes the text from l->at up to the tag at `tag`, and advances behind the opening and the sign of the tag. */
 static void push_data(lexer *l, size_t tag)
 {
     char sign = tag < l->size ? sign_at(l, tag + 2) : '+';
@@ -104,7 +105,7 @@ static size_t find_tag(const lexer *l)
     return l->size;
 }
 
-/* Goes on behind the end of a block or comment, which is at `end` and may have a sign before it. */
+/* Advances behind the end of a block or comment. This end is at `end`; `sign` is the sign before it, or 0. */
 static void end_tag(lexer *l, size_t end, char sign)
 {
     advance(l, end + 2);
@@ -132,7 +133,8 @@ static size_t skip_blanks(const lexer *l, size_t at)
     return at;
 }
 
-/* If a tag that contains `word` alone begins at `tag`, returns where its "%}" is, else 0; *sign: the sign before it. */
+/* If a tag that contains only `word` begins at `tag`, returns the offset of its "%}" and sets *sign to the sign before
+ * "%}". Otherwise returns 0. */
 static size_t lone_tag(const lexer *l, size_t tag, const char *word, char *sign)
 {
     size_t at = skip_blanks(l, tag + 2 + (sign_at(l, tag + 2) != '\0'));
@@ -198,7 +200,8 @@ static size_t skip_digits(const lexer *l, size_t at)
     return at;
 }
 
-/* A number has a fraction or an exponent only if digits follow. After a point ("m.0.role") it is an index. */
+/* A number has a fraction or an exponent only if digits follow. After a point, as in "m.0.role", a number is an index
+ * and has neither. */
 static size_t end_of_float(const lexer *l)
 {
     size_t at = skip_digits(l, l->at);
@@ -232,7 +235,7 @@ static void read_number(lexer *l)
     push(l, CS_T_NUMBER, ce_jvalue_float(strtod(text, NULL)));
 }
 
-/* Reads up to `most` digits of an escape; false: fewer than `least`. */
+/* Reads up to `most` digits of an escape sequence; false: there are fewer than `least`. */
 static bool read_digits(lexer *l, size_t end, int base, int least, int most, int32_t *point)
 {
     int count = 0;
@@ -244,7 +247,7 @@ static bool read_digits(lexer *l, size_t end, int base, int least, int most, int
     return count >= least;
 }
 
-/* Appends what follows a backslash, as Python reads it; an unknown escape keeps its backslash. */
+/* Appends the character that an escape sequence stands for in Python. An unknown sequence keeps its backslash. */
 static void read_escape(lexer *l, size_t end, ce_text *to)
 {
     static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";

@@ -1,4 +1,4 @@
-/* lexer.h - the tokens of a template's source. */
+/* lexer.h - splits a template's source into tokens. */
 #ifndef CS_JINJA_LEXER_H
 #define CS_JINJA_LEXER_H
 
@@ -6,7 +6,7 @@
 
 typedef enum {
     CS_T_END,
-    CS_T_DATA,  /* text between tags; also of {% raw %} */
+    CS_T_DATA,  /* text between tags, or inside {% raw %} */
     CS_T_PRINT, /* {{ */
     CS_T_PRINT_END,
     CS_T_BLOCK, /* {% */
@@ -20,7 +20,7 @@ typedef enum {
 typedef struct {
     ce_jtoken_kind kind;
     int line;
-    ce_jvalue value; /* text: data, the name, the literal's value, the operator; or the number */
+    ce_jvalue value; /* the number, or a text: the data, the name, the literal's value or the operator */
 } ce_jtoken;
 
 /* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed as trim_blocks,

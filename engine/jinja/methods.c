@@ -74,7 +74,8 @@ METHOD(index_in_list)
     ce_jrun_fail(run, "the value is not in list");
 }
 
-/* The methods that change their object raise an error when they are called, and are no attributes to `is defined`. */
+/* Methods that change their object are not in these tables: a call of such a method fails, and `is defined` is false
+ * for it. */
 const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name)
 {
     static const ce_jentry dicts[] = {

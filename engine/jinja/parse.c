@@ -11,7 +11,7 @@ ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind)
     return node;
 }
 
-/* The room of a list of items is the power of two from 4 on that holds them. */
+/* The capacity of a list is the smallest power of two that is at least 4 and holds the items. */
 void ce_jparse_add(ce_jparser *p, ce_jnode *list, ce_jnode *item)
 {
     size_t count = list->count;
@@ -56,14 +56,14 @@ const char *ce_jparse_name(ce_jparser *p)
 {
     if (p->next->kind != CS_T_NAME)
         ce_jparse_unexpected(p);
-    return p->next++->value.bytes; /* the lexer has ended it with NUL */
+    return p->next++->value.bytes; /* the lexer has put a NUL behind the name */
 }
 
 /* ---- statements ---- */
 
 static ce_jnode *parse_body(ce_jparser *p, const char *const *ends);
 
-/* Parses the statements up to {% end %}, and goes on behind it. */
+/* Parses the statements up to the tag {% end %}, and skips that tag. */
 static ce_jnode *parse_until(ce_jparser *p, const char *end)
 {
     const char *const ends[] = { end, NULL };
@@ -73,7 +73,7 @@ static ce_jnode *parse_until(ce_jparser *p, const char *end)
     return body;
 }
 
-/* After "if" or "elif". */
+/* Parses what follows "if" or "elif". */
 static void parse_if(ce_jparser *p, ce_jnode *node)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
@@ -152,8 +152,8 @@ static void parse_parameters(ce_jparser *p, ce_jnode *node)
     ce_jparse_expect(p, CS_T_OPERATOR, ")");
 }
 
-/* The body of a macro is not inside the loops around its definition, and which further arguments the macro takes is
- * known from the names that the body uses. */
+/* Parses the body of a macro. The loops around the definition do not count inside the body. The names that the body
+ * uses tell which further arguments the macro takes. */
 static void parse_macro_body(ce_jparser *p, ce_jnode *node, const char *end)
 {
     int loops = p->loops;
@@ -257,7 +257,8 @@ static bool sees_end(const ce_jparser *p, const char *const *ends)
     return false;
 }
 
-/* Parses the statements up to a tag with a name in `ends`, which is the next token then; ends[0] is NULL at the top. */
+/* Parses the statements up to a tag whose name is in `ends`; that name is the next token afterwards. At the top level
+ * `ends` is empty: ends[0] is NULL. */
 static ce_jnode *parse_body(ce_jparser *p, const char *const *ends)
 {
     ce_jnode *first = NULL, **last = &first;
@@ -289,7 +290,7 @@ static ce_jnode *parse_body(ce_jparser *p, const char *const *ends)
 
 ce_jnode *ce_jparse_template(ce_jrun *run, const char *source, size_t size)
 {
-    static const char *const ends[] = { NULL }; /* none: only the end of the template ends it */
+    static const char *const ends[] = { NULL }; /* no tag ends the body, only the end of the template */
     ce_jparser p = { .run = run, .next = ce_jlexer_split(run, source, size) };
     return parse_body(&p, ends);
 }

@@ -1,4 +1,4 @@
-/* print.c - values as text: Python's str, repr and json.dumps. */
+/* print.c - writes values as text: Python's str, repr and json.dumps. */
 #include "value.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static void put(ce_text *to, const char *text)
     ce_unicode_append(to, text, strlen(text));
 }
 
-/* The shortest digits that read back as the same number, in Python's form. */
+/* Writes the fewest digits that read back as the same number, in Python's form. */
 static void put_float(ce_text *to, double real)
 {
     char digits[40], text[64];

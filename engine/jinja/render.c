@@ -1,4 +1,4 @@
-/* render.c - statements, and the interface of the room. */
+/* render.c - renders statements, and defines the functions of jinja.h. */
 #include "evaluate.h"
 #include "jinja.h"
 #include "base/must.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct ce_jinja {
-    ce_jrun memory; /* of the tree */
+    ce_jrun memory; /* the memory of the syntax tree */
     const ce_jnode *first;
 };
 
@@ -125,7 +125,8 @@ static bool is_parameter(const ce_jnode *macro, const char *name)
     return false;
 }
 
-/* Sets varargs, kwargs and caller, which a macro has that uses them; other arguments are refused. */
+/* Sets those of varargs, kwargs and caller that the macro uses. Arguments that fit neither a parameter nor one of these
+ * fail. */
 static void set_further(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
 {
     ce_jvalue rest = ce_jvalue_list(run, CS_F_TUPLE, 0), words = ce_jvalue_dict(run);
@@ -172,7 +173,8 @@ static void render_with(ce_jrun *run, const ce_jscope *scope, const ce_jnode *no
     *next = render(run, inside, node->body);
 }
 
-/* The span begins where the template's own text ends, also inside a macro, as in transformers. */
+/* The span begins at the end of the template's own output. That output does not contain the text of a macro before the
+ * macro ends; the span is then the same as in transformers. */
 static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
     ce_jinja_output *output = run->output;

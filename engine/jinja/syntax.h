@@ -4,13 +4,13 @@
 
 #include "value.h"
 
-/* The members that a kind of node uses stand behind it. */
+/* Kinds of nodes. The comment behind a kind lists the members of ce_jnode that it uses. */
 typedef enum {
     /* statements; `next` is the statement that follows */
     CS_N_DATA,         /* value */
     CS_N_PRINT,        /* a: what */
     CS_N_IF,           /* a: condition; body; other */
-    CS_N_FOR,          /* target; a: what to walk over; b: filter or NULL; body; other */
+    CS_N_FOR,          /* target; a: the value whose items are visited; b: filter or NULL; body; other */
     CS_N_SET,          /* target; a: value */
     CS_N_SET_BLOCK,    /* target; b: filters of a CS_N_BODY_TEXT, or NULL; body */
     CS_N_MACRO,        /* name; items: parameters (CS_N_PARAMETER); body */
@@ -22,7 +22,7 @@ typedef enum {
     CS_N_CONTINUE,
     /* expressions */
     CS_N_CONSTANT,  /* value */
-    CS_N_BODY_TEXT, /* what the body of the block around has printed */
+    CS_N_BODY_TEXT, /* the text that the body of the enclosing block has printed */
     CS_N_NAME,      /* name */
     CS_N_LIST,      /* items */
     CS_N_TUPLE,     /* items */
@@ -59,7 +59,7 @@ struct ce_jnode {
     ce_jnode *a, *b, *target, *body, *other, *next;
     ce_jnode **items;
     size_t count;
-    const void *entry; /* of a filter or test; NULL: not known, which fails when it is reached */
+    const void *entry; /* the entry of a filter or test; NULL: the name is unknown, and evaluating the node fails */
     unsigned uses;     /* of a macro: CS_USES_* */
 };
 

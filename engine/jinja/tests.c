@@ -28,7 +28,7 @@ static int64_t remainder_of(ce_jrun *run, ce_jvalue value, ce_jvalue by)
     return divisor == -1 ? 0 : whole_of(run, value) % divisor;
 }
 
-/* Whether changing the text's case leaves it as it is, and it has a letter with case. */
+/* True if the text has a letter with case, and a change to the case `which` leaves the text as it is. */
 static bool has_case(ce_jrun *run, ce_jvalue value, ce_unicode_case which)
 {
     bool cased = false;

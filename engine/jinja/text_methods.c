@@ -7,7 +7,7 @@
     static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 #define UNUSED(all) (void)given, (void)all
 
-/* A part of a text, with the text's form. */
+/* A part of a text; it has the same form (plain or markup). */
 static ce_jvalue part(ce_jvalue text, size_t from, size_t to)
 {
     text.bytes += from;
@@ -180,7 +180,7 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
            (what.size == 0 || memcmp(text.bytes + (at_start ? 0 : text.size - what.size), what.bytes, what.size) == 0);
 }
 
-/* `what`: a text, or a tuple of them. */
+/* `what` is a text, or a tuple of texts. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
     if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)
@@ -347,7 +347,7 @@ METHOD(rpartition)
     return three(run, part(self, 0, (size_t)at), by, part(self, (size_t)at + by.size, self.size));
 }
 
-/* Python's line boundaries; CR LF is one. */
+/* True for Python's line boundaries. The pair CR LF counts as one boundary. */
 static bool is_line_break(int32_t point)
 {
     return (point >= '\n' && point <= '\r') || (point >= 0x1c && point <= 0x1e) || point == 0x85 || point == 0x2028 ||
@@ -395,7 +395,7 @@ METHOD(format)
     return ce_jformat_braces(run, self, all);
 }
 
-/* Python's "is..." of all characters of a text that is not empty. */
+/* Python's methods "is...": true if the text is not empty and all its characters are of this kind. */
 static ce_jvalue all_points(ce_jvalue text, bool (*is)(int32_t point))
 {
     bool found = text.size > 0;

@@ -26,7 +26,7 @@ static void fail(ce_jrun *run, cs_status status, const char *format, va_list lis
 {
     char message[1024];
     vsnprintf(message, sizeof message, format, list);
-    message[ce_unicode_valid(message, strlen(message))] = '\0'; /* the end may be a part of a character */
+    message[ce_unicode_valid(message, strlen(message))] = '\0'; /* cuts off a character that is not complete */
     run->status = ce_fail(status, "line %d: %s", run->line, message);
 }
 

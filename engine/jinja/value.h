@@ -1,7 +1,7 @@
 /* value.h - values of a template, which behave as Python's, and the memory they are in.
  *
- * All memory of a compilation or a rendering comes from one arena and is freed with it, so values have no owners and
- * failures jump out (ce_jrun_fail). Values are immutable, but for namespaces. */
+ * All memory of a compilation or a rendering comes from one arena and is freed with it, so no code frees a value, and a
+ * failure leaves by longjmp (ce_jrun_fail). Namespaces can be changed; all other values are immutable. */
 #ifndef CS_JINJA_VALUE_H
 #define CS_JINJA_VALUE_H
 
@@ -19,7 +19,7 @@ typedef enum {
     CS_V_UNDEFINED,
     CS_V_NONE,
     CS_V_BOOL,
-    CS_V_INT, /* 64 bits; an operation that overflows fails */
+    CS_V_INT, /* 64 bits; an operation whose result overflows fails */
     CS_V_FLOAT,
     CS_V_TEXT,
     CS_V_LIST,
@@ -29,7 +29,8 @@ typedef enum {
     CS_V_LOOP
 } ce_jkind;
 
-/* Variants of a kind. CS_F_MARKUP: a text that is escaped already; the others: lists that print or compare differently. */
+/* Variants of a kind of value. CS_F_MARKUP: a text that is escaped already. The others: kinds of lists, which print or
+ * compare differently. */
 typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
 
 typedef struct ce_jlist ce_jlist;
@@ -49,7 +50,7 @@ typedef struct {
             size_t size;
         };
         ce_jlist *list;
-        ce_jdict *dict; /* of a namespace, too */
+        ce_jdict *dict; /* members of a dictionary or of a namespace */
         const ce_jcallable *callable;
         ce_jloop *loop;
     };
@@ -60,7 +61,7 @@ struct ce_jlist {
     size_t count, room;
 };
 
-/* In the order in which keys were added first. */
+/* The members are in the order in which their keys were first added. */
 struct ce_jdict {
     ce_jvalue *keys, *values;
     size_t count, room;
@@ -68,7 +69,7 @@ struct ce_jdict {
 
 typedef struct ce_jchunk ce_jchunk;
 
-enum { CS_JINJA_DEPTH = 400 }; /* of nested expressions and blocks, and of calls of macros */
+enum { CS_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of calls of macros */
 
 typedef struct {
     jmp_buf trap;
@@ -78,7 +79,7 @@ typedef struct {
     int64_t steps; /* taken */
     int line, depth;
     time_t now;
-    ce_text out[CS_JINJA_DEPTH + 1]; /* what is printed: the template's, and those that are captured inside */
+    ce_text out[CS_JINJA_DEPTH + 1]; /* [0]: the template's output; others: texts captured inside it */
     int captures;
     void *output;
 } ce_jrun;
@@ -86,14 +87,16 @@ typedef struct {
 /* Ends the compilation or rendering with "line N: " and the message. */
 _Noreturn void ce_jrun_fail(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void ce_jrun_unsupported(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Memory that is zero. Fails beyond the limit. */
+/* Returns memory that is all zeros. Fails if the limit on memory is exceeded. */
 void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
-/* Counts a step, or the bytes or items that one step walks over. Fails beyond the limit. */
+/* Counts `count` steps; a step that visits many bytes or items counts each of them. Fails if the limit on steps is
+ * exceeded. */
 void ce_jrun_step(ce_jrun *run, size_t count);
-/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH. Each needs a ce_jrun_leave. */
+/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH. Each call needs a call of ce_jrun_leave. */
 void ce_jrun_enter(ce_jrun *run);
 void ce_jrun_leave(ce_jrun *run);
-/* Begins a buffer inside those that are open; it is freed if the rendering fails. The end makes its text a value. */
+/* ce_jrun_capture begins a buffer inside those that are open; it is freed if the rendering fails. ce_jrun_captured ends
+ * the buffer and returns its text as a value. */
 ce_text *ce_jrun_capture(ce_jrun *run);
 ce_jvalue ce_jrun_captured(ce_jrun *run);
 void ce_jrun_free(ce_jrun *run);
@@ -116,13 +119,14 @@ extern const ce_jvalue ce_jvalue_none;
 
 bool ce_jvalue_true(ce_jvalue value);
 bool ce_jvalue_is_number(ce_jvalue value); /* int, float or bool */
-double ce_jvalue_number(ce_jvalue value);  /* of a number */
-/* True of an int or a bool, whose value is then in *whole. */
+double ce_jvalue_number(ce_jvalue value);  /* the value of a number */
+/* True if the value is an int or a bool; then *whole is set to it. */
 bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole);
 bool ce_jvalue_is(ce_jvalue value, const char *text);
 const char *ce_jvalue_type(ce_jvalue value); /* Python's name of the type */
 bool ce_jvalue_equal(ce_jrun *run, ce_jvalue a, ce_jvalue b);
-/* Less than 0, 0 or more, as memcmp; `operator` is for the message of values that have no order. */
+/* Returns a number below, equal to or above 0, as memcmp does. Fails if the values have no order; `operator` is for
+ * that message. */
 int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operator);
 ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key); /* NULL: none */
 void ce_jvalue_put(ce_jrun *run, ce_jdict *dict, ce_jvalue key, ce_jvalue value);
@@ -137,7 +141,7 @@ bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item);
 /* Appends Python's str(value) or repr(value). */
 void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value);
 void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value);
-/* str(value) as a text value; a text stays itself. */
+/* str(value) as a text value; the str of a text is the text itself. */
 ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value);
 
 typedef struct {

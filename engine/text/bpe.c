@@ -1,8 +1,7 @@
 /* bpe.c - byte-pair encoding (BPE) of one word: merges neighbouring tokens until no merge applies.
  *
- * The merge of the lowest rank is applied first, and of equal ranks the leftmost. A heap holds the pairs, so that a
- * word of n bytes costs O(n log n). Results are cached by word,
- * because most words of a text occur again. */
+ * The merge of the lowest rank is applied first, and of equal ranks the leftmost. A heap holds the pairs, so a word of
+ * n bytes takes time O(n log n). Results are cached by word, because most words of a text occur again. */
 #include "text/bpe.h"
 #include "base/must.h"
 
@@ -12,8 +11,8 @@
 enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MOST_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
 
 typedef struct {
-    int32_t id, size, previous, next; /* size 0: merged into the previous one */
-    int32_t rank, merged;             /* of the pair with the next one; NOTHING: the two do not merge */
+    int32_t id, size, previous, next; /* size 0: it was merged into the previous token */
+    int32_t rank, merged;             /* of the pair of this token and the next; NOTHING: they do not merge */
 } symbol;
 
 typedef struct {
@@ -27,7 +26,7 @@ struct ce_bpe {
     symbol *symbols;
     uint64_t *heap; /* rank << 32 | index of the pair's first token */
     ce_bpe_token *found;
-    ce_text written; /* a character with prefix and suffix */
+    ce_text written; /* a character, with the prefix and the suffix that the vocabulary writes */
     size_t room;
     int64_t heap_count;
     slot *slots;
@@ -68,7 +67,7 @@ static void make_room(ce_bpe *bpe, size_t size)
         return;
     bpe->room = 2 * size;
     bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
-    /* One pair for each token, and two more after each merge. */
+    /* The heap gets one pair for each token, and at most two more after each merge. */
     bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap);
     bpe->found = realloc(bpe->found, bpe->room * sizeof *bpe->found);
     CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
@@ -149,8 +148,8 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
     return true;
 }
 
-/* As in the library that defines this, an unknown token is written only when a character with a token follows, so that
- * tokens of bytes overtake it. */
+/* As in Hugging Face's library, an unknown token is written only when a character with a token follows. If the bytes
+ * of a character in between become tokens, these tokens are therefore written before the unknown token. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -215,8 +214,8 @@ static void merge_next(ce_bpe *bpe, int32_t place)
         look(bpe, left->previous);
 }
 
-/* A pair that has changed since it was pushed is merged in its place only if it makes the same token, as in the library
- * that defines this. */
+/* True if the pair at `place`, which was pushed with this rank, may be merged now. If the pair has changed since then,
+ * it may only be merged if it makes the same token, as in Hugging Face's library. */
 static bool is_due(const ce_bpe *bpe, int32_t place, int32_t rank)
 {
     const symbol *left = &bpe->symbols[place];

@@ -7,13 +7,14 @@
 typedef struct ce_bpe ce_bpe; /* working memory and cache of one thread */
 
 typedef struct {
-    int32_t id, size; /* size: bytes of the word that the token covers */
+    int32_t id, size; /* size: number of bytes of the word that the token covers */
 } ce_bpe_token;
 
 ce_bpe *ce_bpe_open(const ce_lexicon *lexicon);
 void ce_bpe_close(ce_bpe *bpe); /* accepts NULL */
 
-/* Encodes a word; of characters, it is valid UTF-8. Returns *count tokens, which are valid until the next call. */
+/* Encodes a word, which must be valid UTF-8 unless the vocabulary encodes bytes (is_bytes). Returns *count tokens,
+ * which are valid until the next call. */
 const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * The table is a little-endian 32-bit size, a double array of that many bytes (Darts-clone's), and the texts. A unit of
  * the array has a label in bits 0 to 7 and 31, an offset to its children in bits 10 to 30 (times 256 if bit 9 is set),
- * and in bit 8 whether a text is among its children; the unit of such a text has its place in bits 0 to 30. */
+ * and bit 8 says whether one of its children stands for a text; that child has the offset of the text in bits 0 to
+ * 30. */
 #include "text/charsmap.h"
 #include "base/must.h"
 

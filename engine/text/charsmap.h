@@ -1,5 +1,5 @@
 /* charsmap.h - SentencePiece's table of characters and their replacements (precompiled_charsmap): a double array over
- * the bytes of the rules, and their texts. */
+ * the bytes of the rules, and the texts of the replacements. */
 #ifndef CS_TEXT_CHARSMAP_H
 #define CS_TEXT_CHARSMAP_H
 
@@ -19,8 +19,8 @@ typedef struct {
 cs_status ce_charsmap_open(ce_charsmap *map, const char *blob, size_t size);
 void ce_charsmap_close(ce_charsmap *map);
 
-/* The replacement for a beginning of the text, of which *length bytes match: the longest such, or the shortest. NULL:
- * there is no rule for it. */
+/* Returns the replacement by the longest rule, or the shortest if `longest` is false, that matches the beginning of the
+ * text; *length is the number of bytes that match. NULL: no rule matches. */
 const char *ce_charsmap_find(const ce_charsmap *map, const char *text, size_t size, bool longest, size_t *length);
 
 #endif

@@ -1,4 +1,5 @@
-/* decoder.c - makes text of tokens. A decoder is a row of steps, each of which makes a list of texts of another. */
+/* decoder.c - makes text from tokens. A decoder is a sequence of steps; each step turns a list of texts into another
+ * list of texts. */
 #include "text/decoder.h"
 #include "base/must.h"
 #include "text/alphabet.h"
@@ -86,7 +87,8 @@ static int byte_of(part token)
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* Ends a run of bytes as tokenizers does: one text, or U+FFFD for each byte if the run is not UTF-8. */
+/* Ends a run of bytes as Hugging Face's library tokenizers does: one text, or U+FFFD for each byte if the run is not
+ * UTF-8. */
 static void end_run(const work *w, ce_text *run)
 {
     bool valid = ce_unicode_valid(run->bytes ? run->bytes : "", run->size) == run->size;
@@ -226,7 +228,7 @@ static void decode_each(const work *w)
 
 /* ---- CTC ---- */
 
-/* Of equal tokens in a row one counts, and padding separates them. */
+/* Of equal tokens in sequence only the first counts. Equal tokens with padding between them all count. */
 static void decode_ctc(const work *w)
 {
     part before = { NULL, 0 };
@@ -251,7 +253,8 @@ static void decode_ctc(const work *w)
 
 /* ---- SentencePiece ---- */
 
-/* Appends bytes with each one that is no part of a valid character as U+FFFD. */
+/* Appends bytes; each byte that is not part of a valid character becomes U+FFFD. With `middle`, all bytes are appended
+ * as they are. */
 static void append_valid(ce_text *to, ce_text *run, bool middle)
 {
     for (size_t place = 0; place < run->size;) {
@@ -291,7 +294,7 @@ static void decode_sentence(const work *w)
     end_piece(w->to);
 }
 
-/* ---- the row of steps ---- */
+/* ---- the sequence of steps ---- */
 
 static void run_step(const work *w)
 {
@@ -317,7 +320,8 @@ static void run_step(const work *w)
     }
 }
 
-/* After the tokens are fused, a strip concerns the ends of the whole text, which the middle does not have. */
+/* True if the step is left out in the middle of a text. After the tokens are fused, a strip removes characters at the
+ * ends of the whole text, and the middle of a text does not have these ends. */
 static bool is_left_out(const ce_decoder *decoder, int number)
 {
     for (int i = 0; i < number && decoder->steps[number].kind == CS_DECODE_STRIP; i++)

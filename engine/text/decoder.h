@@ -1,4 +1,4 @@
-/* decoder.h - makes text of tokens: the decoders of tokenizer.json, and SentencePiece's. */
+/* decoder.h - makes text from tokens: the decoders of tokenizer.json, and SentencePiece's. */
 #ifndef CS_TEXT_DECODER_H
 #define CS_TEXT_DECODER_H
 
@@ -6,7 +6,7 @@
 #include "text/pattern.h"
 #include "text/unicode.h"
 
-/* A list of texts, which lie one behind the other. */
+/* A list of texts, which are stored one behind the other in `text`. */
 typedef struct {
     ce_text text;
     size_t *ends; /* (count) */
@@ -53,8 +53,8 @@ cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *p
 cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_step **step);
 void ce_decoder_free(ce_decoder *decoder);
 
-/* Appends the text of a list of tokens. With `middle` the tokens stand in the middle of a text and their bytes may be
- * parts of characters; without, they are the whole text, and what is not UTF-8 becomes U+FFFD. */
+/* Appends the text of a list of tokens. If `middle` is true, the tokens are in the middle of a text, and their bytes
+ * may be parts of characters. Otherwise the tokens are the whole text, and bytes that are not UTF-8 become U+FFFD. */
 void ce_decoder_text(const ce_decoder *decoder, const ce_pieces *tokens, bool middle, ce_text *to);
 
 #endif

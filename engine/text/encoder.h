@@ -23,11 +23,11 @@ void ce_encoder_close(ce_encoder *encoder); /* accepts NULL */
 /* Tokenizes a text without adding tokens; special tokens that the text spells out are recognised. The result is valid
  * until the next call. */
 const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t length);
-/* The same, with the tokens that the tokenizer's post_processor adds around a text (such as Llama's <|begin_of_text|>).
- */
+/* As ce_encoder_text, with the tokens that the tokenizer's post_processor adds around a text (such as Llama's
+ * <|begin_of_text|>). */
 const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length);
-/* Tokenizes a part of a document (see ce_tokenizer_cut); `where` says whether it includes the document's beginning, its
- * end, both or neither. */
+/* Tokenizes a part of a document (see ce_tokenizer_cut); `where` says whether the part includes the beginning of the
+ * document, its end, both or neither. */
 enum { CS_ENCODER_BEGINS = 1, CS_ENCODER_ENDS = 2 };
 const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where);
 

@@ -1,4 +1,4 @@
-/* jsonpart.c - what the readers of tokenizer.json's sections have in common. */
+/* jsonpart.c - functions that the readers of tokenizer.json's sections have in common. */
 #include "text/jsonpart.h"
 #include "base/must.h"
 

@@ -1,5 +1,5 @@
-/* jsonpart.h - what the readers of tokenizer.json's sections have in common. `path` is the place of a section in the
- * file ("normalizer.normalizers[1]"), for messages. */
+/* jsonpart.h - functions that the readers of tokenizer.json's sections have in common. `path` is the place of a section
+ * in the file ("normalizer.normalizers[1]"), for messages. */
 #ifndef CS_TEXT_JSONPART_H
 #define CS_TEXT_JSONPART_H
 
@@ -13,12 +13,12 @@ bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
 /* Writes the path of a list's member into `room` and returns it. */
 const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
 
-/* Copies a text, which must be there; the caller frees it. */
+/* Copies a text, which must be present; the caller frees the copy. */
 cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path);
 /* Opens "pattern": {"String": …} or {"Regex": …}. An empty text is refused. */
 cs_status ce_jsonpart_pattern(ce_pattern **pattern, const json_t *part, const char *path);
 
-/* CS_UNSUPPORTED: the section is of this type. */
+/* Returns CS_UNSUPPORTED, with a message that refuses a section of this type. */
 cs_status ce_jsonpart_refuse(const char *path, const char *type, const char *why);
 
 #endif

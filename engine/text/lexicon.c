@@ -79,7 +79,7 @@ const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size)
     return *size > 0 ? lexicon->text.bytes + lexicon->names[id].from : "";
 }
 
-/* Slot of these bytes in the index, or the free slot in which they would be. */
+/* Slot of these bytes in the index, or the free slot into which they would be put. */
 static size_t place_of(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {
     size_t place = ce_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
@@ -100,7 +100,7 @@ cs_status ce_lexicon_add(ce_lexicon *lexicon, int64_t id, const char *text, size
 {
     char bytes[LONGEST_TOKEN];
     int64_t count = lexicon->is_bytes && size <= LONGEST_TOKEN ? ce_alphabet_read(text, size, bytes) : 0;
-    if (count < 0) /* no word can become a token that is not written in the alphabet of bytes */
+    if (count < 0) /* a token with characters outside the alphabet of bytes is one that no word can become */
         return ce_lexicon_set(lexicon, id, text, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
         return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, text);
@@ -118,7 +118,7 @@ static cs_status add_tokens(ce_lexicon *lexicon, const json_t *ids)
     json_t *id;
     json_object_foreach ((json_t *)(uintptr_t)ids, token, id) { /* json_object_foreach only reads */
         size_t size = strlen(token);
-        if (size == 0 && json_is_integer(id)) /* such a token occurs in no text */
+        if (size == 0 && json_is_integer(id)) /* an empty token occurs in no text */
             continue;
         CS_TRY(ce_lexicon_add(lexicon, json_is_integer(id) ? json_integer_value(id) : -1, token, size));
     }
@@ -180,7 +180,8 @@ void ce_lexicon_add_merge(ce_lexicon *lexicon, int32_t left, int32_t right, int3
     lexicon->results[rank] = id;
 }
 
-/* The piece of a half of a merge; *id is -1 if it is no token. Returns the number of bytes. */
+/* Writes one half of a merge to `bytes` as words spell it, and sets *id to its token, or to -1 if it is no token.
+ * Returns the number of bytes. */
 static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size, char *bytes, int32_t *id)
 {
     int64_t count = size > 0 && size <= LONGEST_TOKEN ? (int64_t)size : -1;
@@ -192,7 +193,8 @@ static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size
     return count > 0 ? (size_t)count : 0;
 }
 
-/* The right half of a merge loses the prefix with which the vocabulary writes all but the first part of a word. */
+/* Reads one merge. The vocabulary may write a prefix before every part of a word except the first; the right half loses
+ * this prefix when it is merged. */
 static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];

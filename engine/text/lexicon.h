@@ -25,25 +25,27 @@ typedef struct {
     ce_merge *merges; /* (merge_room) hash table by pair */
     size_t merge_room;
     int32_t *results;   /* id that the merge of a rank makes */
-    bool is_bytes;      /* a word is a row of bytes; otherwise it is a row of characters */
-    int32_t bytes[256]; /* token of each single byte, or -1; of characters: the token <0xNN> */
-    int32_t unknown;    /* token for what has no token; -1: it is dropped */
-    /* One `unknown` for a run of such; a word that is a token is not split (ignore_merges); characters without a token
-     * become the tokens of their bytes (byte_fallback) */
+    bool is_bytes;      /* true: a word is a sequence of bytes; false: of characters */
+    int32_t bytes[256]; /* token of each single byte (if words are characters: <0xNN>), or -1 */
+    int32_t unknown;    /* token for a character that has no token; -1: it is dropped */
+    /* fuse_unknown: a run of characters without a token becomes one token `unknown`. whole_words (ignore_merges): a
+     * word that is a token is not split. byte_fallback: a character without a token becomes the tokens of its bytes. */
     bool fuse_unknown, whole_words, byte_fallback;
-    /* Written before all characters of a word but its first, and after its last, to find their tokens; NULL: nothing */
+    /* To find the token of a character, `prefix` is put before it unless it is the first of the word, and `suffix`
+     * behind it if it is the last. NULL: nothing is put there. */
     char *prefix, *suffix;
 } ce_lexicon;
 
-/* Fills the lexicon from model.vocab {"text": id} and model.merges, a list of "a b" or of ["a", "b"]. `is_bytes` and
- * `prefix` are set before. */
+/* Fills the lexicon from model.vocab {"text": id} and model.merges, a list of "a b" or of ["a", "b"]. The caller has
+ * set `is_bytes` and `prefix` before. */
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges);
-/* Sets the name of an id, replacing any earlier name. Words become the token only if it was added before. */
+/* Sets the name of an id, and replaces an earlier name. Words can become this token only if ce_lexicon_add has added
+ * it. */
 cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size_t size);
 void ce_lexicon_free(ce_lexicon *lexicon);
 
-/* To fill a lexicon by hand: room for so many tokens, the tokens, room for so many merges of ranks below `ranks`, and
- * the merges. */
+/* To fill a lexicon without ce_lexicon_fill: reserve space for the tokens, and add them; then reserve space for the
+ * merges, whose ranks are below `ranks`, and add these. */
 void ce_lexicon_reserve_tokens(ce_lexicon *lexicon, size_t tokens);
 void ce_lexicon_reserve_merges(ce_lexicon *lexicon, size_t merges, size_t ranks);
 cs_status ce_lexicon_add(ce_lexicon *lexicon, int64_t id, const char *text, size_t size);

@@ -64,7 +64,7 @@ static void replace(const ce_normal_step *step, ce_normal_work *work, ce_span te
 }
 
 /* End of the run that begins at `from`: a run of ASCII alone, or one ASCII character and what follows beyond ASCII. No
- * normalization form changes anything across such an end, because ASCII characters do not combine with what precedes
+ * normalization form joins characters across such an end, because ASCII characters do not combine with what precedes
  * them. */
 static size_t run_end(ce_span text, size_t from, bool *ascii)
 {
@@ -102,8 +102,9 @@ static void strip(const ce_normal_step *step, ce_span text, ce_made *to)
         ce_made_keep(to, text, from, end - from);
 }
 
-/* Each character cluster is looked up, and where there is no rule for it each of its characters. As in the library that
- * defines this, the shortest rule counts, and it replaces the whole. */
+/* Looks up each grapheme cluster; if there is no rule for the cluster, looks up each of its characters. As in Hugging
+ * Face's library, the shortest rule that matches the beginning of the cluster or character counts, and its replacement
+ * stands for the whole of it. */
 static void apply_precompiled(const ce_normal_step *step, ce_span text, ce_made *to)
 {
     enum { LONGEST_CLUSTER = 5 };
@@ -210,7 +211,8 @@ static void change_each(const ce_normal_step *step, ce_normal_work *work, ce_spa
 
 /* ---- SentencePiece's ---- */
 
-/* What the text at `place` becomes: *made of *size bytes; returns how many bytes of the text that covers. */
+/* Sets *made and *size to the bytes that the text at `place` becomes. Returns the number of bytes of the text that they
+ * replace. */
 static size_t next_piece(const ce_normal_step *step, ce_span text, size_t place, const char **made, size_t *size)
 {
     size_t length = 0;

@@ -68,7 +68,7 @@ typedef struct {
     bool continued; /* the original text begins in the middle of a document, so that it gets no prefix */
 } ce_normal_work;
 
-/* The result is valid until the next call. */
+/* Returns the normalized text, which is valid until the next call. */
 ce_span ce_normalizer_apply(const ce_normalizer *normalizer, ce_normal_work *work, ce_span text);
 void ce_normal_work_free(ce_normal_work *work);
 

@@ -21,28 +21,29 @@ struct ce_tokenizer {
     ce_specials raw, normal; /* special tokens: raw are searched before normalization, normal after it */
     ce_decoder decoder;
     ce_text shown_text;
-    ce_lexicon_piece *shown; /* (lexicon.size) each token as a part of a text, in `shown_text` */
+    ce_lexicon_piece *shown; /* (lexicon.size) each token's text in the middle of a text, in `shown_text` */
     bool has_cuts;           /* long texts may be cut at lines */
     /* Tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
     int before_count, after_count;
     char *chat_template, *begin_text, *end_text;
     int32_t end;
-    /* Of a SentencePiece model: which tokens are control symbols, that have no text, and the text of the unknown one */
-    bool *has_no_text; /* (piece_count) NULL: all have one */
+    /* Only for a SentencePiece model: has_no_text marks the control symbols, which have no text; unknown_text is the
+     * text of the unknown token. */
+    bool *has_no_text; /* (piece_count) NULL: all tokens have a text */
     int64_t piece_count;
     char *unknown_text;
 };
 
 /* Fills in the members from a tokenizer.json. */
 cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root);
-/* Adds one entry of added_tokens, or of added_tokens_decoder, in which the id is the key. */
+/* Adds one entry of added_tokens, or of added_tokens_decoder, whose keys are the ids. */
 cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id);
 
 /* Fills in the members from SentencePiece's tokenizer.model; `config` is tokenizer_config.json, or NULL. */
 cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config);
 
-/* Makes what follows from the members, after all of them are read. */
+/* Computes the members that depend on others (such as `seams` and `shown`), after all others are read. */
 void ce_tokenizer_finish(ce_tokenizer *tokenizer);
 
 #endif

@@ -29,14 +29,14 @@ static cs_status refuse(const char *what, const char *pattern)
                    pattern);
 }
 
-/* Translates the escape sequence at `from` and appends it to `to`; returns its last character, or NULL if it is not
- * supported. */
+/* Translates the escape sequence at `from` and appends the result to `to`. Returns the last character of the sequence,
+ * or NULL if the sequence is not supported. */
 static const char *translate_escape(char **to, const char *from)
 {
     static const char same[] = "dDpPrntfv";
     char letter = from[1];
     if (letter == 's' || letter == 'S') {
-        /* PCRE2's \s includes U+180E, the pattern's engine does not */
+        /* PCRE2's \s matches U+180E; \s of Oniguruma, for which the pattern was written, does not */
         *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
         return from + 1;
     }
@@ -49,7 +49,7 @@ static const char *translate_escape(char **to, const char *from)
     return last;
 }
 
-/* ^ and $ mean lines there. A line does not begin at the end of a text. */
+/* In Oniguruma, ^ and $ match at the beginning and the end of each line. No line begins at the end of the text. */
 static char *translate_anchor(char *to, char anchor)
 {
     return stpcpy(to, anchor == '^' ? "(?:\\A|(?<=\\n)(?!\\z))" : "(?=\\n|\\z)");

@@ -11,7 +11,7 @@
 typedef struct ce_pattern ce_pattern; /* read-only, shared by threads */
 typedef struct ce_matcher ce_matcher; /* working memory of one thread, for any pattern */
 
-/* CS_PATTERN_OWN: an expression of ours, written for PCRE2. */
+/* CS_PATTERN_OWN: an expression of this program, written for PCRE2. */
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
 
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
@@ -22,11 +22,12 @@ const char *ce_pattern_literal(const ce_pattern *pattern);
 ce_matcher *ce_matcher_open(void);
 void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
 
-/* Start with a zeroed match. Matches do not overlap; an empty one is found only if no match ends where it is. */
+/* The first search starts with a zeroed match. Matches do not overlap. An empty match is not found at a position where
+ * the match before it ends. */
 typedef struct {
     size_t from, to;
     size_t search; /* where the next search begins */
-    bool found;    /* there was a match before */
+    bool found;    /* a match was found before */
 } ce_match;
 bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);
 

@@ -8,7 +8,7 @@
 
 typedef struct {
     const char *bytes;
-    size_t size; /* what is left */
+    size_t size; /* number of bytes that are not read yet */
     bool damaged;
 } ce_protobuf;
 
@@ -22,7 +22,7 @@ typedef struct {
 /* Reads the next field, in the order of the file. False: the message has ended, or it is damaged. */
 bool ce_protobuf_next(ce_protobuf *message, ce_protobuf_field *field);
 
-ce_protobuf ce_protobuf_inside(const ce_protobuf_field *field); /* a message that is a field's content */
+ce_protobuf ce_protobuf_inside(const ce_protobuf_field *field); /* the message that is the field's content */
 float ce_protobuf_float(const ce_protobuf_field *field);
 
 #endif

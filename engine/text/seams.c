@@ -1,7 +1,7 @@
 /* seams.c - places at which a word may be cut without changing its tokens.
  *
- * No merge reaches across a place if there is no merge whose left token can end, and whose right token can begin there.
- * Merges on the two sides of it then do not depend on each other. */
+ * No merge reaches across a place if no merge has a left token that can end there and a right token that can begin
+ * there. The merges on the two sides of the place are then independent of each other. */
 #include "text/seams.h"
 
 #include <string.h>

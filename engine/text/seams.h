@@ -4,11 +4,11 @@
 
 #include "text/lexicon.h"
 
-/* A vocabulary of SentencePiece has no cuts into words, and a whole text is one word; but its tokens hold U+2581, which
- * stands for a space, only in front. */
+/* Says at which places of a word a cut changes no token. SentencePiece does not cut a text into words: a whole text is
+ * one word. But its tokens contain U+2581, which stands for a space, only at their beginning. */
 typedef struct {
-    bool marks; /* before each U+2581 that follows another character */
-    bool lines; /* after each line break that a letter of ASCII follows */
+    bool marks; /* true: before each U+2581 that follows another character */
+    bool lines; /* true: after each line break that an ASCII letter follows */
 } ce_seams;
 
 ce_seams ce_seams_find(const ce_lexicon *lexicon);

@@ -1,8 +1,9 @@
 /* sentencepiece.c - reads SentencePiece's tokenizer.model: a message of Protocol Buffers with the pieces, their scores,
  * and the rules of the normalizer.
  *
- * Its BPE merges the two neighbours that together are the piece of the highest score. That is a table of merges: one
- * for each way to divide a piece into two others, with the place of its score as rank. */
+ * SentencePiece's BPE merges the two neighbours that together are the piece of the highest score. A table of merges
+ * does the same: it has one merge for each way to divide a piece into two others, and the merge's rank is the rank of
+ * the piece's score. */
 #include "base/must.h"
 #include "text/parts.h"
 #include "text/protobuf.h"
@@ -226,7 +227,8 @@ static int by_score(const void *one, const void *other, void *pieces)
     return (a < b) - (a > b);
 }
 
-/* Pieces of one score have one rank: of them the leftmost in the text is merged first. */
+/* Sets the ranks of the pieces. Pieces with equal scores have equal ranks; the leftmost of them in the text is merged
+ * first. */
 static void rank_pieces(model *m)
 {
     int32_t *order = malloc(m->count * sizeof *order);
@@ -249,7 +251,7 @@ static size_t width_at(const piece *p, size_t place)
     return width;
 }
 
-/* The piece that a half is, if words can have it; *id is -1 if they cannot. */
+/* Sets *id to the piece with this text, which is one half of a merge; -1: words cannot contain such a piece. */
 static cs_status find_half(const ce_lexicon *lexicon, const model *m, const char *text, size_t size, int32_t *id)
 {
     const piece half = { .text = text, .size = size };
@@ -342,7 +344,7 @@ static bool is_there(const ce_tokenizer *tokenizer, const char *text)
     return (raw && raw->size == strlen(text)) || (user && user->size == strlen(text));
 }
 
-/* Tokens that were added to the model's later stand only in tokenizer_config.json. */
+/* Adds the tokens that only tokenizer_config.json has: they were added after the model was made. */
 static cs_status add_added(ce_tokenizer *tokenizer, const json_t *config)
 {
     const char *key;

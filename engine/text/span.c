@@ -20,7 +20,7 @@ static size_t entry_of(ce_made *made, size_t place)
     return made->cursor = index;
 }
 
-/* An entry covers original bytes up to those of the next entry, even if it has more bytes than they are. */
+/* An entry covers the original bytes up to those of the next entry, even if the entry itself has more bytes. */
 size_t ce_span_origin(ce_span span, size_t at)
 {
     ce_made *made = span.made;

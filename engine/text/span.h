@@ -12,7 +12,7 @@ typedef struct {
     size_t at, from; /* the bytes from `at` on come from `from` on, up to the next entry */
 } ce_origin;
 
-/* A text made by a step. `cursor` remembers the entry of the last question, because questions come in order. */
+/* A text made by a step. `cursor` is the entry that was found last, because places are looked up in ascending order. */
 typedef struct {
     ce_text text;
     ce_origin *entries;
@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     const char *bytes;
     size_t size;
-    ce_made *made; /* the text that this is a part of; NULL: it is a part of the original text */
+    ce_made *made; /* the text that contains the span; NULL: the original text */
     size_t place;  /* offset in that text */
 } ce_span;
 
@@ -30,8 +30,9 @@ ce_span ce_span_part(ce_span span, size_t from, size_t size);
 /* Offset in the original text of byte `at` of the span. */
 size_t ce_span_origin(ce_span span, size_t at);
 
-/* Begins an empty text; the others append to it. `keep` copies bytes of a span; `put` appends new bytes that stand for
- * those of the span from `at` on. If memory cannot be allocated, the process ends. */
+/* ce_made_begin begins an empty text, and the next two functions append to it. ce_made_keep copies bytes of a span;
+ * ce_made_put appends new bytes that replace those of the span from `at` on. If memory cannot be allocated, the process
+ * ends. */
 void ce_made_begin(ce_made *made);
 void ce_made_keep(ce_made *made, ce_span from, size_t at, size_t size);
 void ce_made_put(ce_made *made, ce_span from, size_t at, const char *bytes, size_t size);

@@ -53,8 +53,8 @@ static int64_t first_from(const ce_specials *specials, int64_t low, int64_t high
     return low;
 }
 
-/* The longest token at the beginning of `text`. The tokens that begin with the bytes so far are a range of the sorted
- * list, which each further byte narrows. */
+/* The longest token at the beginning of `text`. The tokens that begin with the bytes compared so far are a range of the
+ * sorted list, and each further byte makes this range smaller. */
 static const ce_special *longest(const ce_specials *specials, const char *text, size_t size)
 {
     const ce_special *best = NULL;

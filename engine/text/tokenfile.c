@@ -21,7 +21,7 @@ static cs_status put_around(ce_tokenizer *tokenizer, const json_t *id, bool behi
     return CS_OK;
 }
 
-/* After one processor has added tokens, another one does not see one text any more. */
+/* Refuses a second post-processor after one that has added tokens: its input would no longer be one text. */
 static cs_status refuse_second(const ce_tokenizer *tokenizer, const char *path)
 {
     if (tokenizer->before_count + tokenizer->after_count == 0)
@@ -53,7 +53,8 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
     return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
 
-/* BERT's and RoBERTa's: one token before the text and one behind it, each as ["text", id]. */
+/* Reads BERT's or RoBERTa's post-processor: one token before the text and one behind it, each written as ["text",
+ * id]. */
 static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
     CS_TRY(refuse_second(tokenizer, path));

@@ -109,8 +109,8 @@ static json_t *read_merges(ce_text *content)
     return merges;
 }
 
-/* Chooses word pattern and normalization by the tokenizer class that the configuration names, because vocab.json and
- * merges.txt do not contain them. */
+/* Chooses the word pattern and the normalization by the tokenizer class that the configuration names, because
+ * vocab.json and merges.txt do not contain them. */
 static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
 {
     static const struct {

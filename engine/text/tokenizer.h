@@ -16,7 +16,7 @@
 typedef struct ce_tokenizer ce_tokenizer;
 
 /* Opens a tokenizer. `path` is a folder with tokenizer.json, with vocab.json and merges.txt, or with tokenizer.model,
- * or it is a tokenizer.json or a file of SentencePiece, whose name ends in ".model". NULL: the 256 bytes are the
+ * or the path of a tokenizer.json or of a SentencePiece file, whose name ends in ".model". NULL: the 256 bytes are the
  * tokens. CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED, which names the part that is not supported. */
 cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path);
 void ce_tokenizer_close(ce_tokenizer *tokenizer); /* accepts NULL */
@@ -26,11 +26,11 @@ int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer); /* greater than every 
 int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token);
 int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer); /* token that ends a document; -1: none */
 
-/* Bytes of an id in the middle of a text, not NUL-terminated and possibly a part of a character. *size is 0 if no token
- * has the id. */
+/* The bytes for which an id stands in the middle of a text. They are not NUL-terminated, and may be a part of a
+ * character. *size is 0 if no token has the id. */
 const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size);
-/* Appends the whole text of tokens, as the library does that defines the tokenizer: without special tokens, unless
- * `with_specials`; bytes that are not UTF-8 are U+FFFD. */
+/* Appends the whole text of tokens, as the library that defines the tokenizer does. Special tokens are left out unless
+ * `with_specials` is true; bytes that are not UTF-8 become U+FFFD. */
 void ce_tokenizer_decode(const ce_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool with_specials,
                          ce_text *to);
 bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id);

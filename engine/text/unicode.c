@@ -26,8 +26,8 @@ void ce_unicode_free(ce_text *text)
 
 /* ---- repair ---- */
 
-/* Number of bytes of the character at `text` (*whole is true), or of the longest valid prefix of a character, at least
- * 1. */
+/* Returns the number of bytes of the character at `text` (*whole is true), or of the longest valid prefix of a
+ * character there, but at least 1 (*whole is false). */
 static size_t step(const unsigned char *text, size_t size, bool *whole)
 {
     unsigned char first = text[0], low = 0x80, high = 0xbf;

@@ -1,7 +1,7 @@
 /* rows.cpp - libcspeed_arrow.so: the rows of Parquet and Arrow files as lines of JSON (rows_module.h).
  *
- * Everything runs on the calling thread. What is wrong with a file is an exception, of which ce_module_arrow.write
- * makes a sentence. */
+ * Everything runs on the calling thread. A fault of a file is thrown as an exception, and ce_module_arrow.write turns
+ * it into a sentence. */
 #include "formats/rows_module.h"
 
 #include <arrow/api.h>
@@ -127,7 +127,7 @@ void put_struct(std::string &line, const arrow::StructArray &array, int64_t row)
     line += '}';
 }
 
-/* Writes one element; its type was checked. */
+/* Writes one element, whose type check_type has accepted. */
 void put_value(std::string &line, const arrow::Array &array, int64_t row)
 {
     if (array.IsNull(row)) {
@@ -197,10 +197,10 @@ void put_value(std::string &line, const arrow::Array &array, int64_t row)
 
 /* What a file's reader needs: the columns that are wanted, and where the text goes. */
 struct Writer {
-    const char *const *wanted; /* NULL: all */
+    const char *const *wanted; /* NULL: all columns */
     ce_rows_put *put;
     void *to;
-    std::vector<std::string> columns; /* those of the file that are wanted */
+    std::vector<std::string> columns; /* the columns of the file that are wanted */
     int64_t row = 0;
 
     void choose(const arrow::Schema &schema)
@@ -221,7 +221,7 @@ struct Writer {
                                      " (\"columns\" and \"field\" name columns)");
     }
 
-    /* Returns false if no more is wanted. */
+    /* Returns false if no more text is wanted. */
     bool write(const arrow::RecordBatch &batch, double done)
     {
         std::vector<std::shared_ptr<arrow::Array>> arrays;
@@ -278,7 +278,8 @@ void write_parquet(const std::string &path, Writer &writer)
     }
 }
 
-/* An IPC file begins with ARROW1; a stream, as the library `datasets` writes it, with a length. */
+/* Reads an IPC file, which begins with "ARROW1", or an IPC stream, which begins with a length. The library `datasets`
+ * writes streams. */
 void write_arrow(const std::string &path, Writer &writer)
 {
     auto file = must(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
