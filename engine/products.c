@@ -26,7 +26,7 @@ static bool may(unsigned methods, ce_method method)
 
 /* ---- the choice as one line of text ---- */
 
-/* "native for 13 shapes, sgemm for 2", of the products of this model. */
+/* Writes which methods the products of this model use, for example "native for 13 shapes, sgemm for 2". */
 static void summarize(char text[128], const ce_product_list *list, const ce_product_choice *choice)
 {
     int counts[CS_METHODS] = { 0 }, used = 0;

@@ -89,8 +89,8 @@ double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial
 unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow);
 /* Measures, in CPU time of one thread, parts of the products that each take a fraction of a millisecond. */
 void ce_device_try_products(cs_device *device, ce_product_trial *trial);
-/* Makes the device use a choice, whose methods the device must offer. Has no effect on a device without a choice of
- * methods. */
+/* Sets the method of each class of products. The device must offer every method in `choice`. Has no effect on a device
+ * that has only one method. */
 void ce_device_use_products(cs_device *device, const ce_product_choice *choice);
 const ce_product_choice *ce_device_products(const cs_device *device); /* NULL: no choice */
 /* What the speed of products depends on: "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads"; "": no choice. */

@@ -142,8 +142,8 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return ce_async_save_finish(engine);
 }
 
-/* Bytes of the copy of one rank's part of a parameter. cs_save_checkpoint lists the same parts at every stage of
- * ZeRO. */
+/* The bytes that a copy of one rank's part of a parameter needs. They do not depend on the stage of ZeRO, because
+ * cs_save_checkpoint lists the same parts at every stage. */
 static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
     ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });

@@ -86,7 +86,7 @@ const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name)
  * multiple of `multiple`. With 1 there are no gaps, as before this call. To be called before any row of the model is
  * allocated. */
 void ce_model_lay_out(cs_model *model, int64_t multiple);
-ce_range ce_unit_gap(const ce_unit_entry *entry); /* the elements of the gap behind this parameter */
+ce_range ce_unit_gap(const ce_unit_entry *entry); /* the range of the padding elements behind it */
 
 /* Sets the value or grad of every parameter of the unit, borrowed ones included, to its place in a whole row; NULL:
  * absent. */

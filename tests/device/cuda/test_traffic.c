@@ -113,12 +113,12 @@ static void cross_entropy(cs_stream *stream, const cs_tensor *t)
 
 static void embed(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_embed(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 }, -1);
+    cs_op_embed(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
 }
 
 static void embed_grad(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
+    cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 }, -1);
 }
 
 /* The traffic of the product itself is not counted. */
