@@ -13,15 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads KEY=NAME. The key is a copy that is kept until the process ends. */
+/* Reads KEY=NAME. */
 static int read_column(void *field, const char *word, const char *value)
 {
     const char *equals = strchr(value, '=');
-    char *key = strndup(value, equals ? (size_t)(equals - value) : 0);
-    if (!key || !equals || !equals[1]) {
+    char key[64];
+    if (!equals || !equals[1]) {
         ce_fail(CS_BAD_CONFIG, "%s: KEY=NAME is needed, such as messages=dialog, not \"%s\"", word, value);
         return CS_OPTIONS_WRONG;
     }
+    snprintf(key, sizeof key, "%.*s", (int)(equals - value), value);
     return ce_shape_column(field, key, equals + 1) == CS_OK ? 0 : CS_OPTIONS_WRONG;
 }
 

@@ -34,7 +34,8 @@ static int key_of(const char *name)
 
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name)
 {
-    if (key_of(key) == KEYS)
+    int number = key_of(key);
+    if (number == KEYS)
         return ce_fail(CS_BAD_CONFIG,
                        "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
                        "completion, instruction, input, output, system, tools, documents, input_ids, labels and "
@@ -43,7 +44,7 @@ cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char
     for (int i = 0; i < columns->count; i++)
         if (strcmp(columns->key[i], key) == 0)
             return ce_fail(CS_BAD_CONFIG, "\"%s\" has two columns", key);
-    columns->key[columns->count] = key;
+    columns->key[columns->count] = keys[number].name;
     columns->name[columns->count++] = name;
     return CS_OK;
 }
