@@ -30,15 +30,6 @@ static const char *find_folder(char *program, size_t room)
     return *below ? below : "./";
 }
 
-/* Returns whether the launcher, cspeed, is in `folder`, a path that ends with a slash. */
-static bool has_cspeed(const char *folder)
-{
-    char *path = text("%scspeed", folder);
-    bool found = access(path, X_OK) == 0;
-    free(path);
-    return found;
-}
-
 /* Returns the name as one word of a shell's command line, malloc'ed. */
 static char *quoted(const char *name)
 {
@@ -69,14 +60,11 @@ void ending_print(const session *run)
 {
     char program[ROOM];
     const char *folder = find_folder(program, sizeof program);
-    bool beside = has_cspeed(folder); /* false if cspeed is installed: then cspeed is in PATH, and the command is
-                                       * `cspeed generate` */
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
     char *plotted = quoted(usual || !metrics ? source : run->metrics_path);
-    char *launcher = beside ? quoted(folder) : text("%s", ""), *bin = beside ? quoted(folder) : text("cspeed ");
-    char *output = quoted(source), *export = text("%s_exported", source);
+    char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
@@ -85,15 +73,14 @@ void ending_print(const session *run)
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
     if (metrics)
-        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", launcher,
-            plotted, launcher, output, exported);
+        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", bin, plotted,
+            bin, output, exported);
     else
-        say("`%scspeed export %s %s` writes a Hugging Face folder", launcher, output, exported);
+        say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
         chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
     free(plotted);
     free(bin);
-    free(launcher);
     free(output);
     free(export);
     free(exported);
