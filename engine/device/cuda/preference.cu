@@ -42,6 +42,7 @@ static __global__ void __launch_bounds__(THREADS)
     CS_SHARED int64_t counts[THREADS];
     ce_preference_pair pair;
     int64_t b = blockIdx.x;
+#pragma unroll /* so that `pair` stays in registers */
     for (int i = 0; i < CS_ANSWERS; i++) {
         int64_t first = (CS_ANSWERS * b + i) * length, tokens = 0;
         double sum = 0;
@@ -58,7 +59,7 @@ static __global__ void __launch_bounds__(THREADS)
         write_facts(facts + b, gridDim.x, &pair, &result);
     for (int64_t at = threadIdx.x; weights && at < CS_ANSWERS * length; at += THREADS) {
         float *weight = weights + CS_ANSWERS * b * length + at;
-        *weight = (float)((double)*weight * -result.slope[at / length]);
+        *weight = (float)((double)*weight * -(at < length ? result.slope[CS_CHOSEN] : result.slope[CS_REJECTED]));
     }
 }
 
