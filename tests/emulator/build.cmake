@@ -92,7 +92,7 @@ foreach(name ${on_emulator})
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_rope test_state test_verdict test_preference_pairs)
+set(quick test_rope test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()
