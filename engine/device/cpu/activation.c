@@ -4,14 +4,8 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST = 8192 };
-
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
 #define CUBIC 0.044715f                /* a */
-
-typedef struct {
-    cs_tensor y, x, dy;
-} gelu_job;
 
 void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
 {
@@ -35,37 +29,12 @@ void ce_gelu_grad_chunk(float *restrict dx, const float *restrict dy, const floa
     }
 }
 
-static void gelu_part(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const gelu_job *all = argument;
-    float wide[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        ce_gelu_chunk(out, ce_elements_read(all->x, at, count, wide), count);
-        ce_elements_write(all->y, at, count, out);
-    }
-}
-
-static void gelu_grad_part(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const gelu_job *all = argument;
-    float wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        const float *x = ce_elements_read(all->x, at, count, wide);
-        ce_gelu_grad_chunk(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
-        ce_elements_write(all->y, at, count, out);
-    }
-}
-
 void ce_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, gelu_part, &(gelu_job){ .y = y, .x = x });
+    ce_cpu_activation(device, y, x, CS_GELU_TANH);
 }
 
 void ce_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, gelu_grad_part, &(gelu_job){ .y = dx, .x = x, .dy = dy });
+    ce_cpu_activation_grad(device, dx, dy, x, CS_GELU_TANH);
 }

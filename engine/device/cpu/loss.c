@@ -127,116 +127,105 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
     ce_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
 }
 
-/* ---- squared error ---- */
+/* ---- squared and absolute error ---- */
 
-static void subtract(float *restrict out, const float *restrict y, const float *restrict target, int64_t count,
-                     float scale)
+/* One of the two losses, as functions of the differences y - target. */
+typedef struct {
+    double (*add)(double sum, const float *apart, int64_t count); /* returns sum + the losses of the elements */
+    void (*slope)(float *apart, int64_t count, float scale);      /* replaces differences by the gradient of y */
+    float factor;                                                 /* of the scale that `slope` gets */
+} error_kind;
+
+typedef struct {
+    const error_kind *kind;
+    cs_tensor y, target, dy, loss; /* loss: the output of forward, or the gradient of it in backward */
+} error_job;
+
+static double add_squares(double sum, const float *apart, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        out[i] = (y[i] - target[i]) * scale;
+    return sum + (double)ce_elements_dot(apart, apart, count);
 }
 
-static void squared_error_rows(void *argument, ce_range range, int part)
+static void scale_all(float *apart, int64_t count, float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        apart[i] *= scale;
+}
+
+static double add_magnitudes(double sum, const float *apart, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)fabsf(apart[i]);
+    return sum;
+}
+
+/* A difference of 0 has the gradient 0, and NaN stays NaN. */
+static void scale_signs(float *apart, int64_t count, float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        apart[i] = (apart[i] > 0 ? 1.0f : apart[i] < 0 ? -1.0f : apart[i]) * scale;
+}
+
+static const error_kind squared = { add_squares, scale_all, 2 }, absolute = { add_magnitudes, scale_signs, 1 };
+
+static void read_differences(float apart[CS_CHUNK], const error_job *all, int64_t at, int64_t count)
+{
+    float wide[CS_CHUNK];
+    const float *y = ce_elements_read(all->y, at, count, wide), *target = (const float *)all->target.data + at;
+    for (int64_t i = 0; i < count; i++)
+        apart[i] = y[i] - target[i];
+}
+
+static void error_rows(void *argument, ce_range range, int part)
 {
     (void)part;
-    const loss_job *all = argument;
-    int64_t width = cs_columns(all->x);
-    float wide[CS_CHUNK], apart[CS_CHUNK];
+    const error_job *all = argument;
+    int64_t width = cs_columns(all->y);
+    float apart[CS_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         double sum = 0;
         for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t count = chunk_at(from, width), at = row * width + from;
-            const float *target = (const float *)all->targets.data + at;
-            subtract(apart, ce_elements_read(all->x, at, count, wide), target, count, 1);
-            sum += (double)ce_elements_dot(apart, apart, count);
+            int64_t count = chunk_at(from, width);
+            read_differences(apart, all, row * width + from, count);
+            sum = all->kind->add(sum, apart, count);
         }
         ((float *)all->loss.data)[row] = (float)(sum / (double)width);
+    }
+}
+
+static void error_grad_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const error_job *all = argument;
+    int64_t width = cs_columns(all->y);
+    float apart[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        float scale = all->kind->factor * ((const float *)all->loss.data)[row] / (float)width;
+        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+            int64_t count = chunk_at(from, width), at = row * width + from;
+            read_differences(apart, all, at, count);
+            all->kind->slope(apart, count, scale);
+            ce_elements_write(all->dy, at, count, apart);
+        }
     }
 }
 
 void ce_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    loss_job all = { .loss = loss, .x = y, .targets = target };
-    ce_cpu_walk(device, cs_rows(y), 16, squared_error_rows, &all);
-}
-
-static void squared_error_grad_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const loss_job *all = argument;
-    int64_t width = cs_columns(all->x);
-    float wide[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        float scale = 2 * ((const float *)all->loss.data)[row] / (float)width;
-        for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t count = chunk_at(from, width), at = row * width + from;
-            const float *target = (const float *)all->targets.data + at;
-            subtract(out, ce_elements_read(all->x, at, count, wide), target, count, scale);
-            ce_elements_write(all->out, at, count, out);
-        }
-    }
+    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &squared, .y = y, .target = target, .loss = loss });
 }
 
 void ce_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
-    ce_cpu_walk(device, cs_rows(y), 16, squared_error_grad_rows, &all);
-}
-
-/* ---- absolute error ---- */
-
-static void absolute_error_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const loss_job *all = argument;
-    int64_t width = cs_columns(all->x);
-    float wide[CS_CHUNK], apart[CS_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        double sum = 0;
-        for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t count = chunk_at(from, width), at = row * width + from;
-            const float *target = (const float *)all->targets.data + at;
-            subtract(apart, ce_elements_read(all->x, at, count, wide), target, count, 1);
-            for (int64_t i = 0; i < count; i++)
-                sum += (double)fabsf(apart[i]);
-        }
-        ((float *)all->loss.data)[row] = (float)(sum / (double)width);
-    }
+    ce_cpu_walk(device, cs_rows(y), 16, error_grad_rows, &(error_job){ &squared, y, target, dy, dloss });
 }
 
 void ce_cpu_absolute_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    loss_job all = { .loss = loss, .x = y, .targets = target };
-    ce_cpu_walk(device, cs_rows(y), 16, absolute_error_rows, &all);
-}
-
-/* A difference of 0 has the gradient 0, and NaN stays NaN. */
-static float sign_of(float x)
-{
-    return x > 0 ? 1.0f : x < 0 ? -1.0f : x;
-}
-
-static void absolute_error_grad_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const loss_job *all = argument;
-    int64_t width = cs_columns(all->x);
-    float wide[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        float scale = ((const float *)all->loss.data)[row] / (float)width;
-        for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t count = chunk_at(from, width), at = row * width + from;
-            const float *target = (const float *)all->targets.data + at;
-            subtract(out, ce_elements_read(all->x, at, count, wide), target, count, 1);
-            for (int64_t i = 0; i < count; i++)
-                out[i] = sign_of(out[i]) * scale;
-            ce_elements_write(all->out, at, count, out);
-        }
-    }
+    ce_cpu_walk(device, cs_rows(y), 16, error_rows, &(error_job){ &absolute, .y = y, .target = target, .loss = loss });
 }
 
 void ce_cpu_absolute_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
-    ce_cpu_walk(device, cs_rows(y), 16, absolute_error_grad_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), 16, error_grad_rows, &(error_job){ &absolute, y, target, dy, dloss });
 }
