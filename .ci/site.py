@@ -56,6 +56,15 @@ def on_page_markdown(markdown, page, config, files):
     return LINK.sub(mend, markdown)
 
 
+def on_page_content(html, page, config, files):
+    """Flags within a sentence are marked for site.css."""
+
+    def mark(code):
+        return re.sub(r"(?<![^\s>(|])(--?\w[\w-]*)", r'<span class="flag">\1</span>', code[0])
+
+    return re.sub(r"(?<!<pre>)<code>[^<]*</code>", mark, html)
+
+
 def on_post_build(config):
     add_chinese(os.path.join(config["site_dir"], "search"))
     add_scripts(os.path.join(config["site_dir"], "js"))
