@@ -71,6 +71,12 @@ install_packages() # PACKAGE...
     fi
 }
 
+# Whether the build folder was configured for this clone, and not for another one, from which it was copied or moved.
+configured_here() # FOLDER
+{
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$1/CMakeCache.txt" 2>/dev/null
+}
+
 # build FOLDER TARGETS CMAKE_OPTION... : configures and builds, quietly; on failure the end of the log.
 # TARGETS: words, or "all". A folder that was configured for another place or compiler is made anew.
 build()
@@ -78,9 +84,7 @@ build()
     local folder=$1 targets=$2 began=$SECONDS
     local log=$folder/build.log
     shift 2
-    if [ -f "$folder/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt"; then
-        rm -rf "$folder"
-    fi
+    if [ -f "$folder/CMakeCache.txt" ] && ! configured_here "$folder"; then rm -rf "$folder"; fi
     mkdir -p "$folder"
     printf 'building %s ... ' "$folder"
     # shellcheck disable=SC2086 # targets are words

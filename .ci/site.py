@@ -1,7 +1,8 @@
-"""Hooks of mkdocs.yml: README.md and CONTRIBUTING.md are pages of the site, and other files of the repository to which
-the pages link are a part of it."""
+"""Hooks of mkdocs.yml: README.md, CHANGELOG.md and CONTRIBUTING.md are pages of the site, and other files of the
+repository to which the pages link are a part of it. The search finds Chinese words too."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import shutil
 from mkdocs.structure.files import File
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ["README.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
@@ -55,10 +56,36 @@ def on_page_markdown(markdown, page, config, files):
     return LINK.sub(mend, markdown)
 
 
+def on_page_content(html, page, config, files):
+    """Flags within a sentence are marked for site.css."""
+
+    def mark(code):
+        return re.sub(r"(?<![^\s>(|])(--?\w[\w-]*)", r'<span class="flag">\1</span>', code[0])
+
+    return re.sub(r"(?<!<pre>)<code>[^<]*</code>", mark, html)
+
+
 def on_post_build(config):
+    add_chinese(os.path.join(config["site_dir"], "search"))
+    add_scripts(os.path.join(config["site_dir"], "js"))
+
+
+def add_chinese(folder):
+    """The search loads lunr.LANGUAGE.js for a language other than English, behind a script that all languages need but
+    this one."""
+    shutil.copy(os.path.join(ROOT, ".ci", "search.js"), os.path.join(folder, "lunr.zh.js"))
+    open(os.path.join(folder, "lunr.stemmer.support.js"), "w").close()
+    path = os.path.join(folder, "search_index.json")
+    with open(path, encoding="utf-8") as file:
+        index = json.load(file)
+    index["config"]["lang"] = ["zh"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(index, file)
+
+
+def add_scripts(scripts):
     """In Debian 12 the theme's pages name two scripts that the package lacks: its jQuery has a file of another name, and
     the other script only adds classes to tables, which site.css does not need."""
-    scripts = os.path.join(config["site_dir"], "js")
     jquery, extra = os.path.join(scripts, "jquery-3.6.0.min.js"), os.path.join(scripts, "theme_extra.js")
     if not os.path.exists(jquery):
         shutil.copy(glob.glob(os.path.join(scripts, "jquery-*.min.js"))[0], jquery)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { WIDEST = 100 }; /* longer lines are hard to read */
+enum { HELP_COLUMNS = 80 };
 
 extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_run,
     cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report, cl_command_ssh,
@@ -28,10 +28,7 @@ const cl_command *const cl_commands[] = {
 static void print_text(const char *text)
 {
     int columns = ce_terminal_columns(STDOUT_FILENO);
-    if (ce_terminal_is(STDOUT_FILENO))
-        cl_wrap_print(stdout, text, columns < WIDEST ? columns : WIDEST);
-    else
-        fputs(text, stdout);
+    cl_wrap_print(stdout, text, columns < HELP_COLUMNS ? columns : HELP_COLUMNS);
 }
 
 int cl_command_help(const cl_command *command)

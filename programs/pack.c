@@ -84,8 +84,8 @@ static cs_status read_options(ce_packing_settings *settings, char ***names, char
     static const cs_options_form form = {
         .usage = "usage: pack [options] TEXT...\n\n"
                  "  TEXT\n"
-                 "        a file (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow; any other is a text), or a "
-                 "folder of such\n",
+                 "        a file (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow; any\n"
+                 "        other is a text), or a folder of such\n",
         .what = "flag",
         .hint = "--help lists those of pack",
         CS_OPTIONS_TABLE(table),

@@ -205,7 +205,8 @@ const cl_command cl_command_comm = {
     .name = "comm",
     .group = "Look",
     .summary = "how a ring all-reduce works, and what it costs",
-    .usage = "cspeed comm trace ring --ranks N | cspeed comm cost --params N --bw BYTES_PER_SECOND --ranks N,N",
+    .usage = "cspeed comm trace ring --ranks N\n"
+             "       cspeed comm cost --params N --bw BYTES_PER_SECOND --ranks N,N",
     .text = "trace prints, for each step of a ring all-reduce, which chunk each rank sends and receives and what each\n"
             "chunk then contains. cost prints how long gradients take with one rank that gathers them, and in a ring.\n"
             "The collectives of cspeed itself follow a tree on CPUs, for equal bits, and are NCCL's on GPUs.\n",

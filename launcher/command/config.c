@@ -204,7 +204,8 @@ const cl_command cl_command_config = {
     .name = "config",
     .group = "Look",
     .summary = "what a configuration comes to, key by key",
-    .usage = "cspeed config FILE [--all] [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
+    .usage = "cspeed config FILE [--all] [--world_size N] [--json] [--lenient]\n"
+             "                     [--set KEY.PATH=VALUE]\n"
              "       cspeed config --explain KEY.PATH",
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"

@@ -88,7 +88,8 @@ const cl_command cl_command_export = {
     .name = "export",
     .group = "Files",
     .summary = "a checkpoint as a Hugging Face folder",
-    .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16] [--max_shard 5GB] [--merge]",
+    .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16]\n"
+             "                     [--max_shard 5GB] [--merge]",
     .text =
         "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
         "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"

@@ -12,33 +12,33 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char head[] =
-    "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]     start PROGRAM on every rank\n"
-    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
-    "\n"
-    "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in libexec/cspeed if cspeed is\n"
-    "installed, else beside it); after `run` it may also be one in PATH, which is searched last.\n";
+static const char head[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]     start PROGRAM on every rank\n"
+                           "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
+                           "\n"
+                           "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in\n"
+                           "libexec/cspeed if cspeed is installed, else beside it); after `run` it may also\n"
+                           "be one in PATH, which is searched last.\n";
 
-static const char examples[] =
-    "\n"
-    "one machine     cspeed train --config ds_config.json      a rank each GPU, or NUMA node\n"
-    "                cspeed --num_gpus 4 run python3 train.py  any program of PATH\n"
-    "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train ...\n"
-    "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each host\n"
-    "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
-    "environment     --env NAME=VALUE, --env_file FILE, .deepspeed_env\n"
-    "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix T\n"
-    "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
-    "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
-    "\n"
-    "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags: launch flags; man cspeed\n";
+static const char examples[] = "\n"
+                               "one machine     cspeed train --config ds_config.json   a rank a GPU, NUMA node\n"
+                               "                cspeed --num_gpus 4 run python3 train.py   any program of PATH\n"
+                               "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train ...\n"
+                               "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each host\n"
+                               "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
+                               "environment     --env NAME=VALUE, --env_file FILE, .deepspeed_env\n"
+                               "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix T\n"
+                               "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
+                               "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
+                               "\n"
+                               "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags prints\n"
+                               "the launch flags; man cspeed is the manual.\n";
 
 /* Prints the next name of a group. The group's first line begins with the group's heading. */
 static void print_name(const char *group, const char *name, int *column)
 {
     if (*column == 0)
         *column = printf("%-15s", group);
-    else if (*column + (int)strlen(name) > 98)
+    else if (*column + (int)strlen(name) > 78)
         *column = printf("\n%-15s", "") - 1;
     *column += printf(" %s", name);
 }
@@ -77,9 +77,10 @@ static void print_screen(void)
 
 static void print_flags(void)
 {
-    printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is --foo_bar, --x=v is\n"
-           "--x v; there are no abbreviations. A flag that is absent is looked up as CSPEED_NAME in the environment,\n"
-           "and as PET_NAME where torchrun has it.\n\n");
+    printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is\n"
+           "--foo_bar, --x=v is --x v; there are no abbreviations. A flag that is absent is\n"
+           "looked up as CSPEED_NAME in the environment, and as PET_NAME where torchrun has\n"
+           "it.\n\n");
     cs_options_help(cl_flags, cl_flags_count);
 }
 

@@ -98,7 +98,8 @@ const cl_command cl_command_import = {
     .name = "import",
     .group = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
-    .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB] [--config FILE]",
+    .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]\n"
+             "                     [--config FILE]",
     .text =
         "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
         "anew in another type or other shards, with the names a causal language model has. Its config.json must\n"

@@ -126,7 +126,8 @@ const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
     .summary = "the learning rate a configuration comes to, step by step",
-    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg] [--set KEY.PATH=VALUE]",
+    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg]\n"
+             "                 [--set KEY.PATH=VALUE]",
     .text = "Prints the rate that each optimizer step uses, and beta1 where OneCycle moves it; --plot draws it. An\n"
             "\"auto\" total_num_steps is cspeed.steps, or --steps where the file does not say it.\n",
     .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",

@@ -154,7 +154,8 @@ const cl_command cl_command_plan = {
     .name = "plan",
     .group = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",
-    .usage = "cspeed [LAUNCH FLAGS] plan [--json] [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
+    .usage = "cspeed [LAUNCH FLAGS] plan [--json]\n"
+             "                     [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
     .text = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
             "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
             "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"

@@ -62,7 +62,7 @@ const cl_command cl_command_train = {
     .summary = "train a model on every rank, as a configuration says",
     .usage = "cspeed [LAUNCH FLAGS] train --config FILE [OPTIONS]",
     .text = "Trains a language model from a DeepSpeed configuration: one process for each slot of each host.\n",
-    .example = "cspeed --num_gpus 2 train --config ds_config.json --model MODEL_DIR --data my.txt --steps 1000",
+    .example = "cspeed --num_gpus 2 train --config ds_config.json --data my.txt --steps 1000",
     .run = train,
     .is_program = true,
 };

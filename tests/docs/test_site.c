@@ -1,7 +1,12 @@
 /* test_site.c - the site of the documents: mkdocs builds it without a warning, with its search, and it takes nothing from
- * other servers. Skipped where mkdocs is not installed. */
+ * other servers. Skipped where mkdocs is not installed; the search is tried where chromium is. */
 #include "shell.h"
 #include "suite.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 START_TEST(the_site_is_built_from_the_pages)
 {
@@ -23,12 +28,40 @@ START_TEST(the_site_is_built_from_the_pages)
 }
 END_TEST
 
+/* The search page needs a server and a second thread; here the same scripts make the index in a page of their own, and
+ * the browser prints it with the headings that were found. */
+START_TEST(the_search_finds_english_and_chinese_words)
+{
+    static const char page[] = "<meta charset=utf-8><script src=search/lunr.js></script><script src=search/lunr.zh.js>"
+                               "</script><script src=data.js></script><p></p><script>"
+                               "const index = lunr(function () { this.use(lunr.zh); this.field('title'); "
+                               "this.field('text'); this.ref('location'); data.docs.forEach(d => this.add(d)); });"
+                               "for (const word of ['gradients', '\u68c0\u67e5\u70b9', '\u90a3\u68c0'])"
+                               "  document.body.append(word, '=', index.search(word).map(r => r.ref).join(), ';');"
+                               "</script>";
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdocs build --quiet -f " CS_SOURCE "/mkdocs.yml -d $PWD/site"), 0);
+    ck_assert_int_eq(shell_run("(printf 'const data = '; cat site/search/search_index.json) >site/data.js"), 0);
+    shell_write("site/try.html", page);
+    ck_assert_int_eq(shell_run("chromium --headless --no-sandbox --disable-gpu --user-data-dir=$PWD/browser --dump-dom "
+                               "file://$PWD/site/try.html 2>log.txt"),
+                     0);
+    char *found = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(found, "memory.html#which-stage") != NULL, "%s", found);
+    ck_assert_msg(strstr(found, "检查点=first-hour.zh.html") != NULL, "%s", found);
+    ck_assert_msg(strstr(found, "那检=;") != NULL, "%s", found);
+    free(found);
+    shell_leave();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = { the_site_is_built_from_the_pages };
+    const TTest *const tests[] = { the_site_is_built_from_the_pages, the_search_finds_english_and_chinese_words };
+    bool browser = system("command -v chromium > /dev/null") == 0;
     if (system("command -v mkdocs > /dev/null") != 0) {
         puts("site: skipped, mkdocs is not installed");
         return SUITE_SKIPPED;
     }
-    return suite_run("site", tests, 1);
+    return suite_run("site", tests, browser ? 2 : 1);
 }

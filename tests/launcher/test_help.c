@@ -1,5 +1,6 @@
 /* test_help.c - `cspeed help PAGE`: how Markdown is printed, and that the pages agree with the code that they describe. */
 #include "codes.h"
+#include "command.h"
 #include "command/pages.h"
 #include "shell.h"
 #include "show/markdown.h"
@@ -96,6 +97,33 @@ START_TEST(every_page_fits_into_80_columns)
 }
 END_TEST
 
+static void must_fit(const char *command)
+{
+    ck_assert_int_eq(shell_run("COLUMNS=200 " CS_BIN "/%s", command), 0);
+    char *text = shell_read("out.txt", NULL), *rest = text;
+    ck_assert_msg(*text, "%s prints nothing", command);
+    for (char *line; (line = strsep(&rest, "\n"));)
+        ck_assert_msg(strlen(line) <= 80, "%s: a line of %zu columns: %s", command, strlen(line), line);
+    free(text);
+}
+
+/* The help of every command and program is ASCII, so a byte is a column. */
+START_TEST(every_help_fits_into_80_columns)
+{
+    static const char *const others[] = { "cspeed --help", "cspeed help flags", "train --help",   "generate --help",
+                                          "eval --help",   "pack --help",       "ddp_toy --help", "mlp_npy --help" };
+    char command[80];
+    shell_enter();
+    for (const cl_command *const *each = cl_commands; *each; each++) {
+        snprintf(command, sizeof command, "cspeed help %s", (*each)->name);
+        must_fit(command);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        must_fit(others[i]);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(the_page_of_keys_is_what_the_table_says)
 {
     shell_enter();
@@ -155,5 +183,5 @@ START_TEST(metrics_has_every_key)
 END_TEST
 
 SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_fit_or_become_records,
-           wide_characters_take_two_columns, every_page_fits_into_80_columns, the_page_of_keys_is_what_the_table_says,
-           troubleshooting_has_every_exit_code, metrics_has_every_key)
+           wide_characters_take_two_columns, every_page_fits_into_80_columns, every_help_fits_into_80_columns,
+           the_page_of_keys_is_what_the_table_says, troubleshooting_has_every_exit_code, metrics_has_every_key)

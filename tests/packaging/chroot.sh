@@ -50,7 +50,9 @@ make_system() # FOLDER
     local device
     for device in null zero full random urandom tty; do cp -a /dev/$device "$1/dev/$device"; done
     ln -s /proc/self/fd "$1/dev/fd"
-    mkdir "$1/dev/shm"
+    mkdir "$1/dev/shm" "$1/dev/pts"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
+    ln -s pts/ptmx "$1/dev/ptmx"
 }
 
 in_system() # FOLDER COMMAND_LINE
