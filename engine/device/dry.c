@@ -41,6 +41,17 @@ static void dry_product(cs_device *device, const ce_product *product)
     ce_product_list_add(device->private_data, product);
 }
 
+/* The slots have no values here: each expert is counted with an equal share of them. */
+static void dry_experts(cs_device *device, const ce_experts *job)
+{
+    int64_t experts = cs_count(job->bounds) - 1;
+    int64_t slots = cs_rows(job->product.a), share = (slots + experts - 1) / experts;
+    for (int64_t e = 0; e < experts; e++) {
+        ce_product part = ce_experts_part(job, e, (ce_range){ 0, share });
+        ce_product_list_add(device->private_data, &part);
+    }
+}
+
 static void *dry_alloc(cs_device *device, size_t bytes)
 {
     (void)device;
@@ -62,4 +73,5 @@ const ce_device_table ce_device_dry = {
     .free = dry_free,
     .product_list = dry_product_list,
     .product = dry_product,
+    .experts = dry_experts,
 };

@@ -63,6 +63,17 @@ CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor
 /* y is x with its heads put into the order of cs_op_attention; with `back`, y is x with its heads put back from that
  * order. */
 CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
+CPU_ONLY(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
+CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
+                      cs_tensor dprobabilities, cs_tensor logits, bool normalized))
+CPU_ONLY(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+CPU_ONLY(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+/* The product of each expert's slots; job->product has the tensors of all experts. */
+CPU_ONLY(experts, (cs_device *device, const ce_experts *job))
+CPU_ONLY(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
+CPU_ONLY(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
+                           cs_tensor factors, bool logistic))
+CPU_ONLY(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* If a is absent, it counts as 0. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))

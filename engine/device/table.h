@@ -11,6 +11,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "base/range.h"
 #include "device/device.h"
 #include "device/products.h"
 #include "cspeed/ops.h"
@@ -25,6 +26,16 @@ typedef struct {
 /* products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
 void ce_product_list_add(ce_product_list *list, const ce_product *product);
+
+/* The products of E experts. product->c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of a
+ * and b, are the slots, which bounds (E + 1) i32 divides among the experts; the other matrix has E parts of equal size.
+ */
+typedef struct {
+    ce_product product;
+    cs_tensor bounds;
+} ce_experts;
+/* Returns expert `e`'s part of the product: with `slots` as its range of slots. */
+ce_product ce_experts_part(const ce_experts *job, int64_t e, ce_range slots);
 
 /* The arguments of an attention; ops.h describes the tensors. */
 typedef struct {

@@ -98,6 +98,7 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_linear table = with_padding(&h->head);
     cs_entropy_forward_capped(&table, pass, normed(h, pass, x), h->head.outputs, h->cap, y);
+    cs_experts_balance(unit, pass, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)

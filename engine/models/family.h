@@ -38,7 +38,10 @@ typedef struct {
     FAMILY(olmo2)                                                                                                      \
     FAMILY(granite)                                                                                                    \
     FAMILY(starcoder2)                                                                                                 \
-    FAMILY(falcon)
+    FAMILY(falcon)                                                                                                     \
+    FAMILY(mixtral)                                                                                                    \
+    FAMILY(qwen2_moe)                                                                                                  \
+    FAMILY(qwen3_moe)
 
 #define CS_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
 CS_FAMILIES(CS_FAMILY_DECLARE)

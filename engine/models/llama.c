@@ -51,7 +51,8 @@ typedef struct {
     cs_rms before[2], after[2]; /* norms before and after attention [0] and feed-forward [1]; weight NULL: no norm */
     cs_attention attention;
     cs_gated mlp;
-    float residual; /* factor of what attention and feed-forward add; 0: none */
+    cs_experts experts; /* instead of mlp; count 0: there are none */
+    float residual;     /* factor of what attention and feed-forward add; 0: none */
 } block;
 
 typedef struct {
@@ -59,6 +60,7 @@ typedef struct {
     const ce_llama_traits *traits;
     const cs_rope_sizes *rope;
     int64_t window;
+    bool sparse; /* the block has experts */
 } block_sizes;
 
 static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const block_sizes *given)
@@ -95,7 +97,7 @@ static void declare_attention(cs_attention *attention, cs_unit *unit, const bloc
                    .cap = (float)s->attention_cap },
         .rope = given->rope,
         .bias = s->bias || traits->qkv_bias ? CS_BIAS : CS_NO_BIAS,
-        .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
+        .out_bias = s->bias && !traits->qkv_choice ? CS_BIAS : CS_NO_BIAS,
         .normed = traits->normed || traits->whole,
         .epsilon = (float)s->epsilon,
         .dropout = (float)s->dropout,
@@ -105,6 +107,26 @@ static void declare_attention(cs_attention *attention, cs_unit *unit, const bloc
         .fused = traits->fused ? "qkv_proj" : NULL,
     };
     cs_attention_declare_parts(attention, unit, "self_attn", &parts);
+}
+
+static void declare_experts(block *b, cs_unit *unit, const block_sizes *given)
+{
+    const ce_llama_sizes *s = given->sizes;
+    const ce_llama_traits *traits = given->traits;
+    cs_experts_sizes sizes = { .width = s->width,
+                               .hidden = s->expert_inner > 0 ? s->expert_inner : s->inner,
+                               .count = s->experts,
+                               .chosen = s->chosen,
+                               .shared = s->shared_inner,
+                               .init = { CS_NORMAL, (float)s->init_std },
+                               .function = ce_function_of(s->activation),
+                               .normalized = s->normalized || traits->moe_normalized,
+                               .rounded = traits->moe_rounded,
+                               .balance = s->balanced ? (float)s->balance : 0,
+                               .gate = traits->moe->gate,
+                               .up = traits->moe->up,
+                               .down = traits->moe->down };
+    cs_experts_declare(&b->experts, unit, traits->moe->block, &sizes);
 }
 
 static void block_declare(cs_unit *unit, const void *sizes)
@@ -128,7 +150,10 @@ static void block_declare(cs_unit *unit, const void *sizes)
         declare_norm(&b->after[0], unit, "post_attention_layernorm", given);
     if (!traits->only_after)
         declare_norm(&b->before[1], unit, after ? "pre_feedforward_layernorm" : "post_attention_layernorm", given);
-    cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
+    if (given->sparse)
+        declare_experts(b, unit, given);
+    else
+        cs_gated_declare(&b->mlp, unit, "mlp", &mlp);
     if (after)
         declare_norm(&b->after[1], unit, "post_feedforward_layernorm", given);
 }
@@ -153,6 +178,16 @@ static cs_tensor added_backward(const block *b, cs_pass *pass, int which, cs_ten
     return b->after[which].weight ? cs_rms_backward(&b->after[which], pass, dy) : dy;
 }
 
+static cs_tensor feed_forward(const block *b, cs_pass *pass, cs_tensor x)
+{
+    return b->experts.count > 0 ? cs_experts_forward(&b->experts, pass, x) : cs_gated_forward(&b->mlp, pass, x);
+}
+
+static cs_tensor feed_backward(const block *b, cs_pass *pass, cs_tensor dy)
+{
+    return b->experts.count > 0 ? cs_experts_backward(&b->experts, pass, dy) : cs_gated_backward(&b->mlp, pass, dy);
+}
+
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
@@ -165,7 +200,7 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
         t = cs_rms_forward_add(&b->before[1], pass, &(cs_addition){ .sum = h, .a = x, .b = t });
     else
         cs_op_add(cs_pass_stream(pass), h, x, t);
-    t = cs_gated_forward(&b->mlp, pass, b->before[1].weight ? t : h);
+    t = feed_forward(b, pass, b->before[1].weight ? t : h);
     t = added(b, pass, 1, t);
     cs_op_add(cs_pass_stream(pass), y, h, t);
 }
@@ -185,7 +220,7 @@ static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
     const block *b = cs_unit_self(unit, sizeof *b);
     cs_tensor dh = cs_pass_like(pass, dy), t;
     t = added_backward(b, pass, 1, dy);
-    t = cs_gated_backward(&b->mlp, pass, t);
+    t = feed_backward(b, pass, t);
     read_backward(b, pass, 1, dh, t, dy);
     t = added_backward(b, pass, 0, dh);
     t = cs_attention_backward(&b->attention, pass, t);
@@ -212,8 +247,7 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
         s->head = traits->head > 0 ? traits->head : s->width / s->heads;
     if (traits->window == CS_WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
-    if ((traits->window == CS_WINDOW_IF_ASKED || traits->window == CS_WINDOW_BY_LAYER) &&
-        is_null(input, "sliding_window"))
+    if (traits->window >= CS_WINDOW_IF_ASKED && is_null(input, "sliding_window"))
         s->window = 0;
     if (is_null(input, "attn_logit_softcapping"))
         s->attention_cap = 0;
@@ -246,7 +280,16 @@ static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int
     const char *type = type_of(s, i, input);
     if (type)
         return strcmp(type, "sliding_attention") == 0;
-    return traits->window == CS_WINDOW_BY_LAYER ? (i + 1) % s->period != 0 : i >= s->window_from;
+    switch (traits->window) {
+    case CS_WINDOW_BY_LAYER:
+        return (i + 1) % s->period != 0;
+    case CS_WINDOW_BEFORE:
+        return i % 2 == 0 && i < s->window_from;
+    case CS_WINDOW_ALL_IF_ASKED:
+        return true;
+    default:
+        return i >= s->window_from;
+    }
 }
 
 /* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
@@ -258,7 +301,8 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     bool wanted = is_local(s, traits, i, input);
     if (traits->window == CS_WINDOW_BY_LAYER)
         return wanted ? s->window : 0;
-    if (traits->window == CS_WINDOW_IF_ASKED)
+    if (traits->window == CS_WINDOW_IF_ASKED || traits->window == CS_WINDOW_BEFORE ||
+        traits->window == CS_WINDOW_ALL_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
         ce_json_fault(input->doc, input->path,
@@ -309,6 +353,8 @@ static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs
     }
     if (s->attention_cap > 0 || s->logits_cap > 0)
         facts->cpu_only = "soft caps";
+    else if (s->experts > 0)
+        facts->cpu_only = "mixtures of experts";
     else if (ce_function_of(s->activation) != CS_SILU)
         facts->cpu_only = "gates with other functions than SiLU";
 }
@@ -319,6 +365,7 @@ static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes 
         char name[64];
         snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
         sizes->window = window_of(sizes->sizes, sizes->traits, i, input);
+        sizes->sparse = sizes->traits->moe && ce_moe_is_sparse(sizes->sizes, i);
         sizes->rope = &ropes[is_local(sizes->sizes, sizes->traits, i, input)];
         cs_model_add(model, &block_kind, name, sizes);
     }
@@ -334,6 +381,8 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     read_ropes(ropes, &s, traits, input);
     for (int64_t i = 0; i < s.layers; i++)
         window_of(&s, traits, i, input);
+    if (traits->moe)
+        ce_moe_check(&s, input);
     ce_ends_check_pad(s.padding, input);
     CS_TRY(ce_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s.width));

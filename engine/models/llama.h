@@ -18,6 +18,12 @@ typedef struct {
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
     json_t *padding; /* pad_token_id */
+    /* Mixtures of experts: number of experts (also by its other name), how many a row goes to, width inside an expert
+     * and inside the shared expert, and the layers that have experts: each `sparse_step`-th, without dense_layers */
+    int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
+    bool normalized, balanced; /* norm_topk_prob; output_router_logits */
+    double balance;            /* router_aux_loss_coef */
+    json_t *dense_layers;      /* mlp_only_layers */
 } ce_llama_sizes;
 
 typedef struct {
@@ -29,14 +35,35 @@ typedef struct {
     bool only_after; /* there are norms after attention and feed-forward, but none before them */
     bool plus_one;   /* a norm's factor is 1 + weight, and embeddings are multiplied by sqrt(width) */
     bool two_ropes;  /* layers with a window have rotary positions of their own */
+    bool qkv_choice; /* `bias` is that of q, k and v; o never has one */
     double partial;  /* partial_rotary_factor if config.json does not give it; 0: whole heads are turned */
     int64_t keys;    /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
     int64_t head;    /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
+    const struct ce_moe_names *moe; /* names of the experts' parameters; NULL: there are no experts */
+    bool moe_rounded;               /* the factors of experts have the type of the products, not fp32 */
+    bool moe_normalized;            /* they are divided by their sum in any case */
     /* Which layers have a window: none; all, and if config.json has no sliding_window, it is 4096 (CS_WINDOW) or there
-     * is none (CS_WINDOW_IF_GIVEN); those from max_window_layers on, if use_sliding_window is true; all except every
-     * `period`-th. */
-    enum { CS_NO_WINDOW, CS_WINDOW, CS_WINDOW_IF_GIVEN, CS_WINDOW_IF_ASKED, CS_WINDOW_BY_LAYER } window;
+     * is none (CS_WINDOW_IF_GIVEN); those from max_window_layers on (CS_WINDOW_IF_ASKED), every other one before
+     * max_window_layers (CS_WINDOW_BEFORE), or all (CS_WINDOW_ALL_IF_ASKED), if use_sliding_window is true; all except
+     * every `period`-th. */
+    enum {
+        CS_NO_WINDOW,
+        CS_WINDOW,
+        CS_WINDOW_IF_GIVEN,
+        CS_WINDOW_IF_ASKED,
+        CS_WINDOW_BEFORE,
+        CS_WINDOW_ALL_IF_ASKED,
+        CS_WINDOW_BY_LAYER
+    } window;
 } ce_llama_traits;
+
+typedef struct ce_moe_names {
+    const char *block, *gate, *up, *down; /* the layer's feed-forward, and an expert's matrices in it */
+} ce_moe_names;
+/* moe.c: adds faults about the keys of experts; `s` gets the number of experts if config.json has it under its other
+ * name. */
+void ce_moe_check(ce_llama_sizes *s, const ce_family_input *input);
+bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* whether the layer has experts */
 
 /* A family's build function, see ce_family. The settings of the input are a ce_llama_sizes. */
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,

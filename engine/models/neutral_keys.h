@@ -31,7 +31,7 @@
     { "eos_token_id", CS_KEY_INERT, 0, "null", 0, 0, NULL, "the tokenizer's business" },
     { "epsilon_cutoff", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
     { "eta_cutoff", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
-    { "experts_implementation", CS_KEY_INERT, 0, "null", 0, 0, NULL, "there are no experts" },
+    { "experts_implementation", CS_KEY_INERT, 0, "null", 0, 0, NULL, "another way to the same numbers" },
     { "exponential_decay_length_penalty", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
     { "finetuning_task", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
     { "force_words_ids", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },

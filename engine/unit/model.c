@@ -76,6 +76,28 @@ void ce_model_lay_out(cs_model *model, int64_t multiple)
         }
 }
 
+static void *zeroed(void *old, int64_t count, size_t item)
+{
+    free(old);
+    void *made = calloc((size_t)count, item);
+    if (!made)
+        ce_fatal(CS_NO_MEMORY, "out of memory for the load of a model's experts");
+    return made;
+}
+
+int64_t ce_load_add(cs_model *model, int64_t experts, float coefficient)
+{
+    ce_load *load = &model->load;
+    CS_ASSERT(load->layers == 0 || (load->experts == experts));
+    int64_t cells = (load->layers + 1) * experts;
+    load->experts = experts;
+    load->coefficient = coefficient;
+    load->tokens = zeroed(load->tokens, cells, sizeof *load->tokens);
+    load->probabilities = zeroed(load->probabilities, cells, sizeof *load->probabilities);
+    load->dprobabilities = zeroed(load->dprobabilities, experts, sizeof *load->dprobabilities);
+    return load->layers++;
+}
+
 const char *ce_model_first(const cs_model *model)
 {
     const cs_unit *unit = model->units[0];
@@ -97,6 +119,9 @@ void cs_model_free(cs_model *model)
         return;
     for (int i = 0; i < model->total; i++)
         ce_unit_free(model->units[i]);
+    free(model->load.tokens);
+    free(model->load.probabilities);
+    free(model->load.dprobabilities);
     free(model->units);
     free(model);
 }

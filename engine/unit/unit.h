@@ -61,6 +61,18 @@ struct cs_unit {
     bool frozen;    /* this unit is such a store */
 };
 
+/* What the experts of a model's layers share. All arrays belong to the model and are in host memory: there are no
+ * experts on a GPU yet. */
+typedef struct {
+    int64_t layers, experts;
+    float coefficient;     /* of the load-balancing loss; 0: the loss is not computed */
+    int32_t *tokens;       /* (layers, experts): slots of each expert in the last micro-batch, see cs_routing */
+    float *probabilities;  /* (layers, experts), as in cs_routing */
+    float *dprobabilities; /* (experts), as in cs_balance */
+} ce_load;
+/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. */
+int64_t ce_load_add(cs_model *model, int64_t experts, float coefficient);
+
 struct cs_model {
     cs_unit **units; /* `count` units that compute, then the stores of frozen parameters: `total` in all */
     int count, total;
@@ -70,6 +82,7 @@ struct cs_model {
     int64_t trained;         /* number of elements of the trained parameters, after ce_model_freeze */
     int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
     cs_dtype target_dtype;   /* of a batch of floats */
+    ce_load load;            /* layers 0: no layer has experts */
 };
 
 void ce_unit_free(cs_unit *unit);

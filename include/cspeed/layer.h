@@ -180,6 +180,41 @@ void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x);
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy);
 
+/* ---- a mixture of experts: for each row, the feed-forward networks of some of many experts, chosen by a router, each
+ * times its factor (cs_op_route), and perhaps a shared expert for all rows. Not implemented on a GPU yet ---- */
+typedef struct {
+    cs_linear router;
+    cs_param *gate_up, *down; /* the first of the experts' matrices, which follow one another in memory: gate and up of
+                               * all experts, then down of all experts */
+    int64_t count, chosen, hidden;
+    cs_activation function;
+    bool normalized, rounded;
+    cs_gated shared;       /* gate_up.weight NULL: there is no shared expert */
+    cs_linear shared_gate; /* the shared expert's result is multiplied by the logistic function of it */
+    cs_unit *unit;
+    int64_t layer; /* number of the layer among those with experts */
+} cs_experts;
+typedef struct {
+    int64_t width, hidden; /* `hidden`: inside an expert */
+    int64_t count, chosen; /* experts, at most CS_MOST_EXPERTS, and how many of them a row goes to */
+    int64_t shared;        /* width inside the shared expert; 0: there is none */
+    cs_init init;
+    cs_activation function;
+    bool normalized;              /* the factors of a row are divided by their sum */
+    bool rounded;                 /* factors have the type of the products, not fp32 */
+    float balance;                /* coefficient of the load-balancing loss (cs_op_balance) in training; 0: none */
+    const char *gate, *up, *down; /* names of an expert's matrices */
+} cs_experts_sizes;
+/* Parameters: NAME.gate.weight (count, width), which is the router's; for each expert e NAME.experts.e.GATE.weight and
+ * NAME.experts.e.UP.weight (hidden, width), NAME.experts.e.DOWN.weight (width, hidden); and with a shared expert
+ * NAME.shared_expert (as cs_gated) and NAME.shared_expert_gate.weight (1, width). */
+void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes);
+cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x);
+cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy);
+/* For the forward of the last unit of a model that may have experts: in training, adds the load-balancing loss to
+ * loss (rows, 1) f32 as cs_op_balance does. */
+void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss);
+
 /* ---- residual connection: y = a + dropout(b) ---- */
 typedef struct {
     float rate;     /* probability of dropout */

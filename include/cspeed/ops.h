@@ -216,6 +216,56 @@ void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, 
 void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, float scale);
 void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale);
 
+/* ---- mixtures of experts (Shazeer et al. 2017). Not implemented on a GPU yet ----
+ *
+ * N rows go to k of E experts each. The N k pairs of a row and one of its experts are called slots and are numbered by
+ * expert, and for one expert by row. The tensors of all slots have N k rows, whatever the number of slots of an expert
+ * is. */
+typedef struct {
+    cs_tensor rows;          /* (N k) i32: the row of each slot */
+    cs_tensor slots;         /* (N, k) i32: the slots of each row, the most probable expert first */
+    cs_tensor bounds;        /* (E + 1) i32: the slots of expert e are bounds[e] to bounds[e + 1] - 1 */
+    cs_tensor tokens;        /* (E) i32: number of slots of each expert */
+    cs_tensor probabilities; /* (E) f32, or absent: the probability of each expert, added up over the rows */
+} cs_routing;
+enum { CS_MOST_EXPERTS = 1024 }; /* the greatest E */
+/* The probabilities of the experts of a row are the softmax of its logits (N, E) c, computed in fp32. Chosen are the k
+ * greatest; of equal ones, those with the lowest number. Writes all tensors of the routing, and factors (N k, 1) c or
+ * f32, the probability of each slot's expert; if `normalized`, divided by the sum of the k probabilities of its row. */
+void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized);
+/* dlogits (N, E) c is the gradient of the logits. dfactors (N k, 1) f32; dprobabilities (E) f32 is a further gradient
+ * of the probability of each expert, the same for all rows; it may be absent. */
+void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
+                      cs_tensor dprobabilities, cs_tensor logits, bool normalized);
+/* y (N k, C) = the row of x (N, C) that each slot has; both c, of the same type. The gradient is cs_op_add_slots. */
+void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
+/* y (N, C) c = the sum of the k slots of each row of x (N k, C) c, in the order of routing->slots. The gradient is
+ * cs_op_take_slots. */
+void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
+/* The products of the experts with their own slots: rows bounds[e] to bounds[e + 1] - 1 of x and y belong to expert e,
+ * whose matrix is rows e M to (e + 1) M - 1 of w. y (N k, M) c, x (N k, K) c, w (E M, K) c: y = x W^T. The bits do not
+ * depend on the number of threads. */
+void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing);
+void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing);
+/* dw (E M, K) f32 += dy^T x of each expert's slots; if dw is absent, the operation does nothing. */
+void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, const cs_routing *routing);
+/* y (N, C) c = x (N, C) c times the factor of each row, factors (N, 1) c or f32; with `logistic`, times
+ * 1 / (1 + e^-factor). y may be x. */
+void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic);
+/* dx may be dy; dfactors (N, 1) c or f32 is written. */
+void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
+                           cs_tensor factors, bool logistic);
+/* The load-balancing loss (Fedus et al. 2021) over L layers: E times the sum over experts of f_e P_e, where f_e is the
+ * number of slots of expert e, and P_e the sum of its probabilities, both divided by the rows of all layers. tokens
+ * (L, E) i32 and probabilities (L, E) f32 are those of the routings; each layer has as many rows as loss (N, 1) f32.
+ * Adds coefficient times this loss to loss[row] of each row that has a target. dprobabilities (E) f32 is the gradient
+ * for any row of any layer, where dloss (N, 1) f32 is the weight of each row's loss, as in cs_op_cross_entropy. */
+typedef struct {
+    cs_tensor tokens, probabilities, dprobabilities;
+    float coefficient;
+} cs_balance;
+void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss);
+
 /* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types as in cs_op_squared_error. Where y equals the
  * target, the gradient is 0. */
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

@@ -22,7 +22,8 @@ import transformers
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/models/neutral_keys.h")
 FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config",
             "gpt_neox": "GPTNeoXConfig", "gemma2": "Gemma2Config", "gemma3_text": "Gemma3TextConfig", "phi3": "Phi3Config",
-            "olmo2": "Olmo2Config", "granite": "GraniteConfig", "starcoder2": "Starcoder2Config", "falcon": "FalconConfig"}
+            "olmo2": "Olmo2Config", "granite": "GraniteConfig", "starcoder2": "Starcoder2Config", "falcon": "FalconConfig",
+            "mixtral": "MixtralConfig", "qwen2_moe": "Qwen2MoeConfig", "qwen3_moe": "Qwen3MoeConfig"}
 
 GENERATION = "about generation in Python"
 LABELS = "of classification heads"
@@ -41,7 +42,7 @@ ALWAYS = {
     "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,
     "dtype": PRECISION, "torch_dtype": PRECISION, "use_bfloat16": PRECISION, "tf_legacy_loss": "about TensorFlow",
     "xla_device": "about TPUs", "chunk_size_feed_forward": SAME, "gradient_checkpointing": SAME, "attn_implementation": SAME,
-    "experts_implementation": "there are no experts",
+    "experts_implementation": SAME,
     "is_decoder": "these models are decoders", "tie_encoder_decoder": "there is no encoder", "prefix": GENERATION,
     "task_specific_params": GENERATION, "tokenizer_class": TOKENS, "sep_token_id": TOKENS,
     "max_window_layers": "no layer of this model_type is chosen by it",

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
+enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536, STEADY_WIDTH = 128 };
 
 typedef struct {
     cs_device *device;
@@ -254,6 +254,21 @@ static void run_product(cs_device *device, const ce_product *product, ce_method 
 void ce_cpu_product(cs_device *device, const ce_product *product)
 {
     run_product(device, product, CS_METHODS);
+}
+
+void ce_cpu_steady_product(cs_device *device, const ce_product *product)
+{
+    if (ce_gemv_fits(product) && product->transpose_b) {
+        ce_gemv_run(device, product);
+        return;
+    }
+    job all = { .device = device, .product = product, .whole = whole_of(product) };
+    all.by_columns = all.whole.n > all.whole.m;
+    int64_t parts = (all.by_columns ? all.whole.n : all.whole.m) / STEADY_WIDTH;
+    all.parts = parts < 1 ? 1 : (int)parts;
+    all.how = ce_gemm_fits() ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
+    prepare(&all);
+    ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
 
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method)

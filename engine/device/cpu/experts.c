@@ -1,0 +1,194 @@
+/* experts.c - mixtures of experts: the rows of slots, the products of the experts, factors of rows, and the
+ * load-balancing loss. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+#include "device/cpu/gemm.h"
+#include "device/cpu/lanes.h"
+
+#include <string.h>
+
+enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* for which gemv.c copies a */ };
+
+/* ---- slots ---- */
+
+typedef struct {
+    cs_tensor y, x;
+    const int32_t *index; /* take: the row of each slot; add: the `chosen` slots of each row */
+    int64_t chosen;
+} slot_job;
+
+static void take_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const slot_job *all = argument;
+    int64_t columns = cs_columns(all->x);
+    for (int64_t slot = range.from; slot < range.to; slot++)
+        memcpy(ce_elements_at(all->y, slot * columns), ce_elements_at(all->x, all->index[slot] * columns),
+               (size_t)columns * cs_dtype_bytes(all->x.dtype));
+}
+
+void ce_cpu_take_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
+{
+    slot_job all = { .y = y, .x = x, .index = routing->rows.data };
+    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, take_rows, &all);
+}
+
+static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t count)
+{
+    float sum[CS_CHUNK] = { 0 }, wide[CS_CHUNK];
+    int64_t columns = cs_columns(all->x);
+    for (int64_t j = 0; j < all->chosen; j++) {
+        const float *x = ce_elements_read(all->x, all->index[row * all->chosen + j] * columns + at, count, wide);
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += x[i];
+    }
+    ce_elements_write(all->y, row * columns + at, count, sum);
+}
+
+static void add_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const slot_job *all = argument;
+    int64_t columns = cs_columns(all->x);
+    for (int64_t row = range.from; row < range.to; row++)
+        for (int64_t at = 0; at < columns; at += CS_CHUNK)
+            add_chunk(all, row, at, columns - at < CS_CHUNK ? columns - at : CS_CHUNK);
+}
+
+void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
+{
+    slot_job all = { .y = y, .x = x, .index = routing->slots.data, .chosen = cs_columns(routing->slots) };
+    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, add_rows, &all);
+}
+
+/* ---- products ---- */
+
+/* Requests the workspace of ce_cpu_steady_product for all slots, because an expert may get them all: the number of slots
+ * of an expert must not lead to an allocation in a later step. */
+static void reserve(cs_device *device, const ce_product *whole)
+{
+    bool widens = whole->a.dtype != CS_F32 && !ce_gemm_fits();
+    int64_t slots = cs_rows(whole->a), rows = widens ? slots : slots < FEW_ROWS ? slots : FEW_ROWS;
+    ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)(rows * ce_round_up(cs_columns(whole->a), CS_LANES)) * sizeof(float));
+    if (widens && whole->transpose_a)
+        ce_cpu_workspace(device, CS_CPU_RIGHT, (size_t)cs_count(whole->b) * sizeof(float));
+}
+
+/* One expert after the other; each product is divided among the threads. */
+void ce_cpu_experts(cs_device *device, const ce_experts *job)
+{
+    const int32_t *bounds = job->bounds.data;
+    const ce_product *whole = &job->product;
+    int64_t experts = cs_count(job->bounds) - 1;
+    reserve(device, whole);
+    for (int64_t e = 0; e < experts; e++) {
+        ce_product part = ce_experts_part(job, e, (ce_range){ bounds[e], bounds[e + 1] });
+        if (bounds[e] < bounds[e + 1])
+            ce_cpu_steady_product(device, &part);
+        else if (whole->transpose_a && !whole->add)
+            ce_cpu_fill(device, part.c, 0);
+    }
+}
+
+/* ---- factors of rows ---- */
+
+typedef struct {
+    cs_tensor y, x, dy, factors, dfactors;
+    bool logistic;
+} scale_job;
+
+static float factor_at(const scale_job *all, int64_t row)
+{
+    float wide, factor = *ce_elements_read(all->factors, row, 1, &wide);
+    return all->logistic ? 1 / (1 + ce_elements_exp_one(-factor)) : factor;
+}
+
+static void multiply(float *restrict y, const float *restrict x, float factor, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = factor * x[i];
+}
+
+static void scale_one(const scale_job *all, cs_tensor y, cs_tensor x, int64_t row)
+{
+    float wide[CS_CHUNK], out[CS_CHUNK], factor = factor_at(all, row);
+    int64_t columns = cs_columns(x);
+    for (int64_t at = 0; at < columns; at += CS_CHUNK) {
+        int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = row * columns + at;
+        multiply(out, ce_elements_read(x, place, count, wide), factor, count);
+        ce_elements_write(y, place, count, out);
+    }
+}
+
+static void scale_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const scale_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++)
+        scale_one(all, all->y, all->x, row);
+}
+
+void ce_cpu_scale_rows(cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic)
+{
+    scale_job all = { .y = y, .x = x, .factors = factors, .logistic = logistic };
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, scale_part, &all);
+}
+
+static float dot_of(const scale_job *all, int64_t row)
+{
+    float wide_x[CS_CHUNK], wide_dy[CS_CHUNK], sum = 0;
+    int64_t columns = cs_columns(all->x);
+    for (int64_t at = 0; at < columns; at += CS_CHUNK) {
+        int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = row * columns + at;
+        sum += ce_elements_dot(ce_elements_read(all->x, place, count, wide_x),
+                               ce_elements_read(all->dy, place, count, wide_dy), count);
+    }
+    return sum;
+}
+
+static void scale_grad_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const scale_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++) {
+        float factor = factor_at(all, row), slope = all->logistic ? factor * (1 - factor) : 1;
+        float dfactor = slope * dot_of(all, row); /* before dx, which may be dy, is written */
+        ce_elements_write(all->dfactors, row, 1, &dfactor);
+        scale_one(all, all->y, all->dy, row);
+    }
+}
+
+void ce_cpu_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
+                            cs_tensor factors, bool logistic)
+{
+    scale_job all = { .y = dx, .x = x, .dy = dy, .factors = factors, .dfactors = dfactors, .logistic = logistic };
+    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, scale_grad_part, &all);
+}
+
+/* ---- the load-balancing loss ---- */
+
+/* With R rows in all L layers, the loss is E sum_e (n_e / R) (p_e / R), where n_e and p_e are sums over the layers; its
+ * derivative with respect to a probability is E n_e / R^2. */
+void ce_cpu_balance(cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
+{
+    (void)device;
+    int64_t experts = cs_columns(balance->tokens), layers = cs_rows(balance->tokens), rows = cs_rows(loss);
+    const int32_t *tokens = balance->tokens.data, *target = targets.data;
+    const float *probabilities = balance->probabilities.data, *weights = dloss.data;
+    float *dprobabilities = balance->dprobabilities.data, *losses = loss.data;
+    double all = (double)rows * (double)layers, value = 0, weight = 0;
+    for (int64_t row = 0; row < rows; row++)
+        weight += target[row] >= 0 ? (double)weights[row] : 0;
+    for (int64_t e = 0; e < experts; e++) {
+        double slots = 0, sum = 0;
+        for (int64_t layer = 0; layer < layers; layer++) {
+            slots += (double)tokens[layer * experts + e];
+            sum += (double)probabilities[layer * experts + e];
+        }
+        double slope = (double)balance->coefficient * (double)experts * slots / (all * all);
+        value += slope * sum;
+        dprobabilities[e] = (float)(slope * weight);
+    }
+    for (int64_t row = 0; row < rows; row++)
+        losses[row] += target[row] >= 0 ? (float)value : 0;
+}

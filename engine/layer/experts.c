@@ -1,0 +1,229 @@
+/* experts.c - a mixture of experts: router, experts, shared expert.
+ *
+ * Forward copies the rows to the slots of their experts (cs_routing), so the tensors of all experts together have as many
+ * rows as there are slots, however the router divides them: memory does not depend on the data. A slot's factor is
+ * applied before the down projection, which is narrower than its result. Backward computes what stands between the two
+ * products again. */
+#include "layer/linear.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+
+/* Declares one matrix of an expert; `with` is the first of the matrices that one operation uses, NULL: this is the
+ * first. */
+static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
+                                int64_t columns, cs_init init, cs_param *with)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, which);
+    cs_param *made = cs_unit_param(unit, full, rows, columns, init);
+    cs_param_grows(made, with ? with : made);
+    return with ? with : made;
+}
+
+static void declare_shared(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
+{
+    char full[128];
+    cs_gated_sizes shared = { .width = sizes->width,
+                              .hidden = sizes->shared,
+                              .bias = CS_NO_BIAS,
+                              .init = sizes->init,
+                              .function = sizes->function };
+    snprintf(full, sizeof full, "%s.shared_expert", name);
+    cs_gated_declare(&experts->shared, unit, full, &shared);
+    snprintf(full, sizeof full, "%s.shared_expert_gate", name);
+    cs_linear_declare(&experts->shared_gate, unit, full, sizes->width, 1, sizes->init, CS_OUT_IN, CS_NO_BIAS);
+}
+
+void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes)
+{
+    char full[128];
+    *experts = (cs_experts){ .count = sizes->count,
+                             .chosen = sizes->chosen,
+                             .hidden = sizes->hidden,
+                             .function = sizes->function,
+                             .normalized = sizes->normalized,
+                             .rounded = sizes->rounded,
+                             .unit = unit };
+    experts->layer = ce_load_add(unit->model, sizes->count, sizes->balance);
+    snprintf(full, sizeof full, "%s.gate", name);
+    cs_linear_declare(&experts->router, unit, full, sizes->width, sizes->count, sizes->init, CS_OUT_IN, CS_NO_BIAS);
+    experts->router.weight->linear = NULL; /* transformers' router is no nn.Linear: adapters leave it out */
+    for (int64_t e = 0; e < sizes->count; e++) {
+        experts->gate_up =
+            declare_matrix(unit, name, e, sizes->gate, sizes->hidden, sizes->width, sizes->init, experts->gate_up);
+        declare_matrix(unit, name, e, sizes->up, sizes->hidden, sizes->width, sizes->init, experts->gate_up);
+    }
+    for (int64_t e = 0; e < sizes->count; e++)
+        experts->down =
+            declare_matrix(unit, name, e, sizes->down, sizes->width, sizes->hidden, sizes->init, experts->down);
+    if (sizes->shared > 0)
+        declare_shared(experts, unit, name, sizes);
+}
+
+/* ---- tensors ---- */
+
+/* The tensor of the matrices of all experts begins where the first matrix begins. */
+static cs_tensor gate_up_of(const cs_experts *experts, cs_tensor first)
+{
+    first.shape[0] = 2 * experts->hidden * experts->count;
+    return first;
+}
+
+static cs_tensor down_of(const cs_experts *experts, cs_tensor first)
+{
+    first.shape[0] *= experts->count;
+    return first;
+}
+
+/* The layer's row of the tensors that outlive the pass is in the model's load. */
+static cs_routing routing_of(const cs_experts *experts, cs_pass *pass, int64_t rows)
+{
+    const ce_load *load = &experts->unit->model->load;
+    int64_t at = experts->layer * experts->count;
+    bool sums = cs_pass_training(pass) && load->coefficient > 0;
+    return (cs_routing){
+        .rows = cs_pass_make(pass, CS_I32, rows * experts->chosen, 1),
+        .slots = cs_pass_make(pass, CS_I32, rows, experts->chosen),
+        .bounds = cs_pass_make(pass, CS_I32, experts->count + 1, 1),
+        .tokens = cs_vector(load->tokens + at, CS_I32, experts->count),
+        .probabilities = cs_vector(sums ? load->probabilities + at : NULL, CS_F32, experts->count),
+    };
+}
+
+/* ---- forward ---- */
+
+static cs_tensor add_shared(const cs_experts *experts, cs_pass *pass, cs_tensor y, cs_tensor x)
+{
+    cs_tensor a = cs_gated_forward(&experts->shared, pass, x), z = cs_linear_forward(&experts->shared_gate, pass, x);
+    cs_tensor sum = cs_pass_like(pass, y);
+    cs_pass_keep(pass, a);
+    cs_pass_keep(pass, z);
+    cs_op_scale_rows(cs_pass_stream(pass), sum, a, z, true);
+    cs_op_add(cs_pass_stream(pass), sum, y, sum);
+    return sum;
+}
+
+cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x)
+{
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_dtype dtype = cs_pass_products(pass);
+    x = ce_linear_factor(pass, x);
+    int64_t rows = cs_rows(x), slots = rows * experts->chosen;
+    cs_tensor logits = cs_linear_forward(&experts->router, pass, x);
+    cs_routing routing = routing_of(experts, pass, rows);
+    cs_tensor factors = cs_pass_make(pass, experts->rounded ? dtype : CS_F32, slots, 1);
+    cs_tensor own_x = cs_pass_make(pass, dtype, slots, cs_columns(x));
+    cs_tensor h = cs_pass_make(pass, dtype, slots, 2 * experts->hidden);
+    cs_tensor g = cs_pass_make(pass, dtype, slots, experts->hidden);
+    cs_tensor own_y = cs_pass_like(pass, own_x), y = cs_pass_like(pass, x);
+    cs_op_route(stream, &routing, factors, logits, experts->normalized);
+    cs_op_take_slots(stream, own_x, x, &routing);
+    cs_op_experts(stream, h, own_x, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)), &routing);
+    cs_op_gated(stream, g, h, experts->function);
+    cs_op_scale_rows(stream, g, g, factors, false);
+    cs_op_experts(stream, own_y, g, ce_linear_factor(pass, down_of(experts, experts->down->value)), &routing);
+    cs_op_add_slots(stream, y, own_y, &routing);
+    cs_tensor kept[] = { logits, routing.rows, routing.slots, routing.bounds, factors, h, x };
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        cs_pass_keep(pass, kept[i]);
+    return experts->shared.gate_up.weight ? add_shared(experts, pass, y, x) : y;
+}
+
+/* ---- backward ---- */
+
+/* What forward kept of the experts. */
+typedef struct {
+    cs_routing routing;
+    cs_tensor x, h, factors, logits;
+} kept_tensors;
+
+static kept_tensors take_kept(cs_pass *pass)
+{
+    kept_tensors kept;
+    kept.x = cs_pass_take(pass);
+    kept.h = cs_pass_take(pass);
+    kept.factors = cs_pass_take(pass);
+    kept.routing.bounds = cs_pass_take(pass);
+    kept.routing.slots = cs_pass_take(pass);
+    kept.routing.rows = cs_pass_take(pass);
+    kept.logits = cs_pass_take(pass);
+    return kept;
+}
+
+/* Returns the gradient of the shared expert's input. */
+static cs_tensor shared_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy)
+{
+    cs_tensor z = cs_pass_take(pass), a = cs_pass_take(pass), da = cs_pass_like(pass, dy), dz = cs_pass_like(pass, z);
+    cs_op_scale_rows_grad(cs_pass_stream(pass), da, dz, dy, a, z, true);
+    cs_tensor dx = cs_linear_backward(&experts->shared_gate, pass, dz);
+    cs_tensor more = cs_gated_backward(&experts->shared, pass, da);
+    cs_op_add(cs_pass_stream(pass), dx, dx, more);
+    return dx;
+}
+
+/* Returns the gradient of the input of the down projections, and adds to the gradients of these. g is that input before
+ * its factors, which is scaled in place. */
+static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor own_dy,
+                               cs_tensor dfactors)
+{
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor g = cs_pass_make(pass, kept->h.dtype, cs_rows(kept->h), experts->hidden);
+    cs_tensor dg = cs_pass_like(pass, g), scaled = cs_pass_like(pass, g);
+    cs_op_gated(stream, g, kept->h, experts->function);
+    cs_op_scale_rows(stream, scaled, g, kept->factors, false);
+    cs_op_experts_grad_weight(stream, down_of(experts, cs_param_grow(experts->down)), scaled, own_dy, &kept->routing);
+    cs_op_experts_grad_input(stream, dg, own_dy, ce_linear_factor(pass, down_of(experts, experts->down->value)),
+                             &kept->routing);
+    cs_op_scale_rows_grad(stream, dg, dfactors, dg, g, kept->factors, false);
+    return dg;
+}
+
+static cs_tensor router_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor dfactors)
+{
+    ce_load *load = &experts->unit->model->load;
+    cs_tensor dlogits = cs_pass_like(pass, kept->logits);
+    cs_tensor balance = cs_vector(load->coefficient > 0 ? load->dprobabilities : NULL, CS_F32, experts->count);
+    cs_op_route_grad(cs_pass_stream(pass), dlogits, &kept->routing, dfactors, balance, kept->logits,
+                     experts->normalized);
+    return cs_linear_backward(&experts->router, pass, dlogits);
+}
+
+cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy)
+{
+    cs_stream *stream = cs_pass_stream(pass);
+    dy = ce_linear_factor(pass, dy);
+    cs_tensor shared = experts->shared.gate_up.weight ? shared_backward(experts, pass, dy) : (cs_tensor){ 0 };
+    kept_tensors kept = take_kept(pass);
+    cs_tensor own_dy = cs_pass_make(pass, dy.dtype, cs_rows(kept.h), cs_columns(dy)), own = cs_pass_like(pass, own_dy);
+    cs_tensor dfactors = cs_pass_make(pass, CS_F32, cs_rows(kept.h), 1), dh = cs_pass_like(pass, kept.h);
+    cs_tensor dx = cs_pass_like(pass, dy);
+    cs_op_take_slots(stream, own_dy, dy, &kept.routing);
+    cs_tensor dg = down_backward(experts, pass, &kept, own_dy, dfactors);
+    cs_op_gated_grad(stream, dh, dg, kept.h, experts->function);
+    cs_op_take_slots(stream, own, kept.x, &kept.routing);
+    cs_op_experts_grad_weight(stream, gate_up_of(experts, cs_param_grow(experts->gate_up)), own, dh, &kept.routing);
+    cs_op_experts_grad_input(stream, own_dy, dh, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
+                             &kept.routing);
+    cs_op_add_slots(stream, dx, own_dy, &kept.routing);
+    cs_op_add(stream, dx, dx, router_backward(experts, pass, &kept, dfactors));
+    if (shared.data)
+        cs_op_add(stream, dx, dx, shared);
+    return dx;
+}
+
+/* ---- the load-balancing loss ---- */
+
+void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss)
+{
+    ce_load *load = &unit->model->load;
+    if (load->layers == 0 || load->coefficient <= 0 || !cs_pass_training(pass))
+        return;
+    cs_balance balance = {
+        .tokens = cs_matrix(load->tokens, CS_I32, load->layers, load->experts),
+        .probabilities = cs_matrix(load->probabilities, CS_F32, load->layers, load->experts),
+        .dprobabilities = cs_vector(load->dprobabilities, CS_F32, load->experts),
+        .coefficient = load->coefficient,
+    };
+    cs_op_balance(cs_pass_stream(pass), &balance, loss, cs_pass_targets(pass), cs_pass_dloss(pass));
+}
