@@ -10,6 +10,7 @@
 typedef struct {
     const char *kind;
     int ranks, hosts[SUMS_RANKS];
+    const char *algorithms; /* cs_comm_settings.algorithms */
 } layout;
 
 /* In a rank of cs_spawn. */
@@ -29,7 +30,8 @@ static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonbl
                         &(cs_comm_settings){ .kind = on->kind,
                                              .heap_bytes = heap_bytes,
                                              .timeout_seconds = 60,
-                                             .nonblocking = nonblocking });
+                                             .nonblocking = nonblocking,
+                                             .algorithms = on->algorithms });
 }
 
 #endif
