@@ -114,6 +114,22 @@ START_TEST(training_has_the_losses_of_shared_memory)
 }
 END_TEST
 
+/* Each rank is a process that mpirun has started, and not a child of an agent. */
+START_TEST(the_launcher_starts_ranks_by_mpirun)
+{
+    training_prepare();
+    training_config("bf16", "", 2);
+    training_expect(0, run(2, "train --config config.json --fresh --backend mpi"));
+    ck_assert_int_eq(shell_run(LOSSES " > direct.txt"), 0);
+    training_expect(0, shell_run("%s/cspeed --launcher %s --num_gpus 2 --oversubscribe train --config config.json "
+                                 "--fresh --backend mpi",
+                                 CS_BIN, is_open_mpi ? "openmpi" : "mpich"));
+    ck_assert(training_says("2 ranks on 1 node by mp"));
+    ck_assert_int_eq(shell_run(LOSSES " | diff direct.txt -"), 0);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(a_killed_rank_ends_the_training)
 {
     training_prepare();
@@ -177,6 +193,7 @@ int main(void)
         a_late_rank_is_named,
         a_killed_rank_ends_the_job,
         training_has_the_losses_of_shared_memory,
+        the_launcher_starts_ranks_by_mpirun,
         a_killed_rank_ends_the_training,
         ranks_that_mpi_did_not_start_are_refused,
         a_module_that_is_absent_or_foreign_is_refused,
