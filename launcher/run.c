@@ -7,6 +7,9 @@
 #include "command/plan.h"
 #include "command/check.h"
 #include "front/relay.h"
+#include "node/program.h"
+#include "plan/transport.h"
+#include "wire/mpi_ranks.h"
 
 #include "base/status.h"
 
@@ -30,6 +33,20 @@ static int save_pid(const char *wanted, char path[PATH_MAX])
         return 0;
     path[0] = '\0';
     return cl_codes_fail(CL_CODE_LOG, "--save_pid: %s: %s", *wanted ? wanted : "/tmp", strerror(errno));
+}
+
+/* True if mpirun must start the ranks themselves, and not agents. */
+static bool is_of_mpi(const cl_options *options)
+{
+    return (options->launcher == CL_BY_OPENMPI || options->launcher == CL_BY_MPICH) &&
+           cl_transport_is_mpi(options->program + 1);
+}
+
+static int run_by_mpi(const cl_plan *plan)
+{
+    char program[PATH_MAX];
+    int code = cl_program_find(plan->arguments[0], program);
+    return code ? code : cl_mpi_ranks_run(plan, program);
 }
 
 static int work(cl_plan *plan, const cl_options *options)
@@ -58,7 +75,7 @@ int cl_run(const cl_options *options)
         return cl_plan_show(options, options->program, false);
     int code = cl_hostplan_make(&plan, options);
     if (code == 0)
-        code = work(&plan, options);
+        code = is_of_mpi(options) ? run_by_mpi(&plan) : work(&plan, options);
     cl_hostplan_free(&plan);
     return code;
 }

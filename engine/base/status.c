@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { ERROR_BYTES = 16384 };
 
@@ -90,6 +91,8 @@ void cs_must(cs_status status, const char *what)
     fflush(stdout); /* keeps the order of lines if both streams go to one file */
     if (ce_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
+    else /* mpirun ends rank 0 when another rank has ended, so rank 0 gets time for its sentence */
+        nanosleep(&(struct timespec){ .tv_nsec = 300 * 1000 * 1000 }, NULL);
     if (status == CS_NOT_FINITE)
         ce_beat_give_up();
     exit(cs_exit_code(status));

@@ -18,7 +18,8 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp };
+/* "auto" never comes to the last one, because TCP fits every world that the first two do not fit. */
+static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp, &ce_comm_mpi };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
 /* Chooses the transport of host memory, which is never NCCL. */
@@ -35,7 +36,8 @@ static cs_status choose(const ce_transport **chosen, const cs_world *world, cons
         return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
                        kind, world->size, world->local_size);
     }
-    return ce_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\", \"tcp\" or \"nccl\", not \"%s\"", kind);
+    return ce_fail(CS_BAD_CONFIG,
+                   "communication: \"auto\", \"self\", \"shm\", \"tcp\", \"mpi\" or \"nccl\", not \"%s\"", kind);
 }
 
 size_t ce_comm_heap_wish(const cs_comm_settings *settings)

@@ -95,7 +95,8 @@ typedef struct ce_transport {
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
     /* Returns a rank that has ended, or -1; *closed becomes true if that rank had closed its comm before. If several
      * ranks have ended, the result is preferably one that did not close its comm, and among these one that did not end
-     * because another rank failed. Any thread may call `missing` at any time. NULL: there are no other ranks. */
+     * because another rank failed. Any thread may call `missing` at any time. NULL: there are no other ranks, or the
+     * transport does not know which rank has ended. */
     int (*missing)(cs_comm *comm, bool *closed);
     /* Ends the process because of rank `peer`, and tells the other ranks that `peer` is the reason. `how` says what
      * happened to `peer`: "was lost", "has left", ... Only in a transport that has `move`; may be called only by the
@@ -154,7 +155,7 @@ struct cs_comm {
 /* A number that changes if the size of a struct changes that a module shares with the program. */
 #define CS_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
 
-extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_device_staging;
+extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_mpi, ce_comm_device_staging;
 extern const ce_transport ce_comm_nccl; /* in the CUDA module, if that was built with NCCL */
 
 /* The number by which error messages name a rank of the comm. */

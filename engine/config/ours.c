@@ -65,7 +65,7 @@ static const ce_key cspeed[] = {
               "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS overrides it"),
     SUPPORTED(
         "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
-        "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi is not implemented"),
+        "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),

@@ -226,9 +226,6 @@ void ce_resolve_run(cs_config *config)
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);
-    if (strcmp(s->comm, "mpi") == 0)
-        ce_json_fault(config->doc, "cspeed.comm",
-                      "not supported: the transport mpi, because it is not built; self, shm, tcp and nccl are there");
     if (s->epochs > 0 && s->steps > 0 && ce_resolve_is_given(config, "cspeed.steps"))
         ce_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");

@@ -10,6 +10,7 @@
 
 #include "codes.h"
 #include "descriptors.h"
+#include "wire/argv.h"
 #include "wire/words.h"
 
 #include "base/mac.h"
@@ -20,7 +21,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10, WORDS_A_NODE = 16, FIXED_WORDS = 32 };
+enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10 };
 
 int cl_starter_secret(void)
 {
@@ -102,37 +102,17 @@ static int set_join_variable(const cl_plan *plan, int port)
 
 /* ---- command lines ------------------------------------------------------------------------------ */
 
-typedef struct {
-    char **list;
-    int count;
-} line;
-
-static void __attribute__((format(printf, 2, 3))) add(line *words, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (vasprintf(&words->list[words->count], format, arguments) >= 0)
-        words->count++;
-    va_end(arguments);
-}
-
-static void add_all(line *words, const char *const *list)
-{
-    for (; *list; list++)
-        add(words, "%s", *list);
-}
-
-static void add_agent(line *words, const cl_plan *plan)
+static void add_agent(cl_argv *words, const cl_plan *plan)
 {
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
-    add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
-    add(words, "__agent");
-    add(words, "--join");
+    cl_argv_add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
+    cl_argv_add(words, "__agent");
+    cl_argv_add(words, "--join");
 }
 
-static void add_hosts(line *words, const cl_plan *plan, const char *format)
+static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
 {
     static char text[JOIN_BYTES]; /* as long as the longest text that set_join_variable() accepts */
     int used = 0;
@@ -140,59 +120,59 @@ static void add_hosts(line *words, const cl_plan *plan, const char *format)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
             used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%s%s", used ? "," : "",
                              address_of(plan->nodes[i].host));
-    add(words, "%s%s", format, text);
+    cl_argv_add(words, "%s%s", format, text);
 }
 
 /* Writes Open MPI's command line: one app context for each node, so that the i-th process runs on the i-th host
  * under any mapping policy. */
-static void write_openmpi(line *words, const cl_plan *plan, int count, char **more)
+static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--bind-to", "none", NULL };
     static const char *const each[] = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
     (void)count;
-    add_all(words, fixed);
-    add_all(words, (const char *const *)more);
+    cl_argv_add_all(words, fixed);
+    cl_argv_add_all(words, (const char *const *)more);
     for (int i = 0, first = 1; i < plan->node_count; i++) {
         if (plan->nodes[i].here)
             continue;
         if (!first)
-            add(words, ":");
+            cl_argv_add(words, ":");
         first = 0;
-        add_all(words, each);
-        add(words, "%s", address_of(plan->nodes[i].host));
+        cl_argv_add_all(words, each);
+        cl_argv_add(words, "%s", address_of(plan->nodes[i].host));
         add_agent(words, plan);
     }
 }
 
 /* Writes MPICH's command line. Hydra passes the whole environment on over its own connection. */
-static void write_mpich(line *words, const cl_plan *plan, int count, char **more)
+static void write_mpich(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
-    add(words, "-hosts");
+    cl_argv_add(words, "-hosts");
     add_hosts(words, plan, "");
-    add(words, "-ppn");
-    add(words, "1");
-    add(words, "-n");
-    add(words, "%d", count);
-    add_all(words, (const char *const *)more);
+    cl_argv_add(words, "-ppn");
+    cl_argv_add(words, "1");
+    cl_argv_add(words, "-n");
+    cl_argv_add(words, "%d", count);
+    cl_argv_add_all(words, (const char *const *)more);
     add_agent(words, plan);
 }
 
-static void write_slurm(line *words, const cl_plan *plan, int count, char **more)
+static void write_slurm(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--ntasks-per-node=1", "--cpu-bind=none",      "--mpi=none", "--export=ALL",
                                          "--input=none",        "--kill-on-bad-exit=0", NULL };
-    add(words, "--nodes=%d", count);
-    add(words, "--ntasks=%d", count);
+    cl_argv_add(words, "--nodes=%d", count);
+    cl_argv_add(words, "--ntasks=%d", count);
     add_hosts(words, plan, "--nodelist=");
-    add_all(words, fixed);
-    add_all(words, (const char *const *)more);
+    cl_argv_add_all(words, fixed);
+    cl_argv_add_all(words, (const char *const *)more);
     add_agent(words, plan);
 }
 
 static const struct {
     int launcher;
     const char *name, *package, *programs[3];
-    void (*write)(line *words, const cl_plan *plan, int count, char **more);
+    void (*write)(cl_argv *words, const cl_plan *plan, int count, char **more);
 } starters[] = {
     { CL_BY_OPENMPI, "openmpi", "openmpi-bin", { "mpirun.openmpi", "mpirun" }, write_openmpi },
     { CL_BY_MPICH, "mpich", "mpich", { "mpiexec.hydra", "mpirun.mpich", "mpirun" }, write_mpich },
@@ -216,6 +196,25 @@ static const char *find_program(const char *const programs[3])
     return NULL;
 }
 
+int cl_starter_find(const char **program, int launcher)
+{
+    int which = 0;
+    while (starters[which].launcher != launcher)
+        which++;
+    *program = find_program(starters[which].programs);
+    return *program ? 0
+                    : cl_codes_fail(CL_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
+                                    starters[which].name, starters[which].programs[0], starters[which].package);
+}
+
+void cl_starter_allow_root(void)
+{
+    if (geteuid() != 0)
+        return;
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+}
+
 static void become(char **argv, pid_t parent)
 {
     sigset_t none;
@@ -230,10 +229,7 @@ static void become(char **argv, pid_t parent)
     dup2(empty, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is reserved for the ranks' output */
     close_range(3, ~0U, 0);
-    if (geteuid() == 0) { /* Open MPI refuses to run as root otherwise */
-        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    }
+    cl_starter_allow_root();
     cl_descriptors_restore();
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "cspeed: %s: %s\n", argv[0], strerror(errno));
@@ -263,28 +259,22 @@ static int refuse_ssh(const cl_options *options, const char *name)
 static int start(pid_t *pid, const cl_plan *plan, int count, int which)
 {
     cl_words more;
-    const char *program = find_program(starters[which].programs);
-    if (!program)
-        return cl_codes_fail(CL_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
-                             starters[which].name, starters[which].programs[0], starters[which].package);
-    int code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
+    cl_argv words = { 0 };
+    const char *program;
+    int code = cl_starter_find(&program, starters[which].launcher);
+    if (code == 0)
+        code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
     if (code)
         return code;
-    line words = { .list = calloc((size_t)(FIXED_WORDS + more.count + WORDS_A_NODE * count), sizeof(char *)) };
-    if (!words.list)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the command line of %s", program);
-    add(&words, "%s", program);
+    cl_argv_add(&words, "%s", program);
     starters[which].write(&words, plan, count, more.list);
     if (plan->options->verbose)
-        for (int i = 0; i < words.count; i++)
-            fprintf(stderr, "%s%s", words.list[i], i + 1 < words.count ? " " : "\n");
+        cl_argv_print(&words);
     pid_t parent = getpid();
     *pid = fork();
     if (*pid == 0)
         become(words.list, parent);
-    for (int i = 0; i < words.count; i++)
-        free(words.list[i]);
-    free(words.list);
+    cl_argv_free(&words);
     cl_words_free(&more);
     return *pid > 0 ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
 }

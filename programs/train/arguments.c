@@ -50,7 +50,7 @@ static const cs_option table[] = {
     KEY("data", DATA, "PATH",
         "a folder made by pack, or a token shard; or a text, .jsonl or .txt, or a folder of texts"),
     KEY("device", "cspeed.device", "auto|cpu|cuda", "where it runs (auto)"),
-    KEY("backend", "cspeed.comm", "auto|nccl|gloo|cpu",
+    KEY("backend", "cspeed.comm", "auto|nccl|gloo|mpi|cpu",
         "PyTorch's names of the transports; --set cspeed.comm has others"),
     KEY("steps", "cspeed.steps", "N", "optimizer steps in all (2000)"),
     KEY("seq_len", "cspeed.data.seq_len", "N", "tokens of a window"),

@@ -1,5 +1,8 @@
 /* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, and the time of a call, over
- * shared memory and over TCP. The test starts the ranks itself, so that it sees how each one ends. */
+ * shared memory and over TCP. The test starts the ranks itself, so that it sees how each one ends.
+ *
+ * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts. PART
+ * is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
 #include "base/log.h"
 #include "cspeed/comm.h"
 #include "ports.h"
@@ -255,4 +258,22 @@ START_TEST(a_late_rank_is_named)
 }
 END_TEST
 
-SUITE_MAIN("calls_lost", a_rank_killed_in_each_collective_is_named, calls_that_differ_are_named, a_late_rank_is_named)
+static int run_as_rank(const char *kind, const char *part, int number)
+{
+    cs_world world;
+    cs_comm *comm = NULL;
+    cs_comm_settings settings = { .kind = kind, .heap_bytes = 1 << 20, .nonblocking = true };
+    CS_MUST(cs_world_read(&world));
+    ce_log_open(CS_LOG_INFO, world.rank);
+    CS_MUST(cs_comm_open(&comm, &world, &settings));
+    return strcmp(part, "die") == 0      ? die_in_time(comm, number)
+           : strcmp(part, "differ") == 0 ? mismatch(comm, number)
+                                         : come_late(comm, number);
+}
+
+int main(int words, char **word)
+{
+    const TTest *const tests[] = { a_rank_killed_in_each_collective_is_named, calls_that_differ_are_named,
+                                   a_late_rank_is_named };
+    return words > 3 ? run_as_rank(word[1], word[2], atoi(word[3])) : suite_run("calls_lost", tests, 3);
+}

@@ -1,6 +1,9 @@
 /* test_collectives.c - every collective on every transport against a serial model: worlds of 1 to 9 ranks, every root,
  * type and operation, sizes around the switches between algorithms, groups, calls that return before they are done, and
- * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of those (200). */
+ * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of those (200).
+ *
+ * With arguments, `test_collectives KIND PART`, the program is one rank of a world that another program starts, and
+ * runs a part of the test: each, switches or random. */
 #include "layout.h"
 #include "suite.h"
 #include "sums.h"
@@ -386,5 +389,19 @@ START_TEST(random_calls_are_the_model)
 }
 END_TEST
 
-SUITE_MAIN("collectives", collectives_are_the_model, sizes_around_the_switches_are_the_model,
-           random_calls_are_the_model)
+static int run_as_rank(const char *kind, const char *part)
+{
+    layout on = { .kind = kind };
+    if (strcmp(part, "each") == 0)
+        return each_collective(&on);
+    if (strcmp(part, "switches") == 0)
+        return around_switches(&on);
+    return random_calls(&on);
+}
+
+int main(int words, char **word)
+{
+    const TTest *const tests[] = { collectives_are_the_model, sizes_around_the_switches_are_the_model,
+                                   random_calls_are_the_model };
+    return words > 2 ? run_as_rank(word[1], word[2]) : suite_run("collectives", tests, 3);
+}

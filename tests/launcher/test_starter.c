@@ -54,6 +54,46 @@ static bool has(const char *program)
     return shell_run("command -v %s", program) == 0;
 }
 
+/* With the transport mpi, mpirun starts the ranks themselves, and there is no agent. */
+START_TEST(ranks_of_mpi_are_started)
+{
+    static const char *const script = "#!/bin/sh\necho \"rank $OMPI_COMM_WORLD_RANK$PMI_RANK of "
+                                      "$OMPI_COMM_WORLD_SIZE$PMI_SIZE in $PLACE with $SENT $2$RANK$CSPEED_ATTEMPT\"\n";
+    shell_enter();
+    if (cluster_start(2, NULL)) {
+        char hosts[256];
+        snprintf(hosts, sizeof hosts, "%s slots=1 env.PLACE=first\n%s slots=2 env.PLACE=second\n", cluster_host(0),
+                 cluster_host(1));
+        write_ssh();
+        write_script("rank", script);
+        shell_write("hosts", hosts);
+        shell_write("mpi.json", "{ \"cspeed\": { \"comm\": \"mpi\" } }");
+        for (size_t i = 0; i < 2; i++) {
+            if (!has(starters[i].program)) {
+                printf("skipped: no %s on this machine\n", starters[i].program);
+                continue;
+            }
+            for (int by_file = 0; by_file < 2; by_file++) {
+                int code = shell_run("%s/cspeed --launcher %s %s --hostfile hosts --env 'SENT=two words' ./rank %s",
+                                     CS_BIN, starters[i].launcher, starters[i].arguments,
+                                     by_file ? "--config mpi.json" : "--backend mpi");
+                char *out = shell_read("out.txt", NULL);
+                ck_assert_msg(code == 0, "%s: %d\n%s", starters[i].launcher, code, out);
+                for (int r = 0; r < 3; r++) {
+                    char line[128];
+                    snprintf(line, sizeof line, "rank %d of 3 in %s with two words %s\n", r, r > 0 ? "second" : "first",
+                             by_file ? "mpi.json" : "mpi");
+                    ck_assert_msg(strstr(out, line) != NULL, "%s: no \"%s\" in\n%s", starters[i].launcher, line, out);
+                }
+                free(out);
+            }
+        }
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(agents_are_started)
 {
     shell_enter();
@@ -98,6 +138,13 @@ static const struct {
     { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "not supported: --ssh_port" },
     { "__agent --join", 64, "CSPEED_JOIN" },
+    { "--launcher openmpi --max_restarts 1 --num_gpus 1 /bin/true --backend mpi", 64,
+      "not supported: --max_restarts with the transport mpi" },
+    { "--launcher mpich --grace 5 --num_gpus 1 /bin/true --backend gloo --set cspeed.comm=mpi", 64,
+      "not supported: --grace with the transport mpi" },
+    { "--launcher mpich --num_gpus 1 /bin/true --backend mpi :", 64, "not supported: the argument \":\"" },
+    { "--launcher openmpi --num_gpus 1 /bin/true --backend=mpi", 127, "apt install openmpi-bin" },
+    { "--launcher openmpi --num_gpus 1 /bin/true --backend mpi --backend gloo", 0, "1 rank on this machine" },
 };
 
 START_TEST(what_cannot_be_is_refused)
@@ -243,4 +290,5 @@ START_TEST(any_byte_arrives_as_it_left)
 }
 END_TEST
 
-SUITE_MAIN("starter", agents_are_started, what_cannot_be_is_refused, any_byte_arrives_as_it_left)
+SUITE_MAIN("starter", ranks_of_mpi_are_started, agents_are_started, what_cannot_be_is_refused,
+           any_byte_arrives_as_it_left)

@@ -1,0 +1,47 @@
+/* argv.c - a command line that is made word by word. */
+#include "wire/argv.h"
+
+#include "plan/env.h"
+
+#include "base/must.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void cl_argv_add(cl_argv *words, const char *format, ...)
+{
+    va_list arguments;
+    if (words->count + 2 > words->room) {
+        words->room = words->room ? 2 * words->room : 64;
+        words->list = realloc(words->list, (size_t)words->room * sizeof *words->list);
+    }
+    va_start(arguments, format);
+    if (!words->list || vasprintf(&words->list[words->count], format, arguments) < 0)
+        ce_fatal(CS_NO_MEMORY, "no memory for a command line");
+    va_end(arguments);
+    words->list[++words->count] = NULL;
+}
+
+void cl_argv_add_all(cl_argv *words, const char *const *list)
+{
+    for (; *list; list++)
+        cl_argv_add(words, "%s", *list);
+}
+
+void cl_argv_print(const cl_argv *words)
+{
+    char room[4096];
+    bool hide = false;
+    for (int i = 0; i < words->count; i++)
+        fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
+                i + 1 < words->count ? " " : "\n");
+}
+
+void cl_argv_free(cl_argv *words)
+{
+    for (int i = 0; i < words->count; i++)
+        free(words->list[i]);
+    free(words->list);
+    *words = (cl_argv){ 0 };
+}

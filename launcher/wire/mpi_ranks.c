@@ -1,0 +1,166 @@
+/* mpi_ranks.c - Starts the ranks of a job by mpirun. The command line has a part for each node, so that the ranks of a
+ * node follow each other, and each node gets its own variables. */
+#include "wire/mpi_ranks.h"
+
+#include "codes.h"
+#include "descriptors.h"
+#include "wire/argv.h"
+#include "wire/starter.h"
+#include "wire/words.h"
+
+#include "base/must.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The launch flags that are honoured; all others need an agent. */
+static const char honoured[] =
+    " --hostfile --hosts --include --exclude --num_nodes --num_gpus --devices --oversubscribe --standalone --launcher "
+    "--launcher_args --no_ssh_check --workdir --env --env_file --no_env_defaults --env_expand --log_level --quiet "
+    "--verbose --no_python --no_local_rank --monitor_interval --start_method ";
+
+static void check_flag(const char *name, const char *value, const char *origin, void *argument)
+{
+    char word[128];
+    const char **refused = argument;
+    (void)value;
+    snprintf(word, sizeof word, " %s ", name);
+    if (!*refused && !strstr(honoured, word))
+        *refused = origin;
+}
+
+static int check_words(const cl_plan *plan)
+{
+    const char *refused = NULL;
+    for (char **word = plan->arguments; *word; word++)
+        if (strcmp(*word, ":") == 0)
+            return cl_codes_fail(CL_CODE_USAGE, "not supported: the argument \":\" with the transport mpi, because "
+                                                "mpirun takes it as the end of a command");
+    cl_options_given(check_flag, &refused);
+    if (!refused && plan->min_nodes == plan->max_nodes)
+        return 0;
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "not supported: %s with the transport mpi, because mpirun starts and ends the ranks, without "
+                         "cspeed's agents; --launcher_args passes mpirun's own options",
+                         refused ? refused : cl_options_origin("num_nodes"));
+}
+
+/* ---- the command line -------------------------------------------------------------------------- */
+
+static void add_variable(cl_argv *words, bool by_openmpi, const char *name, const char *value)
+{
+    if (by_openmpi) {
+        cl_argv_add(words, "-x");
+        cl_argv_add(words, "%s=%s", name, value);
+    } else {
+        cl_argv_add(words, "-env");
+        cl_argv_add(words, "%s", name);
+        cl_argv_add(words, "%s", value);
+    }
+}
+
+/* The variables of a node: those of its line in the hostfile, and the list of its GPUs. */
+static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host)
+{
+    char list[1024] = "";
+    size_t used = 0;
+    for (int i = 0; i < host->slot_count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? "," : "", host->slots[i]);
+    if (plan->has_devices)
+        add_variable(words, by_openmpi, "CUDA_VISIBLE_DEVICES", list);
+    for (char **entry = host->env; entry && *entry; entry++) {
+        char *name = strndup(*entry, strcspn(*entry, "="));
+        if (!name)
+            ce_fatal(CS_NO_MEMORY, "no memory for a variable");
+        add_variable(words, by_openmpi, name, *entry + strcspn(*entry, "=") + 1);
+        free(name);
+    }
+}
+
+static const char *address_of(const cl_host *host)
+{
+    return host->address ? host->address : host->name;
+}
+
+static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host, const char *program)
+{
+    cl_argv_add(words, by_openmpi ? "--wdir" : "-wdir");
+    cl_argv_add(words, "%s", plan->workdir);
+    cl_argv_add(words, "-n");
+    cl_argv_add(words, "%d", host->slot_count);
+    if (by_openmpi) {
+        cl_argv_add(words, "--host");
+        cl_argv_add(words, "%s:%d", address_of(host), host->slot_count);
+        for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment */
+            cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
+    }
+    add_own_variables(words, by_openmpi, plan, host);
+    cl_argv_add(words, "%s", program);
+    cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
+}
+
+/* Open MPI takes a host in each part of the line; MPICH takes all hosts before the first part, and fills them in order. */
+static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
+{
+    if (by_openmpi) { /* a rank has threads, which mpirun would put on one core */
+        cl_argv_add_all(words, (const char *const[]){ "--bind-to", "none", NULL });
+        return;
+    }
+    char *list = NULL;
+    size_t bytes = 0;
+    FILE *text = open_memstream(&list, &bytes);
+    for (int i = 0; text && i < plan->node_count; i++)
+        fprintf(text, "%s%s:%d", i ? "," : "", address_of(plan->nodes[i].host), plan->nodes[i].host->slot_count);
+    if (!text || fclose(text) != 0)
+        ce_fatal(CS_NO_MEMORY, "no memory for a list of hosts");
+    cl_argv_add(words, "-hosts");
+    cl_argv_add(words, "%s", list);
+    free(list);
+}
+
+static int write_line(cl_argv *words, const cl_plan *plan, const char *mpirun, const char *program)
+{
+    bool by_openmpi = plan->options->launcher == CL_BY_OPENMPI;
+    cl_words more;
+    int code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
+    if (code)
+        return code;
+    cl_argv_add(words, "%s", mpirun);
+    add_options(words, by_openmpi, plan);
+    cl_argv_add_all(words, (const char *const *)more.list);
+    cl_words_free(&more);
+    for (int i = 0; i < plan->node_count; i++) {
+        if (i > 0)
+            cl_argv_add(words, ":");
+        add_node(words, by_openmpi, plan, plan->nodes[i].host, program);
+    }
+    return 0;
+}
+
+int cl_mpi_ranks_run(const cl_plan *plan, const char *program)
+{
+    cl_argv words = { 0 };
+    const char *mpirun;
+    int code = check_words(plan);
+    if (code == 0)
+        code = cl_starter_find(&mpirun, plan->options->launcher);
+    if (code == 0)
+        code = write_line(&words, plan, mpirun, program);
+    if (code)
+        return code;
+    if (!plan->options->quiet)
+        fprintf(stderr, "cspeed %s  %d rank%s on %d node%s by %s, which starts and ends them\n", CS_VERSION,
+                plan->rank_count, plan->rank_count == 1 ? "" : "s", plan->node_count, plan->node_count == 1 ? "" : "s",
+                mpirun);
+    if (plan->options->verbose)
+        cl_argv_print(&words);
+    for (int i = 0; i < plan->env.count; i++)
+        setenv(plan->env.list[i].name, plan->env.list[i].value, 1);
+    cl_starter_allow_root();
+    cl_descriptors_restore();
+    execvp(mpirun, words.list);
+    return cl_codes_fail(CL_CODE_SYSTEM, "%s: %s", mpirun, strerror(errno));
+}

@@ -1,0 +1,210 @@
+/* test_mpi.c - the transport mpi under a real mpirun: every collective against the model, calls that differ, a rank that
+ * is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the one that CMake found;
+ * CSPEED_MPI_MODULE then names the module for it. The test is skipped where the module was not built. */
+#include "shell.h"
+#include "suite.h"
+#include "training.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef CS_MPIRUN
+enum { RANKS = 3, MISMATCHES = 7 };
+enum { BARRIER, ALL_REDUCE, GATHER = 7, IMESSAGES = 10 }; /* numbers of calls in test_calls_lost.c */
+
+static char mpirun[512]; /* with the options that Open MPI needs on a small machine and as root */
+static bool is_open_mpi;
+static char job_variable[64]; /* the variable by which the processes of this test's jobs are found */
+
+static void find_mpirun(void)
+{
+    const char *given = getenv("CSPEED_TEST_MPIRUN"), *name = given ? given : CS_MPIRUN;
+    snprintf(mpirun, sizeof mpirun, "%s --version | grep -q 'Open MPI\\|OpenRTE'", name);
+    is_open_mpi = system(mpirun) == 0;
+    snprintf(mpirun, sizeof mpirun, "%s%s", name,
+             is_open_mpi ? " --allow-run-as-root --oversubscribe --bind-to none" : "");
+    snprintf(job_variable, sizeof job_variable, "CSPEED_TEST_JOB=%d.", (int)getpid());
+    putenv(job_variable);
+}
+
+/* Runs a program of this build on `ranks` ranks. */
+static int __attribute__((format(printf, 2, 3))) run(int ranks, const char *format, ...)
+{
+    char words[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    return shell_run("%s -n %d %s/%s", mpirun, ranks, CS_BIN, words);
+}
+
+/* A run must have ended with this code. MPICH's mpiexec may return that of a rank that it has killed. */
+static void expect_failure(int code, int got)
+{
+    if (got == 0 || is_open_mpi)
+        training_expect(code, got);
+}
+
+/* ---- collectives ------------------------------------------------------------------------------- */
+
+START_TEST(collectives_are_the_model)
+{
+    shell_enter();
+    for (int ranks = 2; ranks <= 8; ranks++)
+        training_expect(0, run(ranks, "test_collectives mpi each"));
+    training_expect(0, run(3, "test_collectives mpi switches"));
+    training_expect(0, run(4, "test_collectives mpi random"));
+    training_expect(0, run(5, "test_collectives mpi random"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(calls_that_differ_are_named)
+{
+    shell_enter();
+    for (int i = 0; i < MISMATCHES; i++) {
+        expect_failure(76, run(RANKS, "test_calls_lost mpi differ %d", i));
+        ck_assert(training_says("rank 2 calls"));
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_late_rank_is_named)
+{
+    static const int calls[] = { ALL_REDUCE, GATHER, IMESSAGES };
+    shell_enter();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        expect_failure(75, run(RANKS, "test_calls_lost mpi late %d", calls[i]));
+        ck_assert(training_says("rank 1 did not come within the time of a call"));
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_killed_rank_ends_the_job)
+{
+    static const int calls[] = { BARRIER, ALL_REDUCE, GATHER, IMESSAGES };
+    shell_enter();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        ck_assert_int_ne(run(RANKS, "test_calls_lost mpi die %d", calls[i]), 0);
+        ck_assert_int_eq(shell_left(job_variable, 10), 0);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* ---- training ---------------------------------------------------------------------------------- */
+
+#define LOSSES "grep -o '\"[a-z_]*loss\": [0-9.]*' out/metrics.jsonl"
+
+START_TEST(training_has_the_losses_of_shared_memory)
+{
+    training_prepare();
+    for (int stage = 0; stage <= 3; stage += 3) {
+        training_config("bf16", "", stage);
+        training_run(2, "--fresh");
+        ck_assert_int_eq(shell_run(LOSSES " > shm.txt && [ $(wc -l < shm.txt) -gt 24 ]"), 0);
+        training_expect(0, run(2, "train --config config.json --fresh --backend mpi"));
+        ck_assert_int_eq(shell_run(LOSSES " | diff shm.txt -"), 0);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Each rank is a process that mpirun has started, and not a child of an agent. */
+START_TEST(the_launcher_starts_ranks_by_mpirun)
+{
+    training_prepare();
+    training_config("bf16", "", 2);
+    training_expect(0, run(2, "train --config config.json --fresh --backend mpi"));
+    ck_assert_int_eq(shell_run(LOSSES " > direct.txt"), 0);
+    training_expect(0, shell_run("%s/cspeed --launcher %s --num_gpus 2 --oversubscribe train --config config.json "
+                                 "--fresh --backend mpi",
+                                 CS_BIN, is_open_mpi ? "openmpi" : "mpich"));
+    ck_assert(training_says("2 ranks on 1 node by mp"));
+    ck_assert_int_eq(shell_run(LOSSES " | diff direct.txt -"), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_killed_rank_ends_the_training)
+{
+    training_prepare();
+    training_config("bf16", "", 2);
+    pid_t job =
+        shell_start("%s -n 2 %s/train --config config.json --fresh --backend mpi --steps 1000000", mpirun, CS_BIN);
+    pid_t rank = 0;
+    for (int i = 0; i < 600 && access("out/metrics.jsonl", F_OK) != 0; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 100 * 1000 * 1000 }, NULL);
+    ck_assert_int_ne(rank = shell_find(job_variable, "train"), 0);
+    ck_assert_int_eq(kill(rank, SIGKILL), 0);
+    ck_assert_int_ne(shell_wait(job), 0);
+    ck_assert_int_eq(shell_left(job_variable, 30), 0);
+    shell_leave();
+}
+END_TEST
+
+/* ---- what is refused --------------------------------------------------------------------------- */
+
+START_TEST(ranks_that_mpi_did_not_start_are_refused)
+{
+    shell_enter();
+    training_expect(78, shell_run("%s/cspeed --num_gpus 2 --oversubscribe run %s/test_calls_lost mpi late 1", CS_BIN,
+                                  CS_BIN));
+    ck_assert(training_says("not supported: communication \"mpi\" among ranks that cspeed starts itself"));
+    training_expect(78,
+                    shell_run("RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 %s/test_calls_lost mpi late 1",
+                              CS_BIN));
+    ck_assert(training_says("the environment says rank 0 of 2, but"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_module_that_is_absent_or_foreign_is_refused)
+{
+    char *own = getenv("CSPEED_MPI_MODULE"), *kept = own ? strdup(own) : NULL;
+    shell_enter();
+    setenv("CSPEED_MPI_MODULE", "./nowhere.so", 1);
+    expect_failure(78, run(2, "test_calls_lost mpi late 1"));
+    ck_assert(training_says("libcspeed_mpi.so cannot be opened: it is not there"));
+    ck_assert(training_says("apt install libopenmpi-dev"));
+    ck_assert_int_eq(shell_run("sed \"s/\\(%s\\)/xxxxx/\" %s > foreign.so", CS_VERSION,
+                               kept ? kept : CS_BIN "/libcspeed_mpi.so"),
+                     0);
+    setenv("CSPEED_MPI_MODULE", "./foreign.so", 1);
+    expect_failure(78, run(2, "test_calls_lost mpi late 1"));
+    ck_assert(training_says("belongs to another build of this program"));
+    unsetenv("CSPEED_MPI_MODULE");
+    if (kept)
+        setenv("CSPEED_MPI_MODULE", kept, 1);
+    free(kept);
+    shell_leave();
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        collectives_are_the_model,
+        calls_that_differ_are_named,
+        a_late_rank_is_named,
+        a_killed_rank_ends_the_job,
+        training_has_the_losses_of_shared_memory,
+        the_launcher_starts_ranks_by_mpirun,
+        a_killed_rank_ends_the_training,
+        ranks_that_mpi_did_not_start_are_refused,
+        a_module_that_is_absent_or_foreign_is_refused,
+    };
+    find_mpirun();
+    return suite_run("mpi", tests, (int)(sizeof tests / sizeof *tests));
+}
+#else
+int main(void)
+{
+    puts("mpi: skipped, libcspeed_mpi.so was not built");
+    return SUITE_SKIPPED;
+}
+#endif
