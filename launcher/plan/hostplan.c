@@ -193,7 +193,8 @@ static int set_master_port(cl_plan *plan)
         SET(plan->master_port_origin, "MASTER_PORT");
     }
     plan->master_port = port;
-    plan->master_port_given = port >= 0;
+    /* the endpoint of an elastic job is a rendezvous alone, as with torchrun: nodes come while the ranks run */
+    plan->master_port_given = port >= 0 && !(plan->options->endpoint && plan->min_nodes < plan->max_nodes);
     if (port < 0) {
         plan->master_port = plan->no_ssh ? 29500 : 0;
         SET(plan->master_port_origin, "%s", plan->no_ssh ? "default" : "any free one");
