@@ -118,7 +118,7 @@ int cl_join_agents_call(cl_front *front, int64_t now)
     }
     front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
-    if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
+    if (code == 0 && front->plan->launcher >= CL_BY_OPENMPI && front->attempt == 0)
         code = cl_starter_open(&front->starter, front->plan, cl_rendezvous_port(front->rendezvous));
     return code;
 }
@@ -351,7 +351,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     if (node->state == CL_NODE_LOST)
         return "was lost";
     if (node->state == CL_NODE_ABSENT)
-        return front->options->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
+        return front->plan->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
                                                          : "has not called yet";
     return node->here || front->rendezvous ? "starts its agent" : "is being called over SSH";
 }

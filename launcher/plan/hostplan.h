@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct {
     const cl_options *options;
+    int launcher; /* a cl_launch_by: --launcher; without it CL_BY_SLURM if the hosts are those of an allocation */
     cl_hosts hosts;
     cl_env env;
     cl_plan_node *nodes; /* [hosts.count], one for each host; the first node_count of them are the nodes of the plan */
