@@ -116,6 +116,7 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
+    bool save_asked;     /* the launcher has asked for a checkpoint, and the program has not been told yet */
     int64_t parts_saved; /* number of ranks that, at the last verdict, had written their part of the save in progress */
     double started;      /* time at which the step began */
     double flops_before;

@@ -1,6 +1,7 @@
 /* step.c - cs_step: at the gradient accumulation boundary gradients are reduced, judged and clipped, and parameters
  * are updated and published. */
 #include "engine.h"
+#include "base/beat.h"
 #include "base/must.h"
 #include "base/say.h"
 #include "base/trace.h"
@@ -99,6 +100,7 @@ bool ce_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
+    engine->save_asked |= verdict->save_asked > 0;
     ce_finite_count(engine, verdict); /* before update_scale changes the scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
@@ -170,4 +172,13 @@ cs_metrics cs_last_step(cs_engine *engine)
 {
     ce_step_settle(engine);
     return engine->metrics;
+}
+
+bool cs_save_asked(cs_engine *engine)
+{
+    ce_beat_offer_saves();
+    ce_step_settle(engine);
+    bool asked = engine->save_asked;
+    engine->save_asked = false;
+    return asked;
 }

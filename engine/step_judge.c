@@ -6,6 +6,7 @@
  * at the next boundary, whose learning rate and step number depend on the verdict. A host is therefore at most one step
  * ahead of a GPU. On a CPU there is only one copy. */
 #include "engine.h"
+#include "base/beat.h"
 #include "base/must.h"
 #include "base/range.h"
 #include "base/trace.h"
@@ -134,7 +135,8 @@ void ce_step_judge_step(cs_engine *engine)
     host->sums.rows = engine->loss_rows_counted;
     host->sums.saved = ce_async_save_ready(engine);
     host->sums.targets = engine->targets_counted;
-    ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 3 * sizeof(int64_t));
+    host->sums.save_asked = ce_beat_take_request();
+    ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 4 * sizeof(int64_t));
     for (int i = 0; i < engine->model->count; i++)
         ce_gradient_squares(engine->shards[i], &device->sums.squares, 1 / engine->scaler.scale);
     ce_stream_follow(comm, compute(engine));

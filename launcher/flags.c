@@ -49,7 +49,8 @@ const cs_option cl_flags[] = {
     CHECKED(job, "job_id rdzv_id", job_id, "ID", "the job's name, the same on every node. Default: random"),
     CHECKED(seconds, "rdzv_timeout", rdzv_timeout, "T", "how long nodes wait for each other. Default: 600"),
     CHECKED(seconds, "last_call", last_call, "T",
-            "of an elastic job: how long to wait for more nodes after MIN have joined. Default: 30"),
+            "of an elastic job: how long to wait for more nodes after MIN have joined, and after a node has come to a "
+            "running job, before its ranks are ended and start again with that node. Default: 30"),
     CHECKED(seconds, "heartbeat", heartbeat, "T", "interval of the heartbeat messages of a node. Default: 5"),
     CHECKED(seconds, "dead_after", dead_after, "T", "a node without heartbeat for this time is lost. Default: 15"),
 
@@ -95,7 +96,7 @@ const cs_option cl_flags[] = {
             "the cores to divide among ranks. Default: all allowed ones"),
 
     GROUP("Restarts, stopping, time-outs"),
-    CHECKED(count, "max_restarts", max_restarts, "N", "number of restarts after failures. Default: 0"),
+    CHECKED(count, "max_restarts", max_restarts, "N", "number of restarts after failures and lost nodes. Default: 0"),
     CHECKED(seconds, "restart_delay", restart_delay, "T", "delay before the next attempt. Default: 5"),
     CHECKED(codes, "restart_on", restart_on, "any|CODES", "restart only after these exit codes: 75,137. Default: any"),
     FLAG(SWITCH, "elastic_training", elastic_training, NULL,
@@ -134,7 +135,7 @@ const cs_option cl_flags[] = {
     FLAG(SWITCH, "local_rank_arg", local_rank_arg, NULL, "add --local_rank=N to the program's arguments"),
 
     GROUP("Compatibility with DeepSpeed and torchrun"),
-    CALL(endpoint, "rdzv_endpoint", "HOST[:PORT]", "master_addr master_port", "--master_addr HOST --master_port PORT"),
+    CALL(endpoint, "rdzv_endpoint", "HOST[:PORT]", "master_addr master_port", "--master_addr HOST --master_port PORT; in an elastic job the port of the nodes alone, not of the ranks"),
     CALL(conf, "rdzv_conf", "K=V,...", "rdzv_timeout last_call heartbeat",
          "join_timeout, timeout, last_call_timeout, keep_alive_interval"),
     CALL(numa, "numa_binding", "node|socket|core-complex|exclusive", "bind", "--bind numa, socket, l3, core"),

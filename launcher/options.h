@@ -31,6 +31,7 @@ typedef struct {
     /* master address (rendezvous) */
     const char *master_addr, *master_if;
     int master_port; /* -1: not given; 0: any free port */
+    bool endpoint;   /* --rdzv_endpoint gave both */
     const char *job_id;
     /* seconds; the defaults are 600, 30, 5 and 15, respectively */
     double rdzv_timeout, last_call, heartbeat, dead_after;

@@ -55,7 +55,7 @@ static int work(cl_plan *plan, const cl_options *options)
     char pid_path[PATH_MAX] = "";
     int code = cl_guard_take(&guard, options->forward);
     if (code == 0 && options->preflight == CL_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
-        options->launcher < CL_BY_OPENMPI)
+        plan->launcher < CL_BY_OPENMPI)
         code = cl_check_run(plan, CL_CHECK_FAULTS);
     if (code == 0)
         code = save_pid(options->save_pid, pid_path);

@@ -337,6 +337,7 @@ int cl_spellings_endpoint(void *field, const char *flag, const char *value)
         return cl_codes_fail(CL_CODE_USAGE, "%s takes HOST or HOST:PORT, not \"%s\"", flag, value);
     snprintf(host, sizeof host, "%.*s", (int)length, value + bracket);
     options->master_addr = host;
+    options->endpoint = true;
     options->master_port = 29400; /* torchrun's default for an endpoint without a port */
     return *rest ? cl_spellings_port(&options->master_port, flag, rest + 1) : 0;
 }

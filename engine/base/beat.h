@@ -20,6 +20,8 @@ typedef struct {
     _Atomic int32_t stack_bytes;  /* bytes of the last stack, which begins at CS_BEAT_STACK */
     _Atomic int64_t kept;         /* 1 + the step of the checkpoint from which a restart continues; 0: there is none */
     _Atomic int32_t gave_up;      /* 1: a restart is useless, because the program would fail in the same way */
+    _Atomic int32_t saves;        /* 1: the program saves a checkpoint when the launcher asks for one */
+    _Atomic int32_t save_asked;   /* 1: the launcher asks for a checkpoint; the rank sets it to 0 when it reads it */
 } ce_beat;
 
 enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack, and size of the memfd, in bytes */
@@ -48,6 +50,8 @@ void ce_beat_step(int64_t step);
 void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
 void ce_beat_keep(int64_t step); /* a checkpoint of this step is complete: sets `kept` */
 void ce_beat_give_up(void);
+void ce_beat_offer_saves(void);     /* sets `saves` */
+int32_t ce_beat_take_request(void); /* returns `save_asked` and sets it to 0 */
 void ce_beat_enter(int collective);
 void ce_beat_leave(void);
 

@@ -18,6 +18,7 @@ typedef struct {
     int64_t rows;                  /* number of rows that have a target */
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
     int64_t targets;               /* rows that have a target; the same as `rows` without preference training */
+    int64_t save_asked;            /* number of ranks whose launcher asks for a checkpoint */
     ce_exact pairs[CS_PAIR_MEANS]; /* preference training, where `rows` counts pairs: see ce_verdict.pairs */
 } ce_step_sums;
 
@@ -44,7 +45,7 @@ typedef struct {
     ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows; NaN if no row has a target */
-    int64_t rows, saved, targets;
+    int64_t rows, saved, targets, save_asked;
     double pairs[CS_PAIR_MEANS]; /* preference training: five means over pairs. They are the reward of the chosen
                                   * answer, the reward of the rejected answer, the share of pairs whose chosen answer
                                   * has the greater reward, and the log-probability of the chosen and of the rejected
@@ -76,6 +77,7 @@ CS_RULE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms
     verdict.rows = sum->rows;
     verdict.saved = sum->saved;
     verdict.targets = sum->targets;
+    verdict.save_asked = sum->save_asked;
     for (int i = 0; i < CS_PAIR_MEANS; i++)
         verdict.pairs[i] =
             i < terms->pairs && sum->rows ? ce_exact_value(&sum->pairs[i]) / (double)sum->rows : (double)NAN;

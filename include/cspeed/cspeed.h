@@ -373,6 +373,13 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * complete, and so does cs_destroy. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
+/* Returns true after a step before which the launcher has asked for a checkpoint: a node wants to join an elastic job
+ * (--nnodes MIN:MAX), and the ranks will be ended and started again with it when the checkpoint is complete. Call it
+ * after every cs_step that returned true, and save if it returns true; all ranks get the same answer, once for each
+ * request. The launcher asks only programs that have called it. It communicates nothing: the answer comes with the sums
+ * of the step. */
+bool cs_save_asked(cs_engine *engine);
+
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are
  * kept. CS_IO_ERROR: there is not enough room; cs_error() has the numbers. Call this function when the folder exists
  * and before the training begins, since it counts the checkpoints that are there now. It is enough to call it on one

@@ -59,9 +59,13 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
         /* no attempt is running: the signal ends the wait for the next one */
         front->signal = front->signal ? front->signal : number;
         front->over = true;
+    } else {
+        if (front->reforming && !front->signal)
+            front->signal = number;
         /* Service managers repeat SIGTERM; only a person repeats SIGINT or SIGQUIT. */
-    } else if (number == SIGINT || number == SIGQUIT) {
-        cl_nodes_tell(front, CL_LINK_KILL, 0);
+        else if (number == SIGINT || number == SIGQUIT)
+            cl_nodes_tell(front, CL_LINK_KILL, 0);
+        front->last = true;
     }
 }
 
@@ -86,6 +90,8 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->code = 0;
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
+    front->ranks_began = front->waiting_since = front->save_asked_at = 0;
+    front->reforming = false;
     front->attempt_began = now;
     cl_workers_free(front); /* frees the ranks of the previous attempt; this attempt may use other nodes */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
@@ -208,10 +214,12 @@ static void print_start(cl_front *front)
 
 /* ---- phases ---- */
 
-static void start_ranks(cl_front *front)
+static void start_ranks(cl_front *front, int64_t now)
 {
     cl_node_orders_start(front);
     print_start(front);
+    front->ranks_began = now;
+    front->called_already = false;
     cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 
@@ -222,13 +230,16 @@ static void finish_attempt(cl_front *front, int64_t now)
     front->over = !again;
     if (!again)
         return;
+    front->attempt++;
+    if (front->reforming)
+        return;
     char *text = cl_failure_text(front);
     cl_output_say(&front->output, "%s", text);
     free(text);
-    front->deadline = now + (int64_t)(front->options->restart_delay * (double)SECOND);
-    front->attempt++;
-    cl_output_say(&front->output, "cspeed: job %s starts again in %.0f s, attempt %d of %d", front->plan->id,
-                  front->options->restart_delay, front->attempt, front->options->max_restarts);
+    double delay = front->called_already ? 0 : front->options->restart_delay;
+    front->deadline = now + (int64_t)(delay * (double)SECOND);
+    cl_output_say(&front->output, "cspeed: job %s starts again in %.0f s, restart %d of %d", front->plan->id, delay,
+                  front->restarts, front->options->max_restarts);
 }
 
 void cl_front_take_time(cl_front *front, int64_t now)
@@ -241,9 +252,10 @@ void cl_front_take_time(cl_front *front, int64_t now)
     if (front->phase == CL_JOINING)
         join(front, now);
     if (front->phase == CL_ORDERING && all_ready(front))
-        start_ranks(front);
+        start_ranks(front, now);
     else if (front->phase == CL_ORDERING)
         cl_join_agents_remind(front, now);
+    cl_reform_check(front, now);
     if (front->phase >= CL_RUNNING && front->phase <= CL_STOPPING && all_swept(front))
         finish_attempt(front, now);
     if (front->phase == CL_SETTLING && now >= front->deadline)

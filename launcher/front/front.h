@@ -61,7 +61,7 @@ typedef struct {
      * the connection to the agent; 0: there is neither */
     pid_t pid;
     char host[256];
-    bool here;
+    bool here, ran; /* ran: this agent has started ranks of this job */
     /* Addresses of this node and of the front, as each reaches the other: the connection between them uses both. "":
      * not known. */
     char own_address[64], front_address[64];
@@ -94,7 +94,13 @@ typedef struct {
     cl_worker *workers; /* [worker_count]: the ranks of this attempt; NULL while agents are joining */
     int worker_count;
     cl_phase phase;
-    int attempt;
+    int attempt, restarts; /* restarts: how many of the attempts --max_restarts counts */
+    /* Re-forming with nodes that came while ranks ran. Times are CLOCK_MONOTONIC nanoseconds, 0: not yet: when the ranks
+     * of this attempt were started, when a node was first seen that waits, and when the checkpoint was asked for. */
+    int64_t ranks_began, waiting_since, save_asked_at;
+    int64_t kept_before_asking; /* cl_workers_kept at that time */
+    bool reforming;             /* the ranks are ended, so that nodes that came can take part */
+    bool called_already;        /* the next attempt does not wait for more nodes (--last_call) */
     int64_t heartbeat_at;
     int64_t steps_before; /* the highest step that earlier attempts reached */
     int64_t kept_before;  /* the `kept` value of ce_beat from earlier attempts: the newest checkpoint's step plus 1 */
@@ -109,6 +115,7 @@ typedef struct {
     char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
     int code;       /* exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end, or 0 */
+    bool last;      /* a signal asked cspeed to end while an attempt was being ended: no other follows */
     bool timed_out, stalled;
     char run_dir[PATH_MAX]; /* folder of the logs and of result.json; "": no files are written */
 } cl_front;
@@ -169,6 +176,11 @@ void cl_join_agents_admit(cl_front *front, int64_t now); /* accepts the nodes th
 bool cl_join_agents_complete(cl_front *front, int64_t now);
 /* Prints every 10 s which nodes are missing or not ready, and what they are doing. */
 void cl_join_agents_remind(cl_front *front, int64_t now);
+int cl_join_agents_there(const cl_front *front); /* returns the number of nodes that are present */
+/* Returns the number of nodes that an attempt beginning now would have; 0: the elasticity allows none. */
+int cl_join_agents_possible(const cl_front *front);
+/* Ends a node's part in the job: sends it the reason and an exit code, and closes its link. */
+void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
 void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
 /* ---- node_orders.c: the orders for the agents ---- */
@@ -178,7 +190,11 @@ void cl_node_orders_start(cl_front *front); /* sends START to every node; all of
 /* ---- staging.c: files for the nodes, sent before their orders ---- */
 int cl_staging_send(cl_front *front);
 
+/* ---- reform.c: the end of an attempt for nodes that came while its ranks ran ---- */
+void cl_reform_check(cl_front *front, int64_t now);
+
 /* ---- retry.c: the decision between another attempt and the end ---- */
+/* Returns true if another attempt follows, and counts it. */
 bool cl_retry_wanted(cl_front *front, int64_t now);
 
 #endif

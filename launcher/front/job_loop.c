@@ -85,7 +85,7 @@ static int open_registry(cl_front *front)
 
 static int open_rendezvous(cl_front *front)
 {
-    bool started = front->options->launcher >= CL_BY_OPENMPI;
+    bool started = front->plan->launcher >= CL_BY_OPENMPI;
     int code = started ? cl_starter_secret() : 0;
     int port = cl_hostplan_ranks_port(front->plan);
     if (code == 0 && port && cl_hostplan_nodes_come(front->plan) && cl_port_is_held(port))

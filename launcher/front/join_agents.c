@@ -90,6 +90,7 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     node->pid = 0;
     node->left_count = 0;
     node->shown = 0;
+    node->ran = false;
     node->state = CL_NODE_ABSENT;
     if (front->rendezvous && !node->here)
         return 0; /* the node connects by itself */
@@ -117,7 +118,7 @@ int cl_join_agents_call(cl_front *front, int64_t now)
     }
     front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
-    if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
+    if (code == 0 && front->plan->launcher >= CL_BY_OPENMPI && front->attempt == 0)
         code = cl_starter_open(&front->starter, front->plan, cl_rendezvous_port(front->rendezvous));
     return code;
 }
@@ -166,7 +167,7 @@ static bool has_place(const cl_front *front)
     return false;
 }
 
-static void dismiss(cl_link *link, int code, const char *why)
+void cl_join_agents_dismiss(cl_link *link, int code, const char *why)
 {
     cl_link_say(link, CL_LINK_FINISH, (uint32_t)code, "cspeed: %s\n", why);
     cl_link_flush(link);
@@ -200,13 +201,13 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
     if (!node || cl_link_is_open(&node->link) || node->here) {
         snprintf(why, sizeof why, "job %s has no free place for %s as node %d: %s", front->plan->id, joined->host,
                  joined->node_rank, node ? "that node is there already" : "there is no such node");
-        dismiss(&link, CL_CODE_DISAGREE, why);
+        cl_join_agents_dismiss(&link, CL_CODE_DISAGREE, why);
         cl_output_say(&front->output, "cspeed: refused: %s", why);
         return;
     }
     if (joined->digest != front->digest) {
         say_difference(front, node, joined, why, sizeof why);
-        dismiss(&link, CL_CODE_DISAGREE, why);
+        cl_join_agents_dismiss(&link, CL_CODE_DISAGREE, why);
         if (front->phase == CL_JOINING && front->attempt == 0)
             cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
         else
@@ -236,7 +237,7 @@ void cl_join_agents_admit(cl_front *front, int64_t now)
 
 /* ---- the nodes that take part ---- */
 
-static int count_there(const cl_front *front)
+int cl_join_agents_there(const cl_front *front)
 {
     int count = 0;
     for (int i = 0; i < front->node_total; i++)
@@ -256,22 +257,29 @@ static void sort_nodes(cl_front *front)
     }
 }
 
-/* Returns a malloc'ed array with the places of the nodes that are present, in order. The first *count of them form the
- * largest world that the elasticity section of the configuration allows; *count is 0 if that section allows no number
- * of these nodes, or if memory is short. */
-static int *choose_nodes(const cl_front *front, int *count)
+/* The largest world that the elasticity section of the configuration allows. */
+int cl_join_agents_possible(const cl_front *front)
 {
     const cl_plan *plan = front->plan;
-    int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0, ranks = 0;
-    *count = 0;
-    for (int i = 0; places && i < front->node_total; i++) {
+    int there = 0, ranks = 0, count = 0;
+    for (int i = 0; i < front->node_total; i++) {
         if (!is_there(&front->nodes[i]))
             continue;
-        places[there++] = front->nodes[i].place;
+        there++;
         ranks += plan->hosts.list[front->nodes[i].place].slot_count;
         if (there >= plan->min_nodes && cl_world_sizes_allow(&front->world_sizes, ranks))
-            *count = there;
+            count = there;
     }
+    return count;
+}
+
+/* Returns a malloc'ed array with the places of the nodes that are present, in order; NULL if memory is short. */
+static int *list_places(const cl_front *front)
+{
+    int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0;
+    for (int i = 0; places && i < front->node_total; i++)
+        if (is_there(&front->nodes[i]))
+            places[there++] = front->nodes[i].place;
     return places;
 }
 
@@ -280,19 +288,21 @@ static int *choose_nodes(const cl_front *front, int *count)
 static bool cut_plan(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    int before = plan->rank_count, count, code = 0;
-    int *places = choose_nodes(front, &count);
-    if (count) {
-        sort_nodes(front);
-        code = cl_hostplan_cut(plan, places, count);
-    }
+    int before = plan->rank_count, count = cl_join_agents_possible(front);
+    if (count == 0)
+        return false;
+    int *places = list_places(front), code = 0;
+    if (!places)
+        code = cl_codes_fail(CL_CODE_SYSTEM, "no memory for the places of %d nodes", count);
+    sort_nodes(front);
+    code = code ? code : cl_hostplan_cut(plan, places, count);
     free(places);
     if (code)
         cl_front_fail(front, -1, code, cs_error());
-    if (count && !code && plan->rank_count != before)
+    else if (plan->rank_count != before)
         cl_output_say(&front->output, "cspeed: %d of %d nodes take part: world size %d -> %d", count, front->node_total,
                       before, plan->rank_count);
-    return count && !code;
+    return code == 0;
 }
 
 static bool is_answered(const cl_front *front)
@@ -307,13 +317,14 @@ bool cl_join_agents_complete(cl_front *front, int64_t now)
 {
     cl_plan *plan = front->plan;
     bool elastic = plan->min_nodes < plan->max_nodes;
-    int there = count_there(front);
+    int there = cl_join_agents_there(front);
     if (!elastic)
         return there == front->node_total;
     if (there < plan->min_nodes)
         return false;
     front->enough_at = front->enough_at ? front->enough_at : now;
-    bool waited = now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
+    bool waited =
+        front->called_already || now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
     if (there < plan->max_nodes && !waited && !is_answered(front))
         return false;
     return cut_plan(front);
@@ -340,7 +351,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     if (node->state == CL_NODE_LOST)
         return "was lost";
     if (node->state == CL_NODE_ABSENT)
-        return front->options->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
+        return front->plan->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
                                                          : "has not called yet";
     return node->here || front->rendezvous ? "starts its agent" : "is being called over SSH";
 }

@@ -70,6 +70,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
     const cl_plan_node *node = &plan->nodes[index];
     *order = (cl_order){
         .attempt = front->attempt,
+        .restarts = front->restarts,
         .max_restarts = options->max_restarts,
         .node_rank = index,
         .node_count = plan->node_count,
@@ -162,5 +163,6 @@ void cl_node_orders_start(cl_front *front)
     for (int i = 0; i < front->plan->node_count; i++) {
         cl_link_send(&front->nodes[i].link, CL_LINK_START, 0, text, (size_t)length);
         front->nodes[i].state = CL_NODE_RUNNING;
+        front->nodes[i].ran = true;
     }
 }

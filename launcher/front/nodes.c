@@ -139,17 +139,14 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
-/* A running job includes a new node only in its next attempt. The node is told so, because it prints nothing else until
- * then. */
+/* A running job includes a new node only in its next attempt (reform.c). The node is told so, because it prints nothing
+ * else until then. */
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
-    const int left = front->options->max_restarts - front->attempt;
-    char until[128], text[640];
-    if (left > 0)
-        snprintf(until, sizeof until, "for the next attempt, which begins when a node is lost or a rank fails");
-    else
-        snprintf(until, sizeof until, "for the end of the job, since no attempt is left (--max_restarts %d)",
-                 front->options->max_restarts);
+    bool useful = cl_join_agents_possible(front) > front->plan->node_count;
+    const char *until = useful ? "for the next attempt, for which the ranks are ended soon (--last_call)"
+                               : "for more nodes, because \"elasticity\" allows no larger world with those there";
+    char text[640];
     snprintf(text, sizeof text,
              "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
              node->host, front->plan->id, front->plan->rank_count, front->plan->rank_count == 1 ? "" : "s", until);
@@ -204,7 +201,14 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     if (joining && (elastic || front->code))
         cl_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return;                                   /* the job runs without this node */
+        return; /* the job runs without this node */
+    if (elastic && front->attempt > 0 && front->phase == CL_ORDERING && !node->ran) {
+        /* a node that came cannot run the program: the attempt begins again without it */
+        cl_join_agents_dismiss(&node->link, code, why);
+        node->state = CL_NODE_LOST;
+        cl_front_fail(front, index, CL_CODE_PEER, why);
+        return;
+    }
     if (joining && front->plan->node_count > 1) { /* other nodes may also have something to report */
         if (!front->code) {
             front->first_node = index;

@@ -108,8 +108,9 @@ static char *result_text(const cl_front *front)
         print_launcher(front, out);
     fputs("  \"why\": ", out);
     cl_quote(out, code == 0 ? "" : outside || !*front->why ? cl_codes_meaning(code) : front->why);
-    fprintf(out, ",\n  \"attempts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
-            front->plan->rank_count);
+    fprintf(out,
+            ",\n  \"attempts\": %d,\n  \"restarts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
+            front->restarts, front->plan->rank_count);
     fprintf(out, step < 0 ? "null" : "%ld", step);
     fprintf(out, ",\n  \"started\": \"%s\",\n  \"ended\": \"%s\"\n}\n", began, ended);
     fclose(out);

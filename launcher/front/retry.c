@@ -1,6 +1,7 @@
 /* retry.c - the decision between another attempt and the end of the job. */
 #include "front/front.h"
 
+#include "codes.h"
 #include "front/failure.h"
 
 #include <stdio.h>
@@ -38,20 +39,54 @@ static int64_t last_step(const cl_front *front)
     return step;
 }
 
+static void remember(cl_front *front)
+{
+    front->steps_before = last_step(front);
+    front->kept_before = cl_workers_kept(front);
+}
+
+/* Returns true if all ranks had exited with code 0 before they could be asked to end. */
+static bool is_finished(const cl_front *front)
+{
+    for (int rank = 0; rank < front->worker_count; rank++) {
+        const cl_worker *worker = &front->workers[rank];
+        if (worker->state != CL_WORKER_ENDED || worker->end.status != 0 || worker->end.stopped)
+            return false;
+    }
+    return true;
+}
+
+/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or a node of an elastic
+ * job was lost before any rank of this attempt was started. */
+static bool is_free(const cl_front *front)
+{
+    bool elastic = front->plan->min_nodes < front->plan->max_nodes;
+    return front->reforming ? !is_finished(front)
+                            : elastic && front->first_node >= 0 && !front->ranks_began && front->attempt > 0 &&
+                                  front->code == CL_CODE_PEER;
+}
+
 bool cl_retry_wanted(cl_front *front, int64_t now)
 {
     const cl_options *options = front->options;
     int code = cl_front_code(front), max = options->max_restarts;
-    if (code == 0 || front->signal || front->timed_out || front->attempt >= max)
+    if (front->signal || front->timed_out || front->last)
+        return false;
+    if (is_free(front)) {
+        remember(front);
+        return front->called_already = true;
+    }
+    if (code == 0 || front->restarts >= max)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* the next attempt would end in the same way, or --restart_on excludes this code */
     bool early = front->first_node < 0 && now - front->attempt_began < EARLY && !has_progressed(front);
     front->short_failures = early ? front->short_failures + 1 : 0;
-    front->steps_before = last_step(front);
-    front->kept_before = cl_workers_kept(front);
-    if (front->short_failures < 2)
+    remember(front);
+    if (front->short_failures < 2) {
+        front->restarts++;
         return true;
+    }
     cl_output_say(&front->output,
                   "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
                   EARLY / SECOND);

@@ -158,6 +158,9 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
         if (agent->phase == CL_AGENT_RUNNING)
             signal_ranks(agent, (int)message->rank);
         break;
+    case CL_LINK_SAVE:
+        cl_agent_ask_save(agent, (int)message->rank);
+        break;
     case CL_LINK_STACK:
         cl_agent_send_stack(agent, (int)message->rank);
         break;

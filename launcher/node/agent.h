@@ -66,6 +66,8 @@ void cl_agent_send_failed(cl_agent *agent, int code); /* with the message of cs_
 void cl_agent_send_beats(cl_agent *agent, int64_t now);
 /* Sends the end of the rank with this index on the node, with the last lines of its stderr. */
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
+/* Asks a rank of this node, by its number in the job, for a checkpoint; it sends nothing. */
+void cl_agent_ask_save(cl_agent *agent, int rank);
 /* Sends the C stack of a rank. `rank` is its number in the job; if that rank runs on another node, nothing is sent. */
 void cl_agent_send_stack(cl_agent *agent, int rank);
 

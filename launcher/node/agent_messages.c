@@ -66,7 +66,8 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
                            .step = since ? atomic_load(&beat->step) : -1,
                            .age = since ? now - since : -1,
                            .kept = atomic_load(&beat->kept),
-                           .gave_up = atomic_load(&beat->gave_up) };
+                           .gave_up = atomic_load(&beat->gave_up),
+                           .saves = atomic_load(&beat->saves) };
 }
 
 void cl_agent_send_beats(cl_agent *agent, int64_t now)
@@ -98,6 +99,13 @@ void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
     size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, message.tail);
     cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &message,
                  sizeof message.end + length);
+}
+
+void cl_agent_ask_save(cl_agent *agent, int rank)
+{
+    int local = rank - agent->order.first_rank;
+    if (agent->processes && local >= 0 && local < agent->order.rank_count && agent->processes[local].beat)
+        atomic_store(&agent->processes[local].beat->save_asked, 1);
 }
 
 void cl_agent_send_stack(cl_agent *agent, int rank)

@@ -44,7 +44,7 @@ static void add_place(variables *all, const cl_order *order, int local)
 
 static void add_job(variables *all, const cl_order *order, int local)
 {
-    add(all, "TORCHELASTIC_RESTART_COUNT", "%d", order->attempt);
+    add(all, "TORCHELASTIC_RESTART_COUNT", "%d", order->restarts);
     add(all, "TORCHELASTIC_MAX_RESTARTS", "%d", order->max_restarts);
     add(all, "TORCHELASTIC_RUN_ID", "%s", order->job);
     add(all, "CSPEED_JOB_ID", "%s", order->job);

@@ -135,7 +135,7 @@ static int make_nodes(cl_plan *plan)
         const cl_host *host = &plan->hosts.list[i];
         plan->nodes[i].host = host;
         plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cl_hosts_is_here(host);
-        if (plan->options->launcher == CL_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
+        if (plan->launcher == CL_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
             return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks only on this machine, but %s names %s",
                                  cl_options_origin("launcher"), plan->hosts.origin, host->name);
     }
@@ -193,7 +193,8 @@ static int set_master_port(cl_plan *plan)
         SET(plan->master_port_origin, "MASTER_PORT");
     }
     plan->master_port = port;
-    plan->master_port_given = port >= 0;
+    /* the endpoint of an elastic job is a rendezvous alone, as with torchrun: nodes come while the ranks run */
+    plan->master_port_given = port >= 0 && !(plan->options->endpoint && plan->min_nodes < plan->max_nodes);
     if (port < 0) {
         plan->master_port = plan->no_ssh ? 29500 : 0;
         SET(plan->master_port_origin, "%s", plan->no_ssh ? "default" : "any free one");
@@ -206,7 +207,7 @@ static int set_master_port(cl_plan *plan)
 
 bool cl_hostplan_nodes_come(const cl_plan *plan)
 {
-    return plan->options->launcher >= CL_BY_OPENMPI || (plan->no_ssh && plan->max_nodes > 1);
+    return plan->launcher >= CL_BY_OPENMPI || (plan->no_ssh && plan->max_nodes > 1);
 }
 
 int cl_hostplan_ranks_port(const cl_plan *plan)
@@ -298,7 +299,9 @@ static int make(cl_plan *plan)
 
 int cl_hostplan_make(cl_plan *plan, const cl_options *options)
 {
-    *plan = (cl_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
+    *plan = (cl_plan){
+        .options = options, .launcher = options->launcher, .arguments = options->program, .no_ssh = options->no_ssh
+    };
     int code = make(plan);
     if (code)
         cl_hostplan_free(plan);

@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct {
     const cl_options *options;
+    int launcher; /* a cl_launch_by: --launcher; without it CL_BY_SLURM if the hosts are those of an allocation */
     cl_hosts hosts;
     cl_env env;
     cl_plan_node *nodes; /* [hosts.count], one for each host; the first node_count of them are the nodes of the plan */
@@ -25,7 +26,7 @@ typedef struct {
     char id[64];              /* --job_id, or 8 random hex digits                             */
     char master_addr[256];    /* "" until the first node reports its address */
     int master_port;          /* 0: any free port of the first node */
-    bool master_port_given;   /* given by --master_port or MASTER_PORT */
+    bool master_port_given;   /* given by --master_port or MASTER_PORT; false for an elastic job's --rdzv_endpoint */
     char **arguments;         /* of the program; arguments[0] is the name as the user gave it */
     char workdir[PATH_MAX];
     bool no_ssh;

@@ -28,6 +28,7 @@ static const struct {
     ORDER_TEXT(job),
     ORDER_TEXT(host),
     ORDER(attempt, WHOLE),
+    ORDER(restarts, WHOLE),
     ORDER(max_restarts, WHOLE),
     ORDER(node_rank, WHOLE),
     ORDER(node_count, WHOLE),

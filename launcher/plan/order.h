@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 typedef struct {
-    char job[64], host[256]; /* host: name of this node in the plan */
-    int attempt, max_restarts;
+    char job[64], host[256];             /* host: name of this node in the plan */
+    int attempt, restarts, max_restarts; /* restarts: the attempts that --max_restarts counts */
     int node_rank, node_count;
     int first_rank, rank_count, world_size; /* rank_count: ranks of this node */
     int *slots;                             /* [rank_count] */

@@ -136,6 +136,8 @@ static int find_hosts(cl_plan *plan)
     bool allocated = cl_allocation_here() && !getenv("CSPEED_ATTEMPT");
     if (!allocated || options->launcher == CL_BY_LOCAL)
         return use_this_machine(plan);
+    if (options->launcher == CL_BY_AUTO && !plan->no_ssh)
+        plan->launcher = CL_BY_SLURM;
     plan->named = true; /* has_devices stays false, because srun assigned devices to each node */
     return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }

@@ -24,6 +24,7 @@ typedef enum {
     CL_LINK_STOP,   /* send the stop signal, wait for the grace period, send SIGKILL */
     CL_LINK_KILL,   /* send SIGKILL immediately */
     CL_LINK_SIGNAL, /* rank: number of a signal to send to every rank of the node */
+    CL_LINK_SAVE,   /* rank: ask this rank for a checkpoint (ce_beat.save_asked) */
     CL_LINK_STACK,  /* rank: send the C stack of this rank; answered by STACKED */
     CL_LINK_CREDIT, /* rank: number of output bytes that the front has shown */
     CL_LINK_PING,
@@ -51,7 +52,8 @@ typedef enum {
 typedef struct {
     int32_t rank, collective; /* collective: index into ce_beat_names */
     int64_t step, age;        /* age: nanoseconds since the rank's last change, measured on its node */
-    int64_t kept, gave_up;    /* as in ce_beat */
+    int64_t kept;             /* as in ce_beat, and so are the next two */
+    int32_t gave_up, saves;
 } cl_link_beat;
 
 typedef struct {

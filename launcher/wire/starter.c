@@ -287,7 +287,7 @@ int cl_starter_open(pid_t *pid, const cl_plan *plan, int port)
         count += !plan->nodes[i].here;
     if (count == 0)
         return 0;
-    while (starters[which].launcher != plan->options->launcher)
+    while (starters[which].launcher != plan->launcher)
         which++;
     int code = refuse_ssh(plan->options, starters[which].name);
     if (code == 0)

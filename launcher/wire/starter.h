@@ -11,7 +11,7 @@
  * Returns 0, or CL_CODE_SYSTEM. */
 int cl_starter_secret(void);
 
-/* Starts `mpirun ... cspeed __agent --join` or srun, depending on options->launcher, for every node of the plan that
+/* Starts `mpirun ... cspeed __agent --join` or srun, depending on plan->launcher, for every node of the plan that
  * is not this machine; the rendezvous listens on `port`. *pid is the child process, or 0 if every node is this machine.
  * Returns 0, CL_CODE_USAGE, or CL_CODE_NOT_FOUND with a message that names what to install. */
 int cl_starter_open(pid_t *pid, const cl_plan *plan, int port);

@@ -124,7 +124,10 @@ void session_step(session *run)
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
     metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run));
     say_saved(run);
-    if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
+    bool asked = cs_save_asked(run->engine);
+    if (asked)
+        say("step %" PRId64 "  the launcher asks for a checkpoint", m.step);
+    if (asked || due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
         if (m.not_finite > 0 && m.step != run->steps)
             complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
         else

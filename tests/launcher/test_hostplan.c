@@ -334,6 +334,8 @@ START_TEST(a_given_port_is_that_of_the_ranks)
         { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr m --node_rank 0", 0 },
         { "", "--no_ssh --nnodes 1 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7 --max_restarts 1",
           7 },
+        { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --rdzv_endpoint m:7 --node_rank 0", 0 },
+        { "", "--no_ssh --nnodes 2 --nproc_per_node 1 --rdzv_endpoint m:7 --node_rank 0", 7 },
         { "", "--launcher openmpi --hosts a,b --master_port 7", 7 },
         { "", "--launcher openmpi --hosts a,b", 0 },
     };

@@ -157,12 +157,13 @@ START_TEST(what_cannot_be_is_refused)
                       code, out);
         free(out);
     }
-    int code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed --launcher slurm --master_addr 127.0.0.1 "
-                         "/bin/true",
-                         CS_BIN);
-    char *out = shell_read("out.txt", NULL);
-    ck_assert_msg(code == 127 && strstr(out, "no srun in PATH"), "%d\n%s", code, out);
-    free(out);
+    for (int i = 0; i < 2; i++) { /* in an allocation srun is the default */
+        int code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed %s --master_addr 127.0.0.1 /bin/true",
+                             CS_BIN, i == 0 ? "--launcher slurm" : "");
+        char *out = shell_read("out.txt", NULL);
+        ck_assert_msg(code == 127 && strstr(out, "no srun in PATH"), "%d\n%s", code, out);
+        free(out);
+    }
     shell_leave();
 }
 END_TEST

@@ -1,0 +1,91 @@
+/* reform.c - the re-forming of a running elastic job with nodes that came while its ranks ran.
+ *
+ * A node that comes waits until it may take part: --last_call after it came, or at once if all MAX nodes are there, and
+ * not before the ranks have run for --last_call, so that a node that comes and goes cannot end attempts more often. Then
+ * the front asks rank 0 for a checkpoint, if its program saves on request (cs_save_asked). When that is complete, or
+ * after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are there. --max_restarts
+ * does not count it. */
+#include "front/front.h"
+
+#include <stdio.h>
+
+#define SECOND INT64_C(1000000000)
+#define ASK_EVERY (SECOND / 10)
+
+static int64_t seconds(double count)
+{
+    return (int64_t)(count * (double)SECOND);
+}
+
+/* Returns the earliest time at which the ranks may be ended for the nodes that wait now. */
+static int64_t due(const cl_front *front)
+{
+    int64_t last_call = seconds(front->options->last_call), earliest = front->ranks_began + last_call;
+    bool full = cl_join_agents_there(front) >= front->plan->max_nodes;
+    int64_t called = front->waiting_since + (full ? 0 : last_call);
+    return called > earliest ? called : earliest;
+}
+
+static void stop(cl_front *front, int64_t now)
+{
+    front->reforming = true;
+    cl_front_stop(front, now);
+}
+
+/* Asks for a checkpoint, or ends the ranks of a program that does not save on request. */
+static void begin(cl_front *front, int64_t now)
+{
+    bool saves = front->workers[0].beat.saves;
+    cl_output_say(&front->output, "cspeed: job %s starts again with %d nodes instead of %d: its ranks %s",
+                  front->plan->id, cl_join_agents_possible(front), front->plan->node_count,
+                  saves ? "save a checkpoint and are ended then" : "are ended");
+    if (!saves) {
+        stop(front, now);
+        return;
+    }
+    front->save_asked_at = now;
+    front->kept_before_asking = cl_workers_kept(front);
+    cl_link_send(&front->nodes[front->workers[0].node].link, CL_LINK_SAVE, 0, NULL, 0);
+    front->deadline = now + ASK_EVERY;
+}
+
+static void await_checkpoint(cl_front *front, int64_t now)
+{
+    bool late = now >= front->save_asked_at + seconds(front->options->rdzv_timeout);
+    if (late)
+        cl_output_say(&front->output, "cspeed: no checkpoint was complete within %.0f s (--rdzv_timeout)",
+                      front->options->rdzv_timeout);
+    if (late || cl_workers_kept(front) > front->kept_before_asking) {
+        stop(front, now);
+    } else if (now >= front->deadline) {
+        cl_nodes_tell(front, CL_LINK_PING, 0); /* is answered with the newest checkpoint of each rank */
+        front->deadline = now + ASK_EVERY;
+    }
+}
+
+/* The nodes that waited have gone. */
+static void call_off(cl_front *front)
+{
+    if (front->save_asked_at)
+        cl_output_say(&front->output, "cspeed: job %s goes on as it is: the nodes that came have gone",
+                      front->plan->id);
+    front->waiting_since = front->save_asked_at = 0;
+    front->deadline = INT64_MAX;
+}
+
+void cl_reform_check(cl_front *front, int64_t now)
+{
+    if (front->phase != CL_RUNNING)
+        return;
+    if (cl_join_agents_possible(front) <= front->plan->node_count) {
+        call_off(front);
+        return;
+    }
+    front->waiting_since = front->waiting_since ? front->waiting_since : now;
+    if (front->save_asked_at)
+        await_checkpoint(front, now);
+    else if (now >= due(front))
+        begin(front, now);
+    else
+        front->deadline = due(front);
+}
