@@ -138,7 +138,7 @@ typedef struct {
     /* Values as the file gives them; the fields above contain the resolved values. */
     struct {
         bool fp16, bf16;
-        int64_t stage, shard_size; /* shard_size: zero_optimization.mics_shard_size */
+        int64_t stage, shard_size; /* shard_size: zero_optimization.mics_shard_size; -1: one group of all ranks */
         int strategy;              /* number of the word in cspeed.fsdp.sharding_strategy's row */
         int allreduce_op;          /* CS_GRADIENTS_* */
         int comm;                  /* number of the word in cspeed.comm's row */

@@ -161,4 +161,5 @@ void ce_sharding_resolve(cs_config *config)
                       path);
     else if (strategies[strategy].hybrid)
         s->shard_size = config->world.local_size;
+    s->written.shard_size = s->shard_size < world ? s->shard_size : -1;
 }

@@ -270,5 +270,7 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
  * without the bytes that an optimizer sends itself (LAMB, Muon) and those of the step's judgement. In the dry run of
  * one micro-batch, each shard has counted how often it was gathered. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
+/* The part of these bytes that goes to other groups of hybrid sharding; it does not depend on `micros`. */
+size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count);
 
 #endif

@@ -199,7 +199,7 @@ enum { MOST = 8 };
 
 typedef struct {
     const run_spec *spec;
-    uint64_t *planned, *sent, *across, *shards; /* [MOST], shared between the processes */
+    uint64_t *planned, *sent, *planned_across, *across, *shards; /* [MOST], shared between the processes */
 } order;
 
 static uint64_t sent_by(const cs_engine *engine)
@@ -225,6 +225,7 @@ static int measure(void *argument)
     cs_engine *engine = run_open(job->spec, NULL);
     int rank = cs_rank(engine);
     job->planned[rank] = cs_memory_of(engine).sent;
+    job->planned_across[rank] = cs_memory_of(engine).sent_to_groups;
     job->shards[rank] = shard_bytes(engine);
     run_step(engine, job->spec);
     ce_walk_settle(engine);
@@ -241,16 +242,17 @@ static int measure(void *argument)
  * are. */
 static void check_traffic(const run_spec *spec, bool narrow)
 {
-    uint64_t *numbers = run_share(4 * MOST * sizeof *numbers);
-    order job = { spec, numbers, numbers + MOST, numbers + 2 * MOST, numbers + 3 * MOST };
+    uint64_t *numbers = run_share(5 * MOST * sizeof *numbers);
+    order job = { spec, numbers, numbers + MOST, numbers + 2 * MOST, numbers + 3 * MOST, numbers + 4 * MOST };
     run_ranks(spec->world, measure, &job);
     for (int rank = 0; rank < spec->world; rank++) {
         ck_assert_msg(job.planned[rank] == job.sent[rank], "stage %d, %s, rank %d: %llu planned, %llu sent",
                       spec->stage, spec->precision, rank, (unsigned long long)job.planned[rank],
                       (unsigned long long)job.sent[rank]);
+        ck_assert_uint_eq(job.across[rank], job.planned_across[rank]);
         ck_assert_uint_eq(job.across[rank], job.shards[rank] / (narrow ? 2 : 1));
     }
-    run_unshare(numbers, 4 * MOST * sizeof *numbers);
+    run_unshare(numbers, 5 * MOST * sizeof *numbers);
 }
 
 START_TEST(a_shard_is_sent_between_hosts)
