@@ -76,6 +76,7 @@ json_t *ce_agreement_facts(cs_engine *engine)
     json_t *facts = json_object();
     CS_ASSERT(facts);
     json_object_set_new(facts, "cspeed's version", json_string(CS_VERSION));
+    json_object_set_new(facts, "ranks of a sharding group", json_integer(engine->config->settings.shard_size));
     ce_listing_each(engine->config, add, facts);
     add_model(facts, engine);
     return facts;

@@ -48,6 +48,7 @@ static void walk(cs_engine *engine)
         train(engine, inputs, targets);
     engine->memory.sent = ce_step_judge_sent(engine) +
                           ce_plan_sent(&engine->zero, engine->shards, model->count, engine->settings->accumulation);
+    engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
     evaluate(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION, .inputs = inputs, .targets = targets });
 }
 

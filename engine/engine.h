@@ -69,7 +69,8 @@ struct cs_engine {
     const ce_settings *settings;
     cs_world world;
     cs_device *device;
-    cs_comm *comm;
+    cs_comm *comm;           /* all ranks */
+    cs_comm *group, *across; /* hybrid sharding: zero.comm and zero.across; else NULL */
     cs_model *model;
     ce_model_facts facts;
     ce_lora lora;       /* the adapters; `first` NULL: there are none */

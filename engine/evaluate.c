@@ -99,10 +99,11 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* True if a forward pass needs every rank, because each rank holds only its own part of the parameters. */
-static bool gathers_values(const cs_engine *engine)
+/* True if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own part of the
+ * parameters. */
+static bool helps_rank0(const cs_engine *engine)
 {
-    return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.size > 1;
+    return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.rank < engine->zero.world;
 }
 
 /* How the micro-batches of an evaluation are divided among ranks. */
@@ -118,7 +119,7 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
                       .sharers = alone ? 1 : engine->world.size };
     shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
-    if (alone && engine->world.rank > 0 && !gathers_values(engine))
+    if (alone && engine->world.rank > 0 && !helps_rank0(engine))
         shared.rounds = 0;
     return shared;
 }

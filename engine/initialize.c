@@ -108,6 +108,31 @@ static void say_padding(const cs_memory *memory)
                (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
 }
 
+/* Whether the ranks of this rank's group of hybrid sharding can compute with one copy of the parameters. */
+static bool has_common(const cs_engine *engine)
+{
+    cs_world group = engine->world;
+    int first = engine->world.rank - engine->world.rank % engine->settings->shard_size;
+    int host = engine->world.rank - engine->world.local_rank;
+    group.size = engine->settings->shard_size;
+    if (first >= host && first + group.size <= host + engine->world.local_size)
+        group.local_size = group.size;
+    return ce_comm_has_common(&group, engine->settings->comm);
+}
+
+/* Hybrid sharding: opens the comm of this rank's group, and that of the ranks which have the same part. */
+static cs_status open_groups(cs_engine *engine)
+{
+    int rank = engine->world.rank, size = engine->settings->shard_size;
+    if (size == engine->world.size)
+        return CS_OK;
+    ce_log(CS_LOG_INFO,
+           "hybrid sharding: %d groups of %d rank%s; each group has all parameters, gradients and optimizer state",
+           engine->world.size / size, size, size == 1 ? "" : "s");
+    CS_TRY(cs_comm_split(&engine->group, engine->comm, rank / size, rank));
+    return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
+}
+
 /* Sets engine->zero, opens the pools and measures the memory needed. */
 static cs_status measure(cs_engine *engine)
 {
@@ -119,12 +144,12 @@ static cs_status measure(cs_engine *engine)
         .prescale_factor = settings->prescale_factor,
         .optimizer = ce_optim_find(&settings->optim),
         .groups = &settings->groups,
-        .comm = engine->comm,
+        .comm = engine->group ? engine->group : engine->comm,
+        .across = engine->across,
         .device = engine->device,
-        .rank = engine->world.rank,
-        .world = engine->world.size,
-        .common = !gpu && ce_comm_has_common(&engine->world, settings->comm),
+        .common = !gpu && has_common(engine),
     };
+    ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
@@ -141,10 +166,10 @@ static cs_status open_shards(cs_engine *engine)
     say_padding(&engine->memory);
     CS_TRY(ce_memory_fit_check(engine));
     CS_TRY(ce_products_agree(engine));
-    ce_pool_settle(engine->values, engine->comm);
-    ce_pool_settle(engine->grads, engine->comm);
+    ce_pool_settle(engine->values, engine->zero.comm);
+    ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
-    engine->zero.wire = wire ? cs_comm_alloc(engine->comm, wire) : NULL;
+    engine->zero.wire = wire ? cs_comm_alloc(engine->zero.comm, wire) : NULL;
     engine->block = ce_device_alloc(engine->device, engine->memory.activations);
     ce_step_judge_open(engine, engine->block);
     size_t table = ce_step_judge_bytes(), rest = table + ce_ranges_bytes(engine->model);
@@ -219,6 +244,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(ce_cpu_isa_agree(engine));
     CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
+    CS_TRY(open_groups(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
@@ -273,6 +299,8 @@ void cs_destroy(cs_engine *engine)
     ce_transfer_close(engine->transfer);
     ce_pool_close(engine->values);
     ce_pool_close(engine->grads);
+    cs_comm_close(engine->across);
+    cs_comm_close(engine->group);
     cs_comm_close(engine->comm);
     ce_device_close(engine->device);
     cs_model_free(engine->model);
@@ -296,9 +324,10 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     CS_TRY(lay_out(engine, ce_connect_kind(engine->settings->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
-    for (engine->zero.rank = 0; memory && engine->zero.rank < engine->world.size; engine->zero.rank++) {
+    for (int i = 0; memory && i < engine->world.size; i++) {
+        ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
         ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-        cs_memory *rank = &memory[engine->zero.rank];
+        cs_memory *rank = &memory[i];
         *rank = engine->memory;
         rank->values = plan.values;
         rank->gradients = plan.gradients;

@@ -172,12 +172,14 @@ cs_status cs_config_finish(cs_config *config)
     ce_resolve_auto(config);
     ce_resolve_strings(config);
     ce_resolve_legacy(config);
+    ce_sharding_name_stage(config);
     fill_sections(config);
     config->filled = true;
     ce_resolve_batch(config);
     ce_resolve_offload(config);
     ce_resolve_precision(config);
     ce_resolve_run(config);
+    ce_sharding_resolve(config);
     ce_monitors_resolve(config);
     ce_courses_resolve(config);
     ce_preference_resolve(config);

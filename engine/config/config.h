@@ -74,6 +74,7 @@ typedef struct {
     double gradient_clipping; /* 0: off */
     bool gradient_sum;        /* gradient_allreduce_op "sum" */
     int stage;                /* zero_optimization.stage */
+    int shard_size;           /* the ranks of a group over which state is sharded; the world size: one group */
     int64_t steps_per_print;  /* 0: never */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
@@ -137,9 +138,10 @@ typedef struct {
     /* Values as the file gives them; the fields above contain the resolved values. */
     struct {
         bool fp16, bf16;
-        int64_t stage;
-        int allreduce_op; /* CS_GRADIENTS_* */
-        int comm;         /* number of the word in cspeed.comm's row */
+        int64_t stage, shard_size; /* shard_size: zero_optimization.mics_shard_size; -1: one group of all ranks */
+        int strategy;              /* number of the word in cspeed.fsdp.sharding_strategy's row */
+        int allreduce_op;          /* CS_GRADIENTS_* */
+        int comm;                  /* number of the word in cspeed.comm's row */
         bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
         bool prescale;

@@ -9,6 +9,7 @@ static const ce_key cspeed[] = {
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
+    SECTION("fsdp", "sharding by the names of PyTorch's FSDP"),
     SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
@@ -134,6 +135,25 @@ static const ce_key cspeed_lora[] = {
     REFUSED("use_dora", "false", NOT_YET),
 };
 
+static const ce_key cspeed_fsdp[] = {
+    SUPPORTED(
+        "sharding_strategy", CHOICE, written.strategy, "\"stage\"", 0, 0,
+        "stage|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|_HYBRID_SHARD_ZERO2",
+        "PyTorch's name of a stage: FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 and _HYBRID_SHARD_ZERO2 is 2 inside groups of the ranks of a host, or of zero_optimization.mics_shard_size ranks; stage: zero_optimization.stage says it"),
+    REFUSED("device_mesh", "null",
+            "its name here is zero_optimization.mics_shard_size, the size of the mesh's dimension over which state is "
+            "sharded"),
+    REFUSED("reshard_after_forward", "null",
+            "its name here is sharding_strategy: true is FULL_SHARD, false is SHARD_GRAD_OP"),
+    REFUSED("backward_prefetch", "null", "its name here is cspeed.prefetch"),
+    REFUSED("forward_prefetch", "null", "its name here is cspeed.prefetch"),
+    REFUSED("mixed_precision", "null", "its names here are bf16, fp16, data_types and communication_data_type"),
+    REFUSED("cpu_offload", "null", "its names here are zero_optimization.offload_param and .offload_optimizer"),
+    INERT_LIKE("sync_module_states", "true", "all ranks begin with the seed of rank 0, or with the same weights"),
+    INERT_LIKE("use_orig_params", "true", "parameters keep their names and shapes"),
+    INERT_LIKE("limit_all_gathers", "true", "cspeed.prefetch is the number of units that are gathered in advance"),
+};
+
 static const ce_key cspeed_dpo[] = {
     SUPPORTED(
         "beta", NUMBER, preference.beta, "0", 0, MOST, NULL,
@@ -172,6 +192,7 @@ const ce_section ce_ours_sections[] = {
     { "cspeed", CS_KEYS(cspeed) },
     { "cspeed.data", CS_KEYS(cspeed_data) },
     { "cspeed.lora", CS_KEYS(cspeed_lora) },
+    { "cspeed.fsdp", CS_KEYS(cspeed_fsdp) },
     { "cspeed.dpo", CS_KEYS(cspeed_dpo) },
     { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
     { "cspeed.trace", CS_KEYS(cspeed_trace) },

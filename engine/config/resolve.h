@@ -28,6 +28,10 @@ void ce_resolve_precision(cs_config *config);
 void ce_numbers_resolve(cs_config *config);               /* numbers.c; call it after ce_optim_read */
 const char *ce_numbers_name(const ce_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
 void ce_resolve_offload(cs_config *config);
+/* sharding.c. _name_stage is a step before the tables read the file, after ce_resolve_legacy: it writes the stage that
+ * cspeed.fsdp.sharding_strategy names. _resolve sets shard_size; call it after ce_resolve_run. */
+void ce_sharding_name_stage(cs_config *config);
+void ce_sharding_resolve(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
 void ce_courses_resolve(cs_config *config);    /* after ce_resolve_run */
 void ce_resolve_data(cs_config *config);       /* data_names.c: the names of data.train and data.valid */

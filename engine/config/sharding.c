@@ -1,6 +1,9 @@
 /* sharding.c - the key tables of zero_optimization: the stage, offload, and keys that tune DeepSpeed's
- * communication. */
+ * communication; the names that FSDP's users know, and the size of a sharding group. */
+#include "config/resolve.h"
 #include "config/rows.h"
+
+#include <string.h>
 
 #define BY_UNITS "parameters and gradients are communicated unit by unit, not in buckets"
 #define NO_HOOKS "the engine runs a list of units, without hooks or traces"
@@ -51,8 +54,11 @@ static const ce_key zero[] = {
     REFUSED("zero_quantized_nontrainable_weights", "false", "parameters are communicated in the type that computes"),
     REFUSED("zero_quantized_gradients", "false", ALL_FP32),
     REFUSED("zeropp_loco_param", "null", ALL_FP32),
-    REFUSED_UNLESS("mics_shard_size", "-1", "0", "the shards of a parameter are distributed over all ranks"),
-    REFUSED("mics_hierarchical_params_gather", "false", "the shards of a parameter are distributed over all ranks"),
+    SUPPORTED(
+        "mics_shard_size", INT, written.shard_size, "-1", -1, 0x1p30, NULL,
+        "hybrid sharding at stages 1 to 3: state is sharded over groups of this many consecutive ranks, and each group has all of it; -1 and 0: one group of all ranks"),
+    INERT("mics_hierarchical_params_gather", "false",
+          "a gather over several hosts is hierarchical wherever the number of ranks of a host allows it"),
     INERT("memory_efficient_linear", "true", "there is no autograd function to replace"),
     INERT("override_module_apply", "true", NO_HOOKS),
     INERT("pipeline_loading_checkpoint", "false", "no rank ever loads the whole model"),
@@ -92,9 +98,68 @@ static const ce_key offload_optimizer[] = {
     SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
 };
 
+/* The strategies by the names of PyTorch's ShardingStrategy, in the order of the words in their row. */
+static const struct {
+    const char *name;
+    int stage;
+    bool hybrid; /* the ranks of a host are a group */
+} strategies[] = {
+    { "stage", 0, false },    { "FULL_SHARD", 3, false },  { "SHARD_GRAD_OP", 2, false },
+    { "NO_SHARD", 0, false }, { "HYBRID_SHARD", 3, true }, { "_HYBRID_SHARD_ZERO2", 2, true },
+};
+enum { BY_STAGE, STRATEGIES = sizeof strategies / sizeof *strategies };
+
 const ce_section ce_sharding_sections[] = {
     { "zero_optimization", CS_KEYS(zero) },
     { "zero_optimization.offload_param", CS_KEYS(offload_param) },
     { "zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer) },
 };
 const int ce_sharding_section_count = sizeof ce_sharding_sections / sizeof *ce_sharding_sections;
+
+void ce_sharding_name_stage(cs_config *config)
+{
+    static const char path[] = "zero_optimization.stage", strategy_path[] = "cspeed.fsdp.sharding_strategy";
+    const char *name = json_string_value(ce_json_find(config->doc, strategy_path));
+    for (int i = BY_STAGE + 1; name && i < STRATEGIES; i++) {
+        if (strcmp(strategies[i].name, name) != 0)
+            continue;
+        json_t *section = ce_json_find(config->doc, "zero_optimization"), *stage = json_object_get(section, "stage");
+        if (!section) {
+            section = json_object();
+            json_object_set_new(ce_json_root(config->doc), "zero_optimization", section);
+        }
+        if (json_is_integer(stage) && json_integer_value(stage) != strategies[i].stage)
+            ce_json_fault(config->doc, strategy_path,
+                          "%s is stage %d, and zero_optimization.stage is %lld: leave one of the two out", name,
+                          strategies[i].stage, (long long)json_integer_value(stage));
+        if (!json_is_object(section) || (stage && !json_is_null(stage)))
+            continue;
+        json_object_set_new(section, "stage", json_integer(strategies[i].stage));
+        ce_json_mark(config->doc, path, "derived: cspeed.fsdp.sharding_strategy");
+    }
+}
+
+void ce_sharding_resolve(cs_config *config)
+{
+    static const char path[] = "zero_optimization.mics_shard_size";
+    ce_settings *s = &config->settings;
+    int world = config->world.size, strategy = s->written.strategy;
+    int64_t size = s->written.shard_size;
+    s->shard_size = world;
+    if (size > 0 && strategy != BY_STAGE && !strategies[strategy].hybrid)
+        ce_json_fault(config->doc, path, "%s shards over all ranks: HYBRID_SHARD shards over groups of them",
+                      strategies[strategy].name);
+    else if (size > 0 && s->stage == 0)
+        ce_json_fault(config->doc, path, "stage 0 shards nothing: take stage 1, 2 or 3, or leave this key out");
+    else if (size > 0 && world % size != 0)
+        ce_json_fault(config->doc, path, "groups of %lld ranks do not divide a world of %d", (long long)size, world);
+    else if (size > 0)
+        s->shard_size = (int)size;
+    else if (strategies[strategy].hybrid && world % config->world.local_size != 0)
+        ce_json_fault(config->doc, "cspeed.fsdp.sharding_strategy",
+                      "the %d ranks of this host do not divide a world of %d: set %s", config->world.local_size, world,
+                      path);
+    else if (strategies[strategy].hybrid)
+        s->shard_size = config->world.local_size;
+    s->written.shard_size = s->shard_size < world ? s->shard_size : -1;
+}

@@ -159,9 +159,9 @@ size_t ce_async_save_copy(const cs_engine *engine)
     size_t bytes = 0;
     for (int i = 0; engine->settings->async_save && i < engine->model->total; i++) {
         const cs_unit *unit = engine->model->units[i];
-        ce_range part = ce_stage_part(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
+        ce_range own = ce_stage_own(&engine->zero, ce_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
-            bytes += copy_bytes(&engine->zero, unit->entries[at], part);
+            bytes += copy_bytes(&engine->zero, unit->entries[at], own);
     }
     return engine->settings->async_save ? ce_background_bytes(bytes) : 0;
 }

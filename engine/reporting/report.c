@@ -21,8 +21,15 @@ cs_memory cs_memory_of(const cs_engine *engine)
 
 void cs_log_summary(cs_engine *engine)
 {
+    bool groups = engine->group && engine->settings->comms_logger.enabled;
     ce_walk_settle(engine);
     ce_comm_log_summary(engine->comm);
+    if (!groups)
+        return;
+    ce_say("inside the group of rank 0:");
+    ce_comm_log_summary(engine->group);
+    ce_say("between the groups:");
+    ce_comm_log_summary(engine->across);
 }
 
 /* ---- lines ---- */
@@ -135,6 +142,10 @@ cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     ce_comm_record(engine->comm, &settings->comms_logger);
+    if (engine->group) {
+        ce_comm_record(engine->group, &settings->comms_logger);
+        ce_comm_record(engine->across, &settings->comms_logger);
+    }
     CS_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;

@@ -135,6 +135,36 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     shard->grad_row = NULL;
 }
 
+/* The type in which groups add their gradients. Sums in 16 bits are sent as they are, for the sum of fp32 copies would
+ * have the same bits. */
+cs_dtype ce_gradient_across_type(ce_precision types)
+{
+    return types.sums == CS_F32 ? types.wire : types.sums;
+}
+
+static void add_groups(const ce_shard *shard, void *part, cs_dtype dtype)
+{
+    double traced = ce_trace_begin();
+    cs_comm_all_reduce(shard->zero->across, part, ce_range_length(shard->part), dtype, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce of groups", ce_part_name(shard), traced);
+}
+
+/* Adds the groups' gradients of this rank's part. */
+static void reduce_across(void *argument)
+{
+    ce_shard *shard = argument;
+    ce_precision types = shard->zero->precision;
+    cs_dtype sent = ce_gradient_across_type(types);
+    cs_tensor sum = cs_vector(shard->sum, types.sums, ce_range_length(shard->part)), row = sum;
+    if (sent != types.sums) {
+        row = cs_vector(shard->zero->wire, sent, ce_range_length(shard->part));
+        ce_state_convert(ce_part_stream(shard, CS_COMM), row, sum, 1);
+    }
+    add_groups(shard, row.data, sent);
+    if (sent != types.sums)
+        ce_state_convert(ce_part_stream(shard, CS_COMM), sum, row, 1);
+}
+
 static void reduce_whole(void *argument)
 {
     ce_shard *shard = argument;
@@ -151,6 +181,8 @@ static void reduce_whole(void *argument)
     else
         cs_comm_all_reduce(comm, sent, count, types.wire, CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, sharded ? "reduce_scatter" : "all_reduce", ce_part_name(shard), traced);
+    if (shard->zero->across)
+        add_groups(shard, own_part, types.wire);
     if (types.wire != types.sums)
         ce_state_convert(ce_part_stream(shard, CS_COMM),
                          cs_vector(ce_part_at(shard->sum, types.sums, mine.from), types.sums, count),
@@ -159,17 +191,18 @@ static void reduce_whole(void *argument)
 
 void ce_gradient_finish(ce_shard *shard)
 {
-    if (shard->zero->stage.grads == CS_SHARDED || shard->padded == 0)
+    bool sharded = shard->zero->stage.grads == CS_SHARDED;
+    if (shard->padded == 0 || (sharded && !shard->zero->across))
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), reduce_whole, shard);
+    ce_stream_call(ce_part_stream(shard, CS_COMM), sharded ? reduce_across : reduce_whole, shard);
 }
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
     if (shard->padded == 0)
         return;
-    cs_tensor own_part =
-        cs_vector(ce_part_sum(shard, shard->part.from), shard->zero->precision.sums, ce_range_length(shard->part));
-    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own_part, 0, unscale);
+    cs_tensor own =
+        cs_vector(ce_part_sum(shard, shard->own.from), shard->zero->precision.sums, ce_range_length(shard->own));
+    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
 }

@@ -10,6 +10,7 @@ struct ce_shard {
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
     ce_range part; /* this rank's elements of the row */
+    ce_range own;  /* those of them for which this rank alone answers: all, unless sharding is hybrid */
     void *home;    /* compute type: the whole row, or this rank's part */
     void *whole;   /* the whole row, if it always exists: `home` itself, or the row that contains `home`; else NULL */
     void *sum;     /* reduced gradient: the whole row, or this rank's part */
@@ -39,7 +40,8 @@ int64_t ce_part_count(const ce_shard *shard);  /* number of elements of master a
 ce_range ce_part_moved(const ce_shard *shard); /* the range of the row that master and slots hold */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry); /* the parameter's part of ce_part_moved */
 
-const char *ce_part_name(const ce_shard *shard); /* the unit's, for a trace */
+cs_dtype ce_gradient_across_type(ce_precision types); /* gradient.c: in which groups add their gradients */
+const char *ce_part_name(const ce_shard *shard);      /* the unit's, for a trace */
 
 /* Address of element number `element` of the row in each buffer. */
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element);

@@ -89,6 +89,14 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
     return (size_t)ce_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
 }
 
+/* Hybrid sharding: the all-reduce in which the groups add their gradients of this rank's part. */
+static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
+{
+    size_t bytes = (size_t)ce_range_length(shard->part) * cs_dtype_bytes(ce_gradient_across_type(zero->precision));
+    size_t groups = (size_t)zero->replicas;
+    return 2 * (groups - 1) * bytes / groups;
+}
+
 /* Of N ranks, each sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 parts in a reduce-scatter or an
  * all-gather. */
 static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
@@ -104,7 +112,8 @@ static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micro
         sent += stage.optim == CS_SHARDED ? gradients : 2 * gradients;
     if (stage.optim == CS_SHARDED)
         sent += 2 * others * (size_t)ce_stage_norms(zero, shard->unit) * sizeof(int32_t) / (size_t)zero->world;
-    return sent + (stage.params == CS_REPLICATED && stage.optim == CS_SHARDED ? values : 0);
+    sent += stage.params == CS_REPLICATED && stage.optim == CS_SHARDED ? values : 0;
+    return sent + sent_to_groups(zero, shard);
 }
 
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros)
@@ -112,5 +121,13 @@ size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int
     size_t sent = 0;
     for (int i = 0; i < count; i++)
         sent += sent_for(zero, shards[i], micros);
+    return sent;
+}
+
+size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count)
+{
+    size_t sent = 0;
+    for (int i = 0; i < count; i++)
+        sent += sent_to_groups(zero, shards[i]);
     return sent;
 }

@@ -69,6 +69,7 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
     (*shard)->grads_pool = grads;
     (*shard)->padded = ce_stage_padded(zero, unit->length);
     (*shard)->part = ce_stage_part(zero, (*shard)->padded);
+    (*shard)->own = ce_stage_own(zero, (*shard)->padded);
     if (!ce_part_dry(*shard)) {
         take_memory(*shard);
         return CS_OK;
@@ -238,7 +239,7 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
     int count = 0;
     for (int i = 0; i < shard->unit->entry_count; i++) {
         ce_unit_entry *entry = shard->unit->entries[i];
-        ce_range range = ce_range_overlap(shard->part, (ce_range){ entry->offset, entry->offset + entry->count });
+        ce_range range = ce_range_overlap(shard->own, (ce_range){ entry->offset, entry->offset + entry->count });
         if (ce_range_length(range) == 0)
             continue;
         ce_shard_piece piece = { entry,
@@ -299,32 +300,36 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* All-gather of a row in place, ordered behind the compute stream's earlier operations and before its later ones. */
+/* All-gather in place of `row`, which has the elements of masters and slots, among the ranks that have the same; it is
+ * ordered behind the compute stream's earlier operations and before its later ones. */
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
+    cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    cs_comm_all_gather(shard->zero->comm, row, ce_part_at(row, dtype, shard->part.from), ce_range_length(shard->part),
-                       dtype);
+    cs_comm_all_gather(comm, row, ce_part_at(row, dtype, shard->own.from - ce_part_from(shard)),
+                       ce_range_length(shard->own), dtype);
     ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }
 
-/* If some parameters lack the slot, the ranks' parts of the slot have unequal lengths. Then the elements are copied to
- * a temporary whole row, and this row is gathered and copied back. */
+/* If some parameters lack the slot, the ranks' shares of the slot have unequal lengths. Then the elements are copied to
+ * a temporary row with room for all parameters, and this row is gathered and copied back. */
 static void spread_slot(ce_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;
-    if (slot_count(shard, slot) == shard->padded) {
+    int64_t from = ce_part_from(shard), count = ce_part_count(shard);
+    if (slot_count(shard, slot) == count) {
         spread_row(shard, shard->slots[slot], dtype);
         return;
     }
-    void *row = ce_device_alloc(shard->zero->device, (size_t)shard->padded * cs_dtype_bytes(dtype));
+    void *row = ce_device_alloc(shard->zero->device, (size_t)count * cs_dtype_bytes(dtype));
     for (int back = 0; back < 2; back++) {
         for (int i = 0; i < shard->unit->entry_count; i++) {
             const ce_unit_entry *entry = shard->unit->entries[i];
-            if (slot >= optimizer_of(shard, entry)->slots)
+            ce_range range = ce_part_own(shard, entry);
+            if (slot >= optimizer_of(shard, entry)->slots || ce_range_length(range) == 0)
                 continue;
-            cs_tensor local = cs_vector(ce_part_slot(shard, slot, entry->offset), dtype, entry->count);
-            cs_tensor placed = cs_vector(ce_part_at(row, dtype, entry->offset), dtype, entry->count);
+            cs_tensor local = cs_vector(ce_part_slot(shard, slot, range.from), dtype, ce_range_length(range));
+            cs_tensor placed = cs_vector(ce_part_at(row, dtype, range.from - from), dtype, ce_range_length(range));
             cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? local : placed, back ? placed : local);
         }
         if (!back)
@@ -339,7 +344,7 @@ void ce_shard_spread(ce_shard *shard)
     const ce_zero *zero = shard->zero;
     if (shard->padded == 0)
         return;
-    if (zero->stage.optim == CS_REPLICATED) {
+    if (zero->stage.optim == CS_REPLICATED || zero->across) {
         spread_row(shard, shard->master, ce_part_masters(shard));
         for (int i = 0; i < zero->optimizer.slots && !shard->unit->frozen; i++)
             spread_slot(shard, i);

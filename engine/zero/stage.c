@@ -11,13 +11,28 @@ const ce_stage ce_stages[4] = {
 
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
-    return ce_round_up(length, (int64_t)zero->world * CS_ZERO_ALIGN);
+    return ce_round_up(length, (int64_t)zero->world * zero->replicas * CS_ZERO_ALIGN);
+}
+
+void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size)
+{
+    zero->rank = rank % shard_size;
+    zero->world = shard_size;
+    zero->replica = rank / shard_size;
+    zero->replicas = size / shard_size;
 }
 
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded)
 {
     int64_t length = padded / zero->world;
     return (ce_range){ zero->rank * length, (zero->rank + 1) * length };
+}
+
+ce_range ce_stage_own(const ce_zero *zero, int64_t padded)
+{
+    ce_range part = ce_stage_part(zero, padded);
+    int64_t length = ce_range_length(part) / zero->replicas, from = part.from + zero->replica * length;
+    return (ce_range){ from, from + length };
 }
 
 bool ce_stage_one_copy(const ce_zero *zero)

@@ -37,6 +37,12 @@
  * Gradients in fp32 that are sent in 16 bits are converted into one further row, which all units use in turn
  * (ce_zero.wire).
  *
+ * Hybrid sharding (MiCS; PyTorch's HSDP) divides the ranks into groups of consecutive ranks. State is SHARDED over the
+ * ranks of a group, and every group has all of it, so "all ranks" above means those of the group. At the boundary the
+ * ranks that have the same part in different groups add its gradients (an all-reduce over ce_zero.across, in the type
+ * across_type of gradient.c). Of its part, each of these ranks alone answers for one share, its `own` elements: it adds
+ * their squares to the norm, and reads and writes them in checkpoints. Without hybrid sharding `own` is the part.
+ *
  * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The gaps behind
  * padded parameters (unit/unit.h) are also zero and not saved, and their gradients are zero. */
 #ifndef CS_ZERO_ZERO_H
@@ -68,9 +74,11 @@ typedef struct {
     float prescale_factor;  /* gradients are multiplied by this before their reduction over ranks */
     ce_optimizer optimizer; /* as optimizer.type says; its slot count is the maximum over all parameters */
     const ce_groups *groups;
-    cs_comm *comm;
+    cs_comm *comm;   /* the ranks over which state is sharded: all, or those of this rank's group */
+    cs_comm *across; /* the ranks that have the same part, one of each group, in order; NULL: there is one group */
     cs_device *device;
-    int rank, world;
+    int rank, world;       /* in `comm` */
+    int replica, replicas; /* number of this rank's group, and of all groups; the same in `across` */
     bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values is in it, each rank writes its own
                   * part of the row, and all ranks compute with the whole row in place */
     void *wire;  /* a row in which the gradients of one unit after another are converted to precision.wire, in the comm
@@ -79,7 +87,10 @@ typedef struct {
 
 /* ---- stage.c ---- */
 
+/* Sets the numbers of a rank of a world of `size` ranks in which state is sharded over groups of `shard_size`. */
+void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded);  /* this rank's elements of a row */
+ce_range ce_stage_own(const ce_zero *zero, int64_t padded);   /* those of them for which this rank alone answers */
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* a row's length with padding */
 int64_t ce_stage_share(const ce_zero *zero, ce_place place,
                        int64_t padded); /* elements that a rank holds under `place` */
@@ -128,15 +139,15 @@ void ce_shard_publish(ce_shard *shard); /* after an update: the other ranks get 
  * this. */
 void ce_shard_published(const ce_zero *zero);
 
-/* Initializes this rank's part. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
+/* Initializes this rank's own elements. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
 void ce_shard_forget(ce_shard *shard);
-/* To be called after this rank's parts of master and slots were set: updates all other copies of these values on all
+/* To be called after this rank's own elements of master and slots were set: updates all other copies of these values on all
  * ranks. Collective. */
 void ce_shard_spread(ce_shard *shard);
 
-/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
+/* This rank's own elements of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
  * of these elements, in device memory; gradient and slots have the precision's types. */
 typedef struct {
     ce_unit_entry *entry;
@@ -169,7 +180,7 @@ void ce_gradient_reduce(ce_shard *shard,
                         ce_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
 void ce_gradient_finish(ce_shard *shard); /* at the boundary: reduces what was not reduced yet */
 
-/* Adds to *sum the squares of this rank's elements of the reduced gradient, times unscale^2. *sum is in device
+/* Adds to *sum the squares of this rank's own elements of the reduced gradient, times unscale^2. *sum is in device
  * memory. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
@@ -265,5 +276,7 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
  * without the bytes that an optimizer sends itself (LAMB, Muon) and those of the step's judgement. In the dry run of
  * one micro-batch, each shard has counted how often it was gathered. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
+/* The part of these bytes that goes to other groups of hybrid sharding; it does not depend on `micros`. */
+size_t ce_plan_sent_to_groups(const ce_zero *zero, ce_shard *const *shards, int count);
 
 #endif

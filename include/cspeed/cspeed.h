@@ -200,6 +200,7 @@ typedef struct {
     size_t sent; /* not memory, but the bytes that this rank has to send in one optimizer step, as cs_comm_counters
                   * counts them (the first step sends a few more, to agree on settings). The messages of Lamb and Muon
                   * are not counted */
+    size_t sent_to_groups; /* the part of `sent` that goes to other groups of hybrid sharding; 0: there is one group */
     size_t prediction; /* memory of cs_predict if its output does not fit into `activations`, else 0; allocated at its
                         * first call. A cs_context needs one row of such an output for each text, which fits into this
                         * memory too */

@@ -11,7 +11,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 13 };
+enum { LINES = 14 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -31,6 +31,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "in all", "in_all", total },
         { "pinned for checkpoints", "pinned", m->pinned },
         { "sent to ranks in a step", "sent", m->sent },
+        { "other groups' part of that", "sent_to_groups", m->sent_to_groups },
     };
     _Static_assert(sizeof all / sizeof *all == LINES, "each line is shown");
     for (int i = 0; i < LINES; i++)
@@ -83,18 +84,20 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
     char *precision = text("%s", cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
+    int64_t group = cs_config_get_int(config, "zero_optimization.mics_shard_size");
+    char *groups = group > 0 ? text(" in groups of %" PRId64, group) : strdup("");
     cs_memory *memory = calloc((size_t)world_size, sizeof *memory);
     if (!memory)
         exit(1);
     CS_MUST(cs_estimate(config, memory, &parameters));
     if (json)
         say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
-            ", \"micro_batch\": %" PRId64 ", \"ranks\": [",
-            parameters, precision, stage, micro);
+            ", \"micro_batch\": %" PRId64 ", \"shard_group\": %" PRId64 ", \"ranks\": [",
+            parameters, precision, stage, micro, group > 0 ? group : world_size);
     else
         say("memory of a rank: %" PRId64 " parameters, %s, ZeRO-%" PRId64 ", micro-batch %" PRId64
-            ", world size %" PRId64,
-            parameters, precision, stage, micro, world_size);
+            ", world size %" PRId64 "%s",
+            parameters, precision, stage, micro, world_size, groups);
     for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
         for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
             to++;
@@ -103,6 +106,7 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
     if (json)
         say("]}");
     free(memory);
+    free(groups);
     free(precision);
     exit(0);
 }

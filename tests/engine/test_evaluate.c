@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOWS = 11, STEPS = 6, MOST_WORLD = 3 };
+enum { WINDOWS = 11, STEPS = 6, MOST_WORLD = 3, RANKS = 4 };
 
 static const char *const valid = "cspeed.data.valid=[\"valid.bin\"]";
 
@@ -31,13 +31,13 @@ static void enter_with_tokens(void)
 typedef struct {
     run_spec spec;
     int64_t batches;
-    double loss[MOST_WORLD];
-    int64_t agreed[MOST_WORLD], windows;
-    double flops[MOST_WORLD]; /* operations of the evaluation */
+    double loss[RANKS];
+    int64_t agreed[RANKS], windows;
+    double flops[RANKS]; /* operations of the evaluation */
 } evaluation;
 
-static const char *where = "cspeed.eval_on=all", *transport = "cspeed.comm=auto";
-static double flops[MOST_WORLD]; /* of the last evaluation */
+static const char *where = "cspeed.eval_on=all", *transport = "cspeed.comm=auto", *groups;
+static double flops[RANKS]; /* of the last evaluation */
 
 static int evaluate(void *argument)
 {
@@ -67,7 +67,7 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
                             .precision = precision,
                             .dropout = 0.2,
                             .prefetch = 1,
-                            .set = { valid, where, transport } };
+                            .set = { valid, where, transport, groups } };
     run_ranks(world, evaluate, job);
     ck_assert_int_eq(job->windows, WINDOWS);
     for (int rank = 0; rank < world; rank++) {
@@ -113,7 +113,12 @@ START_TEST(rank_0_may_evaluate_alone)
             ck_assert(evaluated(world, row == 0 ? 1 : 3, 2, "fp32", 5) == alone);
             ck_assert(flops[0] > 0 && (flops[world - 1] > 0) == (row == 2));
         }
+    groups = "zero_optimization.mics_shard_size=2"; /* the ranks 2 and 3 have no part that rank 0 needs */
+    ck_assert(evaluated(4, 3, 2, "fp32", 5) == alone);
+    ck_assert(flops[0] > 0 && flops[1] > 0 && flops[2] <= 0 && flops[3] <= 0);
     where = "cspeed.eval_on=all";
+    ck_assert(evaluated(4, 3, 2, "fp32", 5) == alone);
+    groups = NULL;
     transport = "cspeed.comm=auto";
     shell_leave();
 }

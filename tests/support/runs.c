@@ -40,11 +40,24 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     ck_assert_int_eq(fclose(file), 0);
 }
 
+/* Simulates hosts: tells this process which of its host's ranks it is. */
+static void place(int host)
+{
+    char number[16];
+    const char *rank = getenv("RANK");
+    snprintf(number, sizeof number, "%d", rank ? atoi(rank) % host : 0);
+    setenv("LOCAL_RANK", number, 1);
+    snprintf(number, sizeof number, "%d", host);
+    setenv("LOCAL_WORLD_SIZE", number, 1);
+}
+
 cs_engine *run_open(const run_spec *spec, cs_model *model)
 {
     char path[4096];
     cs_config *config;
     cs_engine *engine;
+    if (spec->host)
+        place(spec->host);
     run_write_config(spec, path, sizeof path);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
@@ -142,7 +155,7 @@ typedef struct {
 
 static run_held held(const cs_engine *engine)
 {
-    return (run_held){ engine->comm->heap_used, ce_device_allocated(engine->device),
+    return (run_held){ engine->zero.comm->heap_used, ce_device_allocated(engine->device),
                        ce_device_workspace(engine->device) };
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     const char *more;          /* further top-level members of the configuration, each followed by a comma; or NULL */
     const char *set[RUN_SETS]; /* assignments "KEY.PATH=JSON" for cs_config_set; the first NULL ends the list */
     const char *threads;       /* NULL: 1 */
+    int host;                  /* ranks of each simulated host; 0: all ranks are on one host */
 } run_spec;
 
 /* The memory that a rank has really allocated, in bytes. */
