@@ -64,6 +64,12 @@ typedef struct {
     bool pending;    /* the host has not read the verdict yet */
 } ce_step_judge;
 
+/* The replicas of the model that compute: those of all ranks, or of the workers of a parameter server. Samples are
+ * divided among them. */
+typedef struct {
+    int count, own; /* own: this rank's number among them; -1: this rank does not compute */
+} ce_lanes;
+
 struct cs_engine {
     cs_config *config;
     const ce_settings *settings;
@@ -77,6 +83,8 @@ struct cs_engine {
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
+    ce_lanes lanes;
+    ce_served served; /* used if cspeed.mode is "ps" */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_shard **shards; /* one for each unit, stores included */
@@ -166,6 +174,16 @@ void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
  * that a phase's time is that of its operations and not that of their launches. */
 double ce_phase_clock(cs_engine *engine);
 
+/* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
+/* Sets engine->lanes, and what engine->zero says about rank `rank` of the mode. */
+void ce_served_place(cs_engine *engine, int rank);
+/* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
+cs_status ce_served_prepare(cs_engine *engine);
+bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
+/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each other if
+ * there is a parameter server. Collective. */
+void ce_served_add_up(cs_engine *engine, void *data, size_t count);
+
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
@@ -211,8 +229,9 @@ void ce_backward_open(cs_engine *engine, int i);
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
-size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank has to send for a judgement */
+size_t ce_step_judge_bytes(void);                     /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_summed(const cs_engine *engine); /* bytes of the sums that ranks add */
+size_t ce_step_judge_sent(const cs_engine *engine);   /* bytes that a rank has to send for a judgement */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */

@@ -102,6 +102,9 @@ static cs_status open_world(cs_engine *engine)
             "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
             "runs it",
             engine->facts.cpu_only);
+    if (engine->settings->mode != CS_MODE_ZERO && ce_device_has_own_memory(engine->device))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.mode \"ps\" or \"dp\" on a GPU; \"device\": \"cpu\" runs it");
     if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))
@@ -136,15 +139,19 @@ static cs_status measure(cs_engine *engine)
         .device = engine->device,
         .rank = engine->world.rank,
         .world = engine->world.size,
-        .common = !gpu && ce_comm_has_common(&engine->world, settings->comm),
+        .common = !gpu && settings->mode != CS_MODE_PS && ce_comm_has_common(&engine->world, settings->comm),
     };
+    engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
+    if (settings->mode == CS_MODE_PS)
+        ce_served_place(engine, 0); /* a server measures what a worker needs, for the products of matrices */
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
     ce_assign_print(&settings->groups, engine->model);
     CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
-    return ce_dry_run(engine);
+    CS_TRY(ce_dry_run(engine));
+    return settings->mode == CS_MODE_PS && engine->comm ? ce_served_prepare(engine) : CS_OK;
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -286,6 +293,7 @@ void cs_destroy(cs_engine *engine)
     ce_transfer_close(engine->transfer);
     ce_pool_close(engine->values);
     ce_pool_close(engine->grads);
+    ce_served_close(&engine->served);
     cs_comm_close(engine->comm);
     ce_device_close(engine->device);
     cs_model_free(engine->model);
@@ -309,10 +317,15 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     CS_TRY(lay_out(engine, kinds[engine->settings->device]));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
-    for (engine->zero.rank = 0; memory && engine->zero.rank < engine->world.size; engine->zero.rank++) {
+    for (int i = 0; memory && i < engine->world.size; i++) {
+        engine->zero.rank = i;
+        if (engine->settings->mode == CS_MODE_PS)
+            ce_served_place(engine, i);
         ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-        cs_memory *rank = &memory[engine->zero.rank];
+        cs_memory *rank = &memory[i];
         *rank = engine->memory;
+        if (ce_served_serves(engine))
+            rank->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
         rank->values = plan.values;
         rank->gradients = plan.gradients;
         rank->masters = plan.masters;
@@ -384,6 +397,11 @@ int cs_world_size(const cs_engine *engine)
     return engine->world.size;
 }
 
+bool cs_computes(const cs_engine *engine)
+{
+    return !ce_served_serves(engine);
+}
+
 int64_t cs_parameter_count(const cs_engine *engine)
 {
     return engine->model->parameters;
@@ -414,6 +432,11 @@ void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argum
 int64_t cs_agree(cs_engine *engine, int64_t value)
 {
     ce_walk_settle(engine);
+    if (engine->zero.served) {
+        value = engine->world.rank == 0 ? value : 0;
+        ce_served_add_up(engine, &value, 1);
+        return value;
+    }
     cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
     return value;
 }

@@ -157,17 +157,23 @@ static void reduce_whole(void *argument)
                          cs_vector(own_part, types.wire, count), 1);
 }
 
+static void collect(void *argument)
+{
+    ce_served_collect(argument);
+}
+
 void ce_gradient_finish(ce_shard *shard)
 {
-    if (shard->zero->stage.grads == CS_SHARDED || shard->padded == 0)
+    bool served = shard->zero->served != NULL;
+    if ((shard->zero->stage.grads == CS_SHARDED && !served) || shard->padded == 0)
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), reduce_whole, shard);
+    ce_stream_call(ce_part_stream(shard, CS_COMM), served ? collect : reduce_whole, shard);
 }
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    if (shard->padded == 0)
+    if (ce_range_length(shard->part) == 0)
         return;
     cs_tensor own_part =
         cs_vector(ce_part_sum(shard, shard->part.from), shard->zero->precision.sums, ce_range_length(shard->part));
