@@ -21,6 +21,7 @@ typedef struct ce_trace_file ce_trace_file;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
+typedef struct ce_served_async ce_served_async;
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
@@ -84,7 +85,8 @@ struct cs_engine {
     int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
     ce_lanes lanes;
-    ce_served served; /* used if cspeed.mode is "ps" */
+    ce_served served;       /* used if cspeed.mode is "ps" */
+    ce_served_async *async; /* NULL: cspeed.ps.async is false */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_shard **shards; /* one for each unit, stores included */
@@ -184,6 +186,17 @@ bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
  * there is a parameter server. Collective. */
 void ce_served_add_up(cs_engine *engine, void *data, size_t count);
 
+/* ---- served_async.c: cspeed.ps.async; all but _is_async do nothing without it ---- */
+bool ce_served_is_async(const cs_engine *engine);
+cs_status ce_served_async_open(cs_engine *engine);
+void ce_served_async_close(cs_engine *engine); /* waits until the other ranks close too */
+/* On a worker: pushes the gradients of the step that was judged, and pulls new values; may wait for slower workers. */
+void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
+/* On a server: serves the workers until each has done one more step. */
+void ce_served_async_serve(cs_engine *engine);
+/* On a server: how many steps of workers began `steps` steps ahead of the slowest worker. */
+int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
+
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
@@ -239,7 +252,8 @@ void ce_step_judge_begin(cs_engine *engine); /* before the first micro-batch of 
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
-void ce_step_judge_step(cs_engine *engine);                       /* at the boundary; starts a collective */
+ce_step_terms ce_step_judge_terms(const cs_engine *engine);
+void ce_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate of the last judged step, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 

@@ -111,6 +111,7 @@ static cs_status open_world(cs_engine *engine)
         ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, ce_device_threads(engine->device));
     cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
+    talk.nonblocking = engine->settings->mode == CS_MODE_PS && engine->settings->ps.async;
     return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
 
@@ -242,6 +243,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
+    CS_TRY(ce_served_async_open(engine));
     CS_TRY(ce_async_save_open(engine));
     CS_TRY(ce_report_open(engine));
     ce_graphs_open(engine);
@@ -277,6 +279,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->device && engine->comm)
         ce_walk_settle(engine); /* a program may close the engine in the middle of a step */
     ce_step_settle(engine);
+    ce_served_async_close(engine);
     ce_finite_close(engine);
     ce_async_save_close(engine);
     ce_report_close(engine);
@@ -397,9 +400,14 @@ int cs_world_size(const cs_engine *engine)
     return engine->world.size;
 }
 
-bool cs_computes(const cs_engine *engine)
+int cs_workers(const cs_engine *engine)
 {
-    return !ce_served_serves(engine);
+    return engine->zero.served ? engine->zero.served->workers : engine->world.size;
+}
+
+int cs_worker(const cs_engine *engine)
+{
+    return ce_served_serves(engine) ? -1 : engine->world.rank;
 }
 
 int64_t cs_parameter_count(const cs_engine *engine)

@@ -18,6 +18,7 @@ void ce_served_place(cs_engine *engine, int rank)
     engine->served.workers = workers;
     engine->served.servers = servers_of(engine);
     engine->served.serves = serves;
+    engine->served.async = engine->settings->ps.async;
     engine->lanes = (ce_lanes){ workers, serves ? -1 : rank };
     engine->zero.served = &engine->served;
     engine->zero.stage = serves ? ce_stage_server : ce_stage_worker;

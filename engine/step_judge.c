@@ -100,12 +100,13 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
+    if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums */
+        ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 
-static ce_step_terms terms_of(const cs_engine *engine)
+ce_step_terms ce_step_judge_terms(const cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     bool bf16 = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
@@ -129,7 +130,7 @@ void ce_step_judge_step(cs_engine *engine)
     cs_stream *comm = ce_device_stream(engine->device, CS_COMM);
     CS_ASSERT(!judge->pending);
     _Static_assert(sizeof device->sums % sizeof(int64_t) == 0, "sums are integers");
-    judge->terms = terms_of(engine);
+    judge->terms = ce_step_judge_terms(engine);
     host->sums.rows = engine->loss_rows_counted;
     host->sums.saved = ce_async_save_ready(engine);
     host->sums.targets = engine->targets_counted;

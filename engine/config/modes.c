@@ -9,7 +9,7 @@ static const ce_key ps[] = {
     SUPPORTED("async", BOOL, ps.async, "false", 0, 0, NULL,
               "a server applies each worker's gradients when they come, instead of the sum of all workers'; two runs "
               "then differ"),
-    SUPPORTED("staleness", INT, ps.staleness, "0", 0, MOST, NULL,
+    SUPPORTED("staleness", INT, ps.staleness, "0", 0, 1000, NULL,
               "with async: how many steps a worker may be ahead of the slowest worker when it begins a step"),
 };
 

@@ -173,9 +173,11 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    if (ce_range_length(shard->part) == 0)
+    const ce_served *served = shard->zero->served;
+    bool alone = served && served->async && !served->serves; /* the gradients are those of this worker */
+    ce_range range = alone ? (ce_range){ 0, shard->padded } : shard->part;
+    if (ce_range_length(range) == 0)
         return;
-    cs_tensor own_part =
-        cs_vector(ce_part_sum(shard, shard->part.from), shard->zero->precision.sums, ce_range_length(shard->part));
+    cs_tensor own_part = cs_vector(ce_part_sum(shard, range.from), shard->zero->precision.sums, ce_range_length(range));
     ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own_part, 0, unscale);
 }

@@ -58,13 +58,11 @@ static int64_t part_count(const ce_shard *shard)
     return shard->padded / shard->zero->world;
 }
 
-void ce_served_push(ce_shard *shard)
+void ce_served_push(ce_shard *shard, int server)
 {
-    const ce_zero *zero = shard->zero;
     int64_t count = part_count(shard);
     float *sum = shard->sum;
-    for (int server = 0; server < zero->served->servers; server++)
-        send_to(zero, sum + server * count, (size_t)count * sizeof *sum, server_rank(zero->served, server));
+    send_to(shard->zero, sum + server * count, (size_t)count * sizeof *sum, server_rank(shard->zero->served, server));
 }
 
 void ce_served_take(ce_shard *shard, int worker)
@@ -84,11 +82,12 @@ static void take_all(ce_shard *shard)
 
 void ce_served_collect(ce_shard *shard)
 {
+    const ce_served *served = shard->zero->served;
     double traced = ce_trace_begin();
-    if (shard->zero->served->serves)
+    if (served->serves)
         take_all(shard);
-    else
-        ce_served_push(shard);
+    for (int server = 0; !served->serves && server < served->servers; server++)
+        ce_served_push(shard, server);
     ce_trace_end(CS_TRACE_COMMUNICATION, "push", ce_part_name(shard), traced);
 }
 
@@ -100,13 +99,11 @@ void ce_served_give(ce_shard *shard, int worker)
     send_to(zero, shard->home, (size_t)part_count(shard) * cs_dtype_bytes(zero->precision.values), worker);
 }
 
-void ce_served_pull(ce_shard *shard)
+void ce_served_pull(ce_shard *shard, int server)
 {
     const ce_zero *zero = shard->zero;
     size_t bytes = (size_t)part_count(shard) * cs_dtype_bytes(zero->precision.values);
-    for (int server = 0; server < zero->served->servers; server++)
-        cs_comm_receive(zero->comm, (char *)shard->home + (size_t)server * bytes, bytes,
-                        server_rank(zero->served, server));
+    cs_comm_receive(zero->comm, (char *)shard->home + (size_t)server * bytes, bytes, server_rank(zero->served, server));
 }
 
 void ce_served_deliver(ce_shard *shard)
@@ -115,8 +112,8 @@ void ce_served_deliver(ce_shard *shard)
     double traced = ce_trace_begin();
     for (int worker = 0; served->serves && worker < served->workers; worker++)
         ce_served_give(shard, worker);
-    if (!served->serves)
-        ce_served_pull(shard);
+    for (int server = 0; !served->serves && server < served->servers; server++)
+        ce_served_pull(shard, server);
     ce_trace_end(CS_TRACE_COMMUNICATION, "pull", ce_part_name(shard), traced);
 }
 

@@ -65,6 +65,7 @@ extern const ce_stage ce_stages[4], ce_stage_worker, ce_stage_server;
  * the other ranks, the servers, has a part of each row as at stage 3, and does not compute. */
 typedef struct {
     int workers, servers;
+    bool async;          /* a worker's gradients are not added to those of the others */
     bool serves;         /* this rank is a server */
     uint64_t *sent;      /* [workers + servers] bytes that this rank has sent to each rank */
     float *staging;      /* of a server: `longest` elements of gradients for each worker */
@@ -194,11 +195,11 @@ void ce_served_close(ce_served *served);
  * values reach the workers. */
 void ce_served_collect(ce_shard *shard);
 void ce_served_deliver(ce_shard *shard);
-/* Of one worker and the servers: a worker pushes its gradients and pulls values, a server takes and gives them. */
-void ce_served_push(ce_shard *shard);
+/* Of one worker and one server: the worker pushes its gradients and pulls values, the server takes and gives them. */
+void ce_served_push(ce_shard *shard, int server);
 void ce_served_take(ce_shard *shard, int worker);
 void ce_served_give(ce_shard *shard, int worker);
-void ce_served_pull(ce_shard *shard);
+void ce_served_pull(ce_shard *shard, int server);
 /* Replaces `count` integers of 64 bits by their sums over all ranks. Collective. */
 void ce_served_sum(const ce_zero *zero, void *data, size_t count);
 
