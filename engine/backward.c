@@ -72,6 +72,7 @@ void ce_backward_units(cs_engine *engine)
 void cs_backward(cs_engine *engine)
 {
     ce_phase_begin(engine, CS_BACKWARD);
-    ce_backward_units(engine);
+    if (!ce_served_serves(engine))
+        ce_backward_units(engine);
     ce_phase_end(engine, CS_BACKWARD);
 }

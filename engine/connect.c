@@ -46,6 +46,7 @@ cs_status ce_connect(cs_config *config)
     if (!config->device)
         CS_TRY(open_device(config));
     cs_comm_settings settings = { .kind = config->settings.comm, .device = config->device };
+    settings.nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async;
     return cs_comm_open(&config->comm, &config->world, &settings);
 }
 

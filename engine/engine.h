@@ -21,6 +21,7 @@ typedef struct ce_trace_file ce_trace_file;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
+typedef struct ce_served_async ce_served_async;
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
@@ -64,6 +65,12 @@ typedef struct {
     bool pending;    /* the host has not read the verdict yet */
 } ce_step_judge;
 
+/* The replicas of the model that compute: those of all ranks, or of the workers of a parameter server. Samples are
+ * divided among them. */
+typedef struct {
+    int count, own; /* own: this rank's number among them; -1: this rank does not compute */
+} ce_lanes;
+
 struct cs_engine {
     cs_config *config;
     const ce_settings *settings;
@@ -78,6 +85,9 @@ struct cs_engine {
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
+    ce_lanes lanes;
+    ce_served served;       /* used if cspeed.mode is "ps" */
+    ce_served_async *async; /* NULL: cspeed.ps.async is false */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_shard **shards; /* one for each unit, stores included */
@@ -168,6 +178,27 @@ void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
  * that a phase's time is that of its operations and not that of their launches. */
 double ce_phase_clock(cs_engine *engine);
 
+/* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
+/* Sets engine->lanes, and what engine->zero says about rank `rank` of the mode. */
+void ce_served_place(cs_engine *engine, int rank);
+/* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
+cs_status ce_served_prepare(cs_engine *engine);
+bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
+/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each other if
+ * there is a parameter server. Collective. */
+void ce_served_add_up(cs_engine *engine, void *data, size_t count);
+
+/* ---- served_async.c: cspeed.ps.async; all but _is_async do nothing without it ---- */
+bool ce_served_is_async(const cs_engine *engine);
+cs_status ce_served_async_open(cs_engine *engine);
+void ce_served_async_close(cs_engine *engine); /* waits until the other ranks close too */
+/* On a worker: pushes the gradients of the step that was judged, and pulls new values; may wait for slower workers. */
+void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
+/* On a server: serves the workers until each has done one more step. */
+void ce_served_async_serve(cs_engine *engine);
+/* On a server: how many steps of workers began `steps` steps ahead of the slowest worker. */
+int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
+
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
@@ -213,8 +244,9 @@ void ce_backward_open(cs_engine *engine, int i);
 bool ce_step_settle(cs_engine *engine);
 
 /* ---- step_judge.c: judgement of a step on the device ---- */
-size_t ce_step_judge_bytes(void);                   /* bytes of device memory for ce_step_judge_open */
-size_t ce_step_judge_sent(const cs_engine *engine); /* bytes that a rank has to send for a judgement */
+size_t ce_step_judge_bytes(void);                     /* bytes of device memory for ce_step_judge_open */
+size_t ce_step_judge_summed(const cs_engine *engine); /* bytes of the sums that ranks add */
+size_t ce_step_judge_sent(const cs_engine *engine);   /* bytes that a rank has to send for a judgement */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
@@ -222,7 +254,8 @@ void ce_step_judge_begin(cs_engine *engine); /* before the first micro-batch of 
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
-void ce_step_judge_step(cs_engine *engine);                       /* at the boundary; starts a collective */
+ce_step_terms ce_step_judge_terms(const cs_engine *engine);
+void ce_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate of the last judged step, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 

@@ -117,9 +117,9 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
 {
     int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
-                      .sharers = alone ? 1 : engine->world.size };
+                      .sharers = alone ? 1 : engine->lanes.count };
     shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
-    if (alone && engine->world.rank > 0 && !helps_rank0(engine))
+    if ((alone && engine->world.rank > 0 && !helps_rank0(engine)) || ce_served_serves(engine))
         shared.rounds = 0;
     return shared;
 }
@@ -127,8 +127,8 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
 /* Number of this rank's micro-batch in `round`; -1: there is none, and the rank takes part without targets. */
 static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
-    int64_t lane = round * shared->sharers + engine->world.rank;
-    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
+    int64_t lane = round * shared->sharers + engine->lanes.own;
+    return engine->lanes.own < shared->sharers && lane < shared->wanted ? lane : -1;
 }
 
 /* Counts the micro-batches that all ranks have evaluated in `round`. */
@@ -159,7 +159,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     close_scratch(engine, &with);
     all.rows = counted.rows;
     all.pair_rows = counted.pair_rows;
-    cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
+    ce_served_add_up(engine, &all, sizeof all / sizeof(int64_t));
     ce_phase_end(engine, CS_EVALUATE);
     return scores_of(&all, ce_preference_is_on(engine));
 }
@@ -285,6 +285,9 @@ cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forwa
     int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
     ce_phase_expect(engine, CS_FORWARD, verb);
     ce_forward_drop_prediction(engine);
+    if (ce_served_serves(engine))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: %s on a parameter server, because it has only parts of the model", verb);
     if (!last->kind->predict)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);

@@ -6,6 +6,7 @@
  * verdict is read one step later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
 #include "base/log.h"
+#include "base/must.h"
 #include "base/say.h"
 #include "checkpoint/collective_status.h"
 
@@ -155,6 +156,13 @@ void ce_finite_report(cs_engine *engine)
     ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
+    if (finite->unreported && ce_served_is_async(engine)) /* the other ranks do not know of it */
+        ce_fatal(
+            CS_NOT_FINITE,
+            "step %lld of rank %d: the loss is %s and the norm of the gradients is %s; with cspeed.ps.async such a "
+            "step ends the run; %s",
+            (long long)finite->step, engine->world.rank, ce_say_number(finite->loss).text,
+            ce_say_number(finite->norm).text, advice(engine));
     if (finite->unreported) {
         finite->unreported = false;
         report(engine);

@@ -150,6 +150,30 @@ static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
             cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_loader_sample(engine, b)));
 }
 
+static void compute_losses(cs_engine *engine, const cs_batch *batch)
+{
+    engine->loss_rows = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_TRAINING,
+                                                                      .inputs = batch->inputs,
+                                                                      .targets = batch->targets,
+                                                                      .starts = batch->starts,
+                                                                      .references = batch->references });
+    int64_t targets = count_targets(engine, batch->targets);
+    engine->targets_counted += targets;
+    if (ce_preference_is_on(engine)) {
+        engine->loss_rows_counted += ce_preference_count(batch->targets);
+    } else {
+        engine->loss_rows_counted += targets;
+        ce_step_judge_add(engine, engine->loss_rows);
+    }
+}
+
+/* A parameter server computes no losses. Their number is needed for the verdict on the step. */
+static cs_tensor shape_of_losses(const cs_engine *engine, const cs_batch *batch)
+{
+    bool tokens = engine->model->inputs == 0;
+    return cs_matrix(NULL, CS_F32, tokens ? cs_count(batch->inputs) : batch->inputs.shape[0], 1);
+}
+
 void cs_forward(cs_engine *engine, const cs_batch *whole)
 {
     ce_phase_begin(engine, CS_FORWARD);
@@ -162,19 +186,11 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
     cs_batch batch = ce_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
         ce_step_judge_begin(engine);
-    derive_dropout_keys(engine, whole);
-    engine->loss_rows = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_TRAINING,
-                                                                      .inputs = batch.inputs,
-                                                                      .targets = batch.targets,
-                                                                      .starts = batch.starts,
-                                                                      .references = whole->references });
-    int64_t targets = count_targets(engine, batch.targets);
-    engine->targets_counted += targets;
-    if (ce_preference_is_on(engine)) {
-        engine->loss_rows_counted += ce_preference_count(batch.targets);
+    if (ce_served_serves(engine)) {
+        engine->loss_rows = shape_of_losses(engine, &batch);
     } else {
-        engine->loss_rows_counted += targets;
-        ce_step_judge_add(engine, engine->loss_rows);
+        derive_dropout_keys(engine, whole);
+        compute_losses(engine, &batch);
     }
     ce_phase_end(engine, CS_FORWARD);
 }

@@ -95,6 +95,9 @@ static cs_status open_world(cs_engine *engine)
             "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
             "runs it",
             engine->facts.cpu_only);
+    if (engine->settings->mode != CS_MODE_ZERO && ce_device_has_own_memory(engine->device))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.mode \"ps\" or \"dp\" on a GPU; \"device\": \"cpu\" runs it");
     return CS_OK;
 }
 
@@ -147,16 +150,20 @@ static cs_status measure(cs_engine *engine)
         .comm = engine->group ? engine->group : engine->comm,
         .across = engine->across,
         .device = engine->device,
-        .common = !gpu && has_common(engine),
+        .common = !gpu && settings->mode != CS_MODE_PS && has_common(engine),
     };
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
+    engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
+    if (settings->mode == CS_MODE_PS)
+        ce_served_place(engine, 0); /* a server measures what a worker needs, for the products of matrices */
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
     ce_assign_print(&settings->groups, engine->model);
     CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
-    return ce_dry_run(engine);
+    CS_TRY(ce_dry_run(engine));
+    return settings->mode == CS_MODE_PS && engine->comm ? ce_served_prepare(engine) : CS_OK;
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -248,6 +255,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
+    CS_TRY(ce_served_async_open(engine));
     CS_TRY(ce_async_save_open(engine));
     CS_TRY(ce_report_open(engine));
     ce_graphs_open(engine);
@@ -283,6 +291,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->device && engine->comm)
         ce_walk_settle(engine); /* a program may close the engine in the middle of a step */
     ce_step_settle(engine);
+    ce_served_async_close(engine);
     ce_finite_close(engine);
     ce_async_save_close(engine);
     ce_report_close(engine);
@@ -301,6 +310,7 @@ void cs_destroy(cs_engine *engine)
     ce_pool_close(engine->grads);
     cs_comm_close(engine->across);
     cs_comm_close(engine->group);
+    ce_served_close(&engine->served);
     cs_comm_close(engine->comm);
     ce_device_close(engine->device);
     cs_model_free(engine->model);
@@ -326,9 +336,13 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     CS_TRY(measure(engine));
     for (int i = 0; memory && i < engine->world.size; i++) {
         ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
+        if (engine->settings->mode == CS_MODE_PS)
+            ce_served_place(engine, i);
         ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
         cs_memory *rank = &memory[i];
         *rank = engine->memory;
+        if (ce_served_serves(engine))
+            rank->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
         rank->values = plan.values;
         rank->gradients = plan.gradients;
         rank->masters = plan.masters;
@@ -400,6 +414,16 @@ int cs_world_size(const cs_engine *engine)
     return engine->world.size;
 }
 
+int cs_workers(const cs_engine *engine)
+{
+    return engine->zero.served ? engine->zero.served->workers : engine->world.size;
+}
+
+int cs_worker(const cs_engine *engine)
+{
+    return ce_served_serves(engine) ? -1 : engine->world.rank;
+}
+
 int64_t cs_parameter_count(const cs_engine *engine)
 {
     return engine->model->parameters;
@@ -430,6 +454,11 @@ void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argum
 int64_t cs_agree(cs_engine *engine, int64_t value)
 {
     ce_walk_settle(engine);
+    if (engine->zero.served) {
+        value = engine->world.rank == 0 ? value : 0;
+        ce_served_add_up(engine, &value, 1);
+        return value;
+    }
     cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
     return value;
 }

@@ -97,7 +97,7 @@ bool ce_step_settle(cs_engine *engine)
     metrics->tokens += verdict->targets;
     metrics->skipped += !moved;
     ce_preference_report(&metrics->preference, verdict->pairs);
-    engine->updates += moved;
+    engine->updates += ce_served_is_async(engine) ? engine->lanes.count : moved; /* one update for each worker */
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
     engine->save_asked |= verdict->save_asked > 0;
@@ -119,7 +119,7 @@ static void continue_saving(cs_engine *engine)
 /* Completes the reduction of the gradients of all micro-batches. Its time belongs to backward. */
 static void finish_gradients(cs_engine *engine)
 {
-    for (int i = engine->model->count - 1; i >= 0; i--)
+    for (int i = engine->model->count - 1; i >= 0 && !ce_served_is_async(engine); i--)
         ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
     ce_phase_reduced(engine);
@@ -141,7 +141,9 @@ static void judge_and_update(cs_engine *engine)
     bool updates = late || ce_step_settle(engine);
     if (!late)
         ce_finite_report(engine); /* the gradients are still those of this step */
-    if (updates)
+    if (ce_served_is_async(engine))
+        ce_served_async_exchange(engine, &terms);
+    else if (updates)
         update(engine, &terms);
 }
 
@@ -150,7 +152,9 @@ bool cs_step(cs_engine *engine)
     ce_phase_begin(engine, CS_STEP);
     engine->micro = (engine->micro + 1) % engine->settings->accumulation;
     bool boundary = engine->micro == 0;
-    if (boundary) {
+    if (boundary && ce_served_is_async(engine) && ce_served_serves(engine)) {
+        ce_served_async_serve(engine);
+    } else if (boundary) {
         finish_gradients(engine);
         ce_step_settle(engine);
         ce_finite_report(engine);

@@ -85,8 +85,7 @@ void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
     ce_state_seed(compute(engine), dy, device ? &device->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
-/* Bytes of the sums that ranks add. */
-static size_t summed_bytes(const cs_engine *engine)
+size_t ce_step_judge_summed(const cs_engine *engine)
 {
     return ce_preference_is_on(engine) ? sizeof(ce_step_sums) : offsetof(ce_step_sums, pairs);
 }
@@ -94,7 +93,7 @@ static size_t summed_bytes(const cs_engine *engine)
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * summed_bytes(engine) / world;
+    return 2 * (world - 1) * ce_step_judge_summed(engine) / world;
 }
 
 static void add_up_and_judge(void *argument)
@@ -102,19 +101,20 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
+    if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums */
+        ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 
-static ce_step_terms terms_of(const cs_engine *engine)
+ce_step_terms ce_step_judge_terms(const cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     bool bf16 = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
     return (ce_step_terms){
         .step_rows = step_rows(engine, engine->loss_rows),
         .prescale_factor = (double)engine->zero.prescale_factor,
-        .sum_factor = settings->gradient_sum ? engine->world.size : 1,
+        .sum_factor = settings->gradient_sum ? engine->lanes.count : 1,
         .clipping = settings->gradient_clipping,
         .pairs = ce_preference_is_on(engine) ? CS_PAIR_MEANS : 0,
         .checked = settings->precision.scaled || bf16,
@@ -131,7 +131,7 @@ void ce_step_judge_step(cs_engine *engine)
     cs_stream *comm = ce_device_stream(engine->device, CS_COMM);
     CS_ASSERT(!judge->pending);
     _Static_assert(sizeof device->sums % sizeof(int64_t) == 0, "sums are integers");
-    judge->terms = terms_of(engine);
+    judge->terms = ce_step_judge_terms(engine);
     host->sums.rows = engine->loss_rows_counted;
     host->sums.saved = ce_async_save_ready(engine);
     host->sums.targets = engine->targets_counted;

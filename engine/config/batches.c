@@ -43,28 +43,28 @@ static void fault_indivisible(cs_config *config, const char *other, int64_t size
 {
     long long whole = (long long)config->settings.train_batch_size;
     ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
-                  other, (long long)size, config->world.size, missing);
+                  other, (long long)size, config->settings.lanes, missing);
 }
 
 static void fault_product(cs_config *config, int64_t all)
 {
     const ce_settings *s = &config->settings;
-    int64_t each = all / config->world.size;
+    int64_t each = all / config->settings.lanes;
     char fits[48];
     snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
     ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                  config->world.size, (long long)all, s->train_batch_size % each == 0 ? fits : "");
+                  config->settings.lanes, (long long)all, s->train_batch_size % each == 0 ? fits : "");
 }
 
 static void check_triangle(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    int64_t all = product(s->micro_batch, s->accumulation, config->world.size);
+    int64_t all = product(s->micro_batch, s->accumulation, config->settings.lanes);
     if (all < 0)
         ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
                       MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, config->world.size);
+                      (long long)s->accumulation, config->settings.lanes);
     else if (s->train_batch_size == 0)
         s->train_batch_size = all;
     else if (s->train_batch_size != all)
@@ -76,7 +76,7 @@ static void resolve_triangle(cs_config *config)
     ce_settings *s = &config->settings;
     bool whole = ce_resolve_is_given(config, BATCH), micro = ce_resolve_is_given(config, MICRO),
          steps = ce_resolve_is_given(config, STEPS);
-    int64_t world = config->world.size;
+    int64_t world = config->settings.lanes;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
         return; /* the error was reported where the value was read */
     if (!whole && !micro && !take_usual(config))

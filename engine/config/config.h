@@ -30,6 +30,7 @@ enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* expo
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
 /* products; from CS_PRODUCTS_FIXED on, the order is that of ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
+enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };                              /* mode */
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
 enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
 enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };                           /* checkpoint.tag_validation */
@@ -58,7 +59,7 @@ typedef struct {
 
 /* cs_config_finish resolves all fields: "auto" is replaced, and the three batch sizes agree. */
 typedef struct {
-    /* The batch sizes: train_batch_size = micro_batch * accumulation * world size */
+    /* The batch sizes: train_batch_size = micro_batch * accumulation * lanes */
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* if enabled, it determines the batch sizes */
 
@@ -123,6 +124,15 @@ typedef struct {
     bool tf32;
     bool cuda_graphs;
     const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
+    int mode;         /* CS_MODE_* */
+    int lanes;        /* how many replicas of the model compute: the ranks, or the workers, or the threads of a mode */
+    struct {
+        int64_t servers, staleness;
+        bool async;
+    } ps; /* cspeed.ps */
+    struct {
+        int64_t threads;
+    } dp; /* cspeed.dp */
     ce_lora_settings lora;
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;

@@ -191,7 +191,7 @@ static void resolve_division(cs_config *config)
     bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
         ce_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
-    s->prescale_factor = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
+    s->prescale_factor = (float)(1 / (s->written.prescale || narrow ? (double)s->lanes : divisor));
 }
 
 static void check_optimizer(cs_config *config)

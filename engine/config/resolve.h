@@ -36,6 +36,9 @@ void ce_monitors_resolve(cs_config *config);
 void ce_courses_resolve(cs_config *config);    /* after ce_resolve_run */
 void ce_resolve_data(cs_config *config);       /* data_names.c: the names of data.train and data.valid */
 void ce_preference_resolve(cs_config *config); /* preference.c: checks the section "dpo"; after ce_courses_resolve */
+/* modes.c: sets settings.lanes, which ce_resolve_batch needs; checks what a mode does not combine with, at the end. */
+void ce_modes_count_lanes(cs_config *config);
+void ce_modes_resolve(cs_config *config);
 void ce_resolve_run(cs_config *config);        /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Interleaved distribution: micro-batch m of rank r takes lane m * world size + r of the step's lanes. */
+/* Interleaved distribution: micro-batch m of replica r takes lane m * replicas + r of the step's lanes. */
 int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
 {
-    int64_t lane = engine->micro * engine->world.size + engine->world.rank;
+    int64_t lane = engine->micro * engine->lanes.count + engine->lanes.own;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
 }
 
@@ -174,7 +174,7 @@ static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
-    for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
+    for (int64_t b = 0; b < data->engine->settings->micro_batch && !ce_served_serves(data->engine); b++) {
         int64_t number = ce_loader_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }

@@ -208,7 +208,7 @@ void ce_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
-    double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
+    double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->lanes.count);
     cs_dtype products = engine->zero.precision.products;
     ce_device_roof(engine->device, products); /* measures at the first call */
     metrics->step_seconds = now - engine->started;

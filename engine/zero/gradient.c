@@ -189,20 +189,27 @@ static void reduce_whole(void *argument)
                          cs_vector(own_part, types.wire, count), 1);
 }
 
+static void collect(void *argument)
+{
+    ce_served_collect(argument);
+}
+
 void ce_gradient_finish(ce_shard *shard)
 {
-    bool sharded = shard->zero->stage.grads == CS_SHARDED;
-    if (shard->padded == 0 || (sharded && !shard->zero->across))
+    bool sharded = shard->zero->stage.grads == CS_SHARDED, served = shard->zero->served != NULL;
+    if (shard->padded == 0 || (sharded && !served && !shard->zero->across))
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), sharded ? reduce_across : reduce_whole, shard);
+    ce_stream_call(ce_part_stream(shard, CS_COMM), served ? collect : sharded ? reduce_across : reduce_whole, shard);
 }
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    if (shard->padded == 0)
+    const ce_served *served = shard->zero->served;
+    bool alone = served && served->async && !served->serves; /* the gradients are those of this worker */
+    ce_range range = alone ? (ce_range){ 0, shard->padded } : shard->own;
+    if (ce_range_length(range) == 0)
         return;
-    cs_tensor own =
-        cs_vector(ce_part_sum(shard, shard->own.from), shard->zero->precision.sums, ce_range_length(shard->own));
+    cs_tensor own = cs_vector(ce_part_sum(shard, range.from), shard->zero->precision.sums, ce_range_length(range));
     ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
 }

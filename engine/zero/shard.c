@@ -194,6 +194,11 @@ static void spread_values(void *argument)
     ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 
+static void deliver(void *argument)
+{
+    ce_served_deliver(argument);
+}
+
 /* Gathers `norms`: every element is non-zero on at most one rank, so the sum of the bit patterns as integers is the
  * element. */
 static void spread_norms(void *argument)
@@ -210,7 +215,9 @@ void ce_shard_publish(ce_shard *shard)
         return;
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
+    if (shard->zero->served)
+        ce_stream_call(ce_part_stream(shard, CS_COMM), deliver, shard);
+    else if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
@@ -349,13 +356,15 @@ void ce_shard_spread(ce_shard *shard)
         for (int i = 0; i < zero->optimizer.slots && !shard->unit->frozen; i++)
             spread_slot(shard, i);
     }
-    if (!ce_part_one_copy(shard))
+    if (!ce_part_one_copy(shard) && ce_part_count(shard) > 0)
         cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
                    cs_vector(ce_part_home(shard, ce_part_from(shard)), zero->precision.values, ce_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
+    if (zero->served)
+        deliver(shard);
+    else if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);

@@ -65,7 +65,19 @@ typedef struct {
     ce_place params, grads, optim;
 } ce_stage;
 
-extern const ce_stage ce_stages[4];
+extern const ce_stage ce_stages[4], ce_stage_worker, ce_stage_server;
+
+/* The mode of a parameter server: ranks 0 .. workers - 1 compute with whole rows and have no optimizer state; each of
+ * the other ranks, the servers, has a part of each row as at stage 3, and does not compute. */
+typedef struct {
+    int workers, servers;
+    bool async;          /* a worker's gradients are not added to those of the others */
+    bool serves;         /* this rank is a server */
+    uint64_t *sent;      /* [workers + servers] bytes that this rank has sent to each rank */
+    float *staging;      /* of a server: `longest` elements of gradients for each worker */
+    const void **inputs; /* of a server: the workers' places in `staging` */
+    size_t longest;      /* elements of the longest part */
+} ce_served;
 
 /* Facts that all shards of an engine share. */
 typedef struct {
@@ -81,7 +93,8 @@ typedef struct {
     int replica, replicas; /* number of this rank's group, and of all groups; the same in `across` */
     bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values is in it, each rank writes its own
                   * part of the row, and all ranks compute with the whole row in place */
-    void *wire;  /* a row in which the gradients of one unit after another are converted to precision.wire, in the comm
+    ce_served *served; /* NULL: there is no parameter server. `world` is the number of servers, `rank` the server's */
+    void *wire; /* a row in which the gradients of one unit after another are converted to precision.wire, in the comm
                  * stream; NULL: gradients are sent in the type that they have (ce_plan_wire) */
 } ce_zero;
 
@@ -183,6 +196,23 @@ void ce_gradient_finish(ce_shard *shard); /* at the boundary: reduces what was n
 /* Adds to *sum the squares of this rank's own elements of the reduced gradient, times unscale^2. *sum is in device
  * memory. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
+
+/* ---- served.c: the verbs with a parameter server ---- */
+
+/* Allocates memory for the gradients of the workers, if this rank is a server. Call it when zero->world is set. */
+cs_status ce_served_open(ce_zero *zero, int workers, int servers, const cs_model *model);
+void ce_served_close(ce_served *served);
+/* Of all ranks together: the sum of the workers' gradients reaches the servers, in the order of ce_reduce; the servers'
+ * values reach the workers. */
+void ce_served_collect(ce_shard *shard);
+void ce_served_deliver(ce_shard *shard);
+/* Of one worker and one server: the worker pushes its gradients and pulls values, the server takes and gives them. */
+void ce_served_push(ce_shard *shard, int server);
+void ce_served_take(ce_shard *shard, int worker);
+void ce_served_give(ce_shard *shard, int worker);
+void ce_served_pull(ce_shard *shard, int server);
+/* Replaces `count` integers of 64 bits by their sums over all ranks. Collective. */
+void ce_served_sum(const ce_zero *zero, void *data, size_t count);
 
 /* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
 

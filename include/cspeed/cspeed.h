@@ -185,6 +185,12 @@ char *cs_gather(cs_engine *engine, const char *text);
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
 int cs_rank(const cs_engine *engine);
 int cs_world_size(const cs_engine *engine);
+/* The number of ranks among which the samples are divided, and this rank's number among them. They are the world size
+ * and the rank, but with parameter servers (cspeed.mode "ps") they are the number of workers and, on a server, -1. On a
+ * server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns a batch without
+ * data, and cs_predict returns CS_UNSUPPORTED. */
+int cs_workers(const cs_engine *engine);
+int cs_worker(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Memory of this rank, in bytes. */

@@ -12,7 +12,7 @@ void sample_text_print(cs_engine *engine, const cs_config *config)
     cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
     int64_t window = cs_config_get_int(config, "cspeed.data.seq_len");
     int32_t tokens[TOKENS] = { '\n' };
-    if (cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
+    if (cs_worker(engine) < 0 || cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
         return;
     window = window > WINDOW ? WINDOW : window;
     say("\na sample:\n");

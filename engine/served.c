@@ -1,0 +1,68 @@
+/* served.c - a parameter server, cspeed.mode "ps": the last ranks are servers, each with a part of every unit's parameters
+ * and their optimizer state; the other ranks, the workers, compute gradients with whole copies of the parameters.
+ *
+ * A synchronous step is that of stage 0, with other verbs (zero/served.c): instead of an all-reduce the workers push
+ * their gradients, which a server adds in the order of the all-reduce; each server updates its part; the workers pull the
+ * new values. The sums by which a step is judged go through the first server, so that all ranks reach one verdict. */
+#include "engine.h"
+
+static int servers_of(const cs_engine *engine)
+{
+    return (int)engine->settings->ps.servers;
+}
+
+void ce_served_place(cs_engine *engine, int rank)
+{
+    int workers = engine->settings->lanes;
+    bool serves = rank >= workers;
+    engine->served.workers = workers;
+    engine->served.servers = servers_of(engine);
+    engine->served.serves = serves;
+    engine->served.async = engine->settings->ps.async;
+    engine->lanes = (ce_lanes){ workers, serves ? -1 : rank };
+    engine->zero.served = &engine->served;
+    engine->zero.stage = serves ? ce_stage_server : ce_stage_worker;
+    engine->zero.world = servers_of(engine);
+    engine->zero.rank = serves ? rank - workers : 0;
+}
+
+/* Bytes that this rank sends in an optimizer step. */
+static size_t sent(const cs_engine *engine)
+{
+    const cs_memory *memory = &engine->memory;
+    size_t sums = ce_step_judge_summed(engine), others = (size_t)engine->world.size - 1;
+    if (!ce_served_serves(engine))
+        return memory->gradients + sums;
+    return memory->values * (size_t)engine->lanes.count + sums * (engine->zero.rank == 0 ? others : 1);
+}
+
+cs_status ce_served_prepare(cs_engine *engine)
+{
+    ce_served_place(engine, engine->world.rank);
+    CS_TRY(ce_served_open(&engine->zero, engine->settings->lanes, servers_of(engine), engine->model));
+    if (ce_served_serves(engine)) {
+        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
+        engine->memory.values = plan.values;
+        engine->memory.gradients = plan.gradients;
+        engine->memory.masters = plan.masters;
+        engine->memory.slots = plan.slots;
+        engine->memory.padding = plan.padding;
+        engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
+        engine->memory.prediction = 0;
+    }
+    engine->memory.sent = sent(engine);
+    return CS_OK;
+}
+
+bool ce_served_serves(const cs_engine *engine)
+{
+    return engine->zero.served && engine->zero.served->serves;
+}
+
+void ce_served_add_up(cs_engine *engine, void *data, size_t count)
+{
+    if (engine->zero.served)
+        ce_served_sum(&engine->zero, data, count);
+    else
+        cs_comm_all_reduce(engine->comm, data, (int64_t)count, CS_I64, CS_SUM);
+}
