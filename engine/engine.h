@@ -3,6 +3,7 @@
 #define CS_ENGINE_H
 
 #include "base/clock.h"
+#include "base/mac.h"
 #include "checkpoint/background.h"
 #include "config/config.h"
 #include "device/products.h"
@@ -80,7 +81,8 @@ struct cs_engine {
     cs_comm *group, *across; /* hybrid sharding: zero.comm and zero.across; else NULL */
     cs_model *model;
     ce_model_facts facts;
-    ce_lora lora;       /* the adapters; `first` NULL: there are none */
+    ce_lora lora;                    /* the adapters; `first` NULL: there are none */
+    char base_digest[CS_MAC_DIGEST]; /* of the weights from which adapters start; "": there are no such files */
     json_t *model_json; /* config.json of a model named by the configuration; NULL: the program built the model */
     int64_t length;     /* T: positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
@@ -400,16 +402,26 @@ void ce_schedule_change_say(cs_engine *engine);
 cs_status ce_pretrained_load(cs_engine *engine, const char *folder);
 /* Reads the weights of another folder in the same way; they must be of the same model. Collective. */
 cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
-/* Reads the parameters of unit i from a source: those of its adapters if `lora` is true, otherwise all others. */
+/* Reads the parameters of unit i from a source: if `adapter` is true those that a folder of PEFT has, otherwise those of
+ * the model, and the norms with which the magnitudes of DoRA begin. */
 struct ce_source;
-cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora);
+cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
+/* True if a folder of PEFT has this parameter: it belongs to an adapter, or is trained beside the adapters. */
+bool ce_adapter_has(const ce_unit_entry *entry);
 /* Always fails, with the message for a folder without config.json: it says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
 
-/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora and targets (*targets is a new
- * reference to them), and dropout if it is 0. If such a folder is configured, _load reads the values. Collective. */
-cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets);
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora, dora, bias and targets (*targets is
+ * a new reference to them), and dropout if `dropout` is true. If such a folder is configured, _load reads the values.
+ * Collective. */
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
+
+/* base.c: the digest of the folder of weights beside which adapters are trained. _note computes engine->base_digest for
+ * a training of adapters; _check refuses, with CS_BAD_CONFIG, a checkpoint whose adapters were trained beside other
+ * weights. _note is collective. */
+cs_status ce_base_note(cs_engine *engine, const char *folder);
+cs_status ce_base_check(const cs_engine *engine, const json_t *provenance);
 
 /* ---- reporting/ ---- */
 /* report.c: DeepSpeed's log lines and monitor events */

@@ -1,6 +1,7 @@
 /* lora.c - the section cspeed.lora: which layers get adapters, and what a checkpoint says about them. */
 #include "engine.h"
 #include "base/log.h"
+#include "config/resolve.h"
 
 #include <string.h>
 
@@ -39,16 +40,36 @@ static json_t *usual_targets(const cs_engine *engine)
 static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
 {
     int64_t before = engine->model->parameters;
-    ce_lora_sizes sizes = { settings->r, settings->alpha, settings->dropout, settings->rslora, settings->targets };
+    ce_lora_sizes sizes = { .r = settings->r,
+                            .alpha = settings->alpha,
+                            .dropout = settings->dropout,
+                            .rslora = settings->rslora,
+                            .dora = settings->dora,
+                            .all_biases = settings->bias == CS_BIASES_ALL,
+                            .own_biases = settings->bias == CS_BIASES_ADAPTED,
+                            .targets = settings->targets };
     CS_TRY(ce_lora_attach(&engine->lora, engine->model, &sizes));
     settings->targets = engine->lora.targets;
     ce_config_set_lora(engine->config, settings);
     char *names = json_dumps(settings->targets, JSON_COMPACT);
-    ce_log(CS_LOG_INFO, "LoRA: adapters of rank %lld, scale %g, on %s: %lld elements", (long long)settings->r,
-           ce_lora_scale(settings->r, settings->alpha, settings->rslora), names ? names : "",
+    ce_log(CS_LOG_INFO, "%s: adapters of rank %lld, scale %g, on %s: %lld elements", settings->dora ? "DoRA" : "LoRA",
+           (long long)settings->r, ce_lora_scale(settings->r, settings->alpha, settings->rslora), names ? names : "",
            (long long)(engine->model->parameters - before));
     free(names);
     return CS_OK;
+}
+
+/* PEFT's DoRA with dropout computes the product of the weights twice, of the input and of what dropout leaves of it. */
+static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
+{
+    engine->facts.cpu_only = "DoRA";
+    if (engine->config->reads)
+        settings->dropout = 0;
+    return settings->dropout <= 0 ? CS_OK
+                                  : ce_fail(CS_UNSUPPORTED,
+                                            "not supported: cspeed.lora.dropout %g with DoRA: set it to 0, or "
+                                            "cspeed.lora.dora to false",
+                                            settings->dropout);
 }
 
 cs_status ce_lora_open(cs_engine *engine)
@@ -56,9 +77,11 @@ cs_status ce_lora_open(cs_engine *engine)
     ce_lora_settings settings = engine->settings->lora;
     json_t *made = NULL;
     if (settings.adapter)
-        CS_TRY(ce_adapter_describe(&settings, &made));
+        CS_TRY(ce_adapter_describe(&settings, &made, !ce_resolve_is_given(engine->config, "cspeed.lora.dropout")));
     if (settings.r == 0)
         return CS_OK;
+    if (settings.dora)
+        CS_TRY(check_dora(engine, &settings));
     if (!settings.targets)
         settings.targets = made = usual_targets(engine);
     cs_status status = settings.targets
@@ -74,7 +97,8 @@ json_t *ce_lora_record(const cs_engine *engine)
     const ce_lora_settings *settings = &engine->settings->lora;
     if (!engine->lora.first)
         return NULL;
-    return json_pack("{s:I, s:f, s:f, s:b, s:O, s:b}", "r", (json_int_t)settings->r, "alpha", settings->alpha,
-                     "dropout", settings->dropout, "rslora", settings->rslora, "targets", engine->lora.targets,
-                     "fan_in_fan_out", engine->lora.fan_in_fan_out);
+    return json_pack("{s:I, s:f, s:f, s:b, s:b, s:s, s:O, s:b, s:s*}", "r", (json_int_t)settings->r, "alpha",
+                     settings->alpha, "dropout", settings->dropout, "rslora", settings->rslora, "dora", settings->dora,
+                     "bias", ce_config_biases[settings->bias], "targets", engine->lora.targets, "fan_in_fan_out",
+                     engine->lora.fan_in_fan_out, "base_sha256", engine->base_digest[0] ? engine->base_digest : NULL);
 }

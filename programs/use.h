@@ -74,8 +74,7 @@ static int take_adapter(void *to, const char *flag, const char *value)
 /* The last rows of a program's table of options. The program's settings must have the type `options`. */
 #define COMMON_OPTIONS                                                                                                 \
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
-        { CS_OPTION(TAKE, "adapter", options, set, "DIR",                                                              \
-                    "a folder of PEFT: LoRA adapters for a Hugging Face folder"),                                      \
+        { CS_OPTION(TAKE, "adapter", options, set, "DIR", "a folder of PEFT: LoRA adapters for the model"),            \
           .take = take_adapter },                                                                                      \
         { CS_OPTION(LIST, "set", options, set, "PATH=VALUE", "a key of the configuration") },                          \
     {                                                                                                                  \
@@ -111,9 +110,6 @@ static void set_items(cs_config *config, const cs_option_list *list)
 static void load_trained(cs_engine *engine, const cs_config *config)
 {
     const char *checkpoints = cs_config_get_string(config, "cspeed.load");
-    if (checkpoints && cs_config_get_string(config, "cspeed.lora.adapter"))
-        leave(WRONG_USAGE, "--adapter is for a Hugging Face folder, and this model is of a checkpoint: `cspeed export` "
-                           "makes it a folder");
     if (checkpoints)
         CS_MUST(cs_load_checkpoint(engine, checkpoints, cs_config_get_string(config, "cspeed.tag"),
                                    &(cs_load_options){ .module_only = true }, NULL));

@@ -219,6 +219,8 @@ void ce_config_set_total(cs_config *config, int64_t steps)
     change_number(config, "scheduler.params", ce_schedule_total(&config->settings.schedule), steps);
 }
 
+const char *const ce_config_biases[] = { "none", "all", "lora_only", NULL };
+
 void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
 {
     json_t *section = ce_json_find(config->doc, "cspeed.lora");
@@ -226,6 +228,8 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
     json_object_set_new(section, "alpha", json_real(lora->alpha));
     json_object_set_new(section, "dropout", json_real(lora->dropout));
     json_object_set_new(section, "rslora", json_boolean(lora->rslora));
+    json_object_set_new(section, "dora", json_boolean(lora->dora));
+    json_object_set_new(section, "bias", json_string(ce_config_biases[lora->bias]));
     json_object_set(section, "targets", lora->targets);
     config->settings.lora = *lora;
     free(config->text);

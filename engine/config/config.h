@@ -38,12 +38,16 @@ enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* g
 enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
 enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
 
-/* LoRA. r 0 means no adapters. If `adapter` is set, the engine replaces r, alpha, rslora and targets by the values in
- * that folder. */
+enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* lora.bias */
+extern const char *const ce_config_biases[];               /* their words, in this order; PEFT's */
+
+/* LoRA. r 0 means no adapters. If `adapter` is set, the engine replaces r, alpha, rslora, dora, bias and targets by the
+ * values in that folder. */
 typedef struct {
     int64_t r;
     double alpha, dropout;
-    bool rslora, merge;
+    bool rslora, dora, merge;
+    int bias;            /* which biases are trained: CS_BIASES_NONE, ... */
     json_t *targets;     /* "all-linear" or a list of names; NULL: the names that PEFT takes for the model's family */
     const char *adapter; /* a folder of PEFT from which the adapters start; NULL: none */
 } ce_lora_settings;

@@ -120,15 +120,17 @@ static const ce_key cspeed_lora[] = {
         "targets", JSON, lora.targets, "null", 0, 0, NULL,
         "the linear layers with adapters (PEFT's target_modules): a list of names such as \"q_proj\", or \"all-linear\"; null: those that PEFT takes for the family"),
     SUPPORTED("rslora", BOOL, lora.rslora, "false", 0, 0, NULL, "the factor is alpha / sqrt(r) (PEFT's use_rslora)"),
+    SUPPORTED("dora", BOOL, lora.dora, "false", 0, 0, NULL,
+              "DoRA: the weights' norms are trained beside their directions (PEFT's use_dora); without dropout"),
+    SUPPORTED("bias", CHOICE, lora.bias, "\"none\"", 0, 0, "none|all|lora_only",
+              "which biases of the model are trained too: all, or those of the layers that have adapters"),
     SUPPORTED(
         "adapter", STRING, lora.adapter, "null", 0, 0, NULL,
-        "folder of PEFT to start from; r, alpha, rslora and targets are those of its adapter_config.json, and so is dropout if it is not given"),
+        "folder of PEFT to start from; r, alpha, rslora, dora, bias and targets are those of its adapter_config.json, and so is dropout if it is not given"),
     SUPPORTED("merge", BOOL, lora.merge, "false", 0, 0, NULL,
               "cspeed.export writes the model with the adapters added to its weights; false: a folder of PEFT"),
-    REFUSED("bias", "\"none\"", "only the adapters are trained"),
-    REFUSED("dora", "false", NOT_YET),
     REFUSED("qlora", "false", "weights are fp32, bf16 or fp16: none are quantized"),
-    REFUSED("modules_to_save", "null", "only the adapters are trained"),
+    REFUSED("modules_to_save", "null", "only adapters and biases are trained"),
     REFUSED("init_lora_weights", "true", "A is uniform within 1/sqrt(inputs) and B is zero, PEFT's default"),
     REFUSED("rank_pattern", "{}", "all adapters have the same rank"),
     REFUSED("alpha_pattern", "{}", "all adapters have the same alpha"),
@@ -136,7 +138,7 @@ static const ce_key cspeed_lora[] = {
     REFUSED("lora_dropout", "null", "its name here is cspeed.lora.dropout"),
     REFUSED("target_modules", "null", "its name here is cspeed.lora.targets"),
     REFUSED("use_rslora", "false", "its name here is cspeed.lora.rslora"),
-    REFUSED("use_dora", "false", NOT_YET),
+    REFUSED("use_dora", "false", "its name here is cspeed.lora.dora"),
 };
 
 static const ce_key cspeed_fsdp[] = {

@@ -187,10 +187,11 @@ static bool are_targets(const json_t *value)
 
 static void resolve_lora(cs_config *config)
 {
-    static const char *const of_folder[] = { "cspeed.lora.r", "cspeed.lora.alpha", "cspeed.lora.rslora",
-                                             "cspeed.lora.targets" };
+    static const char *const of_folder[] = { "cspeed.lora.r",    "cspeed.lora.alpha", "cspeed.lora.rslora",
+                                             "cspeed.lora.dora", "cspeed.lora.bias",  "cspeed.lora.targets" };
     const ce_lora_settings *lora = &config->settings.lora;
-    bool other = lora->alpha < 8 || lora->alpha > 8 || lora->dropout > 0 || lora->rslora || lora->targets;
+    bool other = lora->alpha < 8 || lora->alpha > 8 || lora->dropout > 0 || lora->rslora || lora->targets ||
+                 lora->dora || lora->bias;
     if (lora->targets && !are_targets(lora->targets))
         ce_json_fault(config->doc, "cspeed.lora.targets",
                       "a list of names such as [\"q_proj\", \"v_proj\"] is needed, or \"all-linear\"; regular "
@@ -200,7 +201,8 @@ static void resolve_lora(cs_config *config)
     for (size_t i = 0; lora->adapter && i < sizeof of_folder / sizeof *of_folder; i++)
         if (ce_resolve_is_given(config, of_folder[i]))
             ce_json_fault(config->doc, of_folder[i],
-                          "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
+                          config->reads ? "the checkpoint has adapters of its own, so it takes no others"
+                                        : "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
 }
 
 /* PyTorch's name for communication through the memory of hosts is gloo. */

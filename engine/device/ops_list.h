@@ -91,6 +91,10 @@ OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_ten
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 /* Columns of `wide` from `first` on += scale * narrow; or with `takes` narrow = scale * those columns. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
+CPU_ONLY(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
+CPU_ONLY(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
+CPU_ONLY(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
+                     const cs_dora *dora))
 OPERATION(absolute_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(absolute_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))

@@ -8,8 +8,13 @@
 #include "checkpoint/safetensors.h"
 #include "unit/unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SINGLE "model.safetensors"
@@ -315,6 +320,15 @@ static cs_status refuse_folder(const char *folder)
     return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
+/* Returns a new string: the name without ".base_layer", behind which PEFT has an adapted layer's own bias. */
+static char *name_in_model(const char *name)
+{
+    static const char word[] = ".base_layer.bias";
+    size_t length = strlen(name) - (ends_with(name, word) ? sizeof word - 1 : 0);
+    char *made;
+    return asprintf(&made, "%.*s%s", (int)length, name, name[length] ? ".bias" : "") < 0 ? NULL : made;
+}
+
 static cs_status build_adapter(ce_source *source, const char *folder)
 {
     folder_source *weights = source->private_data;
@@ -330,7 +344,7 @@ static cs_status build_adapter(ce_source *source, const char *folder)
     CS_TRY(add_file(source, folder, ADAPTER));
     for (int64_t i = 0; i < source->count; i++)
         if (strncmp(source->tensors[i].name, prefix, sizeof prefix - 1) == 0)
-            rename_tensor(source, i, strdup(source->tensors[i].name + sizeof prefix - 1));
+            rename_tensor(source, i, name_in_model(source->tensors[i].name + sizeof prefix - 1));
     return CS_OK;
 }
 
@@ -367,4 +381,37 @@ cs_status ce_huggingface_open(ce_source *source, const char *folder)
 cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder)
 {
     return open_by(source, folder, build_adapter);
+}
+
+/* ---- the digest ---- */
+
+static cs_status digest_file(char text[CS_MAC_DIGEST], const char *path)
+{
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t bytes = file >= 0 && fstat(file, &facts) == 0 ? (size_t)facts.st_size : 0;
+    void *mapped = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    if (file >= 0)
+        close(file);
+    if (mapped == MAP_FAILED)
+        return ce_fail(CS_BAD_FILE, "%s: it cannot be mapped: %s", path, strerror(errno));
+    ce_mac_digest(text, mapped, bytes);
+    munmap(mapped, bytes);
+    return CS_OK;
+}
+
+cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder)
+{
+    ce_source source;
+    CS_TRY(ce_huggingface_open(&source, folder));
+    const folder_source *weights = source.private_data;
+    char *digests = calloc((size_t)weights->file_count + 1, CS_MAC_DIGEST);
+    cs_status status = digests ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for the digest of %s", folder);
+    for (int64_t i = 0; i < weights->file_count && status == CS_OK; i++)
+        status = digest_file(digests + i * CS_MAC_DIGEST, weights->files[i].path);
+    if (status == CS_OK)
+        ce_mac_digest(text, digests, (size_t)weights->file_count * CS_MAC_DIGEST);
+    free(digests);
+    ce_source_close(&source);
+    return status;
 }

@@ -6,6 +6,7 @@
 #ifndef CS_INTERCHANGE_HUGGINGFACE_H
 #define CS_INTERCHANGE_HUGGINGFACE_H
 
+#include "base/mac.h"
 #include "interchange/source.h"
 #include "models/models.h"
 
@@ -26,8 +27,11 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
+/* Writes the SHA-256 of the files of weights in a Hugging Face folder. It reads them whole. */
+cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder);
+
 /* Opens the tensors of a folder of PEFT, adapter_model.safetensors, by the names that they have in the model: without
- * PEFT's prefix "base_model.model.". */
+ * PEFT's prefix "base_model.model." and ".base_layer" in the names of biases. */
 cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder);
 
 typedef struct {

@@ -32,7 +32,7 @@ static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggin
     all->adapter = true;
     if (!choice.typed)
         all->dtype = CS_F32;
-    return ce_peft_adapters(source);
+    return ce_peft_adapters(source, lora);
 }
 
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,

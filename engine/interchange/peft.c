@@ -1,5 +1,6 @@
 /* peft.c - PEFT's folders of LoRA adapters, and merging. */
 #include "interchange/peft.h"
+#include "interchange/norms.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -32,11 +33,9 @@ static cs_status check_idle(const json_t *config, const char *path)
     static const struct {
         const char *key, *why;
     } keys[] = {
-        { "use_dora", "DoRA is not built" },
         { "use_qalora", "weights are not quantized" },
-        { "bias", "biases are not trained with adapters" },
         { "lora_bias", "B has no bias" },
-        { "modules_to_save", "only adapters are read" },
+        { "modules_to_save", "only adapters and biases are read" },
         { "rank_pattern", "all adapters have the same rank" },
         { "alpha_pattern", "all adapters have the same alpha" },
         { "layers_to_transform", "a target names layers of all blocks" },
@@ -72,6 +71,7 @@ static cs_status take_targets(ce_peft_facts *facts, json_t *targets, const char 
 static cs_status take(ce_peft_facts *facts, const json_t *config, const char *path)
 {
     const char *type = json_string_value(json_object_get(config, "peft_type"));
+    const char *bias = json_string_value(json_object_get(config, "bias"));
     const json_t *r = json_object_get(config, "r"), *alpha = json_object_get(config, "lora_alpha");
     if (!type || strcmp(type, "LORA") != 0)
         return refuse(path, "peft_type", "only \"LORA\" is");
@@ -81,7 +81,9 @@ static cs_status take(ce_peft_facts *facts, const json_t *config, const char *pa
     *facts = (ce_peft_facts){ .r = json_integer_value(r),
                               .alpha = json_number_value(alpha),
                               .dropout = json_number_value(json_object_get(config, "lora_dropout")),
-                              .rslora = json_is_true(json_object_get(config, "use_rslora")) };
+                              .rslora = json_is_true(json_object_get(config, "use_rslora")),
+                              .dora = json_is_true(json_object_get(config, "use_dora")) };
+    snprintf(facts->bias, sizeof facts->bias, "%s", bias ? bias : "none");
     if (!(facts->dropout >= 0 && facts->dropout < 1))
         return ce_fail(CS_BAD_FILE, "%s: \"lora_dropout\" must be from 0 to below 1", path);
     return take_targets(facts, json_object_get(config, "target_modules"), path);
@@ -103,14 +105,27 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
     return status;
 }
 
+/* A checkpoint of an earlier version has neither key. */
+static const char *bias_word(const json_t *lora)
+{
+    const char *word = json_string_value(json_object_get(lora, "bias"));
+    return word ? word : "none";
+}
+
+static bool has_dora(const json_t *lora)
+{
+    return json_is_true(json_object_get(lora, "dora"));
+}
+
 json_t *ce_peft_config(const json_t *lora, const char *base)
 {
     return json_pack("{s:s, s:s, s:s?, s:O, s:O, s:O, s:O, s:O, s:O, s:s, s:b, s:b, s:n, s:b, s:{}, s:{}}", "peft_type",
                      "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", base, "r", json_object_get(lora, "r"),
                      "lora_alpha", json_object_get(lora, "alpha"), "lora_dropout", json_object_get(lora, "dropout"),
                      "use_rslora", json_object_get(lora, "rslora"), "target_modules", json_object_get(lora, "targets"),
-                     "fan_in_fan_out", json_object_get(lora, "fan_in_fan_out"), "bias", "none", "use_dora", 0,
-                     "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern", "alpha_pattern");
+                     "fan_in_fan_out", json_object_get(lora, "fan_in_fan_out"), "bias", bias_word(lora), "use_dora",
+                     has_dora(lora), "inference_mode", 1, "modules_to_save", "init_lora_weights", 1, "rank_pattern",
+                     "alpha_pattern");
 }
 
 /* ---- a source that reads from a checkpoint's source ---- */
@@ -119,15 +134,48 @@ typedef struct {
     ce_source inner;
     int64_t *from; /* for each tensor: its number in `inner` */
     char **names;
-    const json_t *lora; /* owned by `inner`; NULL: only adapters */
+    const json_t *lora; /* owned by `inner` */
     int64_t held;       /* the tensor whose factors are in a and b; -1: none */
     float *a, *b;       /* (r, inputs) and (outputs, r) */
+    float *gain;        /* (outputs): magnitude / norm of DoRA; NULL: the tensor has none */
     float *buffer;
 } layered;
 
 static bool is_adapter(const char *name)
 {
-    return strstr(name, ".lora_A.weight") || strstr(name, ".lora_B.weight");
+    return strstr(name, ".lora_A.weight") || strstr(name, ".lora_B.weight") || ce_norms_are(name);
+}
+
+/* The number in `inner` of the tensor `which` ("lora_A.weight") beside this one, whose name ends with `word`
+ * ("weight"); -1: there is none. */
+static int64_t find_beside(const layered *over, const char *name, const char *word, const char *which)
+{
+    char other[512];
+    size_t length = strlen(name), tail = strlen(word);
+    if (length < tail || strcmp(name + length - tail, word) != 0)
+        return -1;
+    snprintf(other, sizeof other, "%.*s%s", (int)(length - tail), name, which);
+    return ce_source_find(&over->inner, other);
+}
+
+/* Returns the new name in PEFT's folder of a tensor of the checkpoint: of an adapter, or of a bias that was trained. NULL:
+ * it is not in the folder. */
+static char *name_in_folder(const layered *over, const char *name)
+{
+    static const char word[] = ".bias";
+    size_t length = strlen(name), tail = sizeof word - 1;
+    bool bias = length > tail && strcmp(name + length - tail, word) == 0;
+    bool adapted = bias && find_beside(over, name, "bias", "lora_A.weight") >= 0;
+    const char *which = bias_word(over->lora);
+    char *made = NULL;
+    if (bias && strcmp(which, "all") != 0 && !(adapted && strcmp(which, "lora_only") == 0))
+        return NULL;
+    if (!bias && !is_adapter(name))
+        return NULL;
+    if (asprintf(&made, "base_model.model.%.*s%s%s", (int)(length - (bias ? tail : 0)), name,
+                 adapted ? ".base_layer" : "", bias ? word : "") < 0)
+        ce_fatal(CS_NO_MEMORY, "out of memory for a tensor's name");
+    return made;
 }
 
 static void close_layered(ce_source *source)
@@ -140,6 +188,7 @@ static void close_layered(ce_source *source)
     free(over->from);
     free(over->a);
     free(over->b);
+    free(over->gain);
     free(over->buffer);
     free(over);
 }
@@ -155,13 +204,15 @@ static cs_status list(ce_source *source, bool adapters)
         return ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     for (int64_t i = 0; i < over->inner.count; i++) {
         const ce_source_tensor *tensor = &over->inner.tensors[i];
-        if (is_adapter(tensor->name) != adapters)
+        char *name = adapters                   ? name_in_folder(over, tensor->name)
+                     : is_adapter(tensor->name) ? NULL
+                                                : strdup(tensor->name);
+        if (!name)
             continue;
-        if (asprintf(&over->names[source->count], "%s%s", adapters ? "base_model.model." : "", tensor->name) < 0)
-            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         over->from[source->count] = i;
+        over->names[source->count] = name;
         source->tensors[source->count] = *tensor;
-        source->tensors[source->count].name = over->names[source->count];
+        source->tensors[source->count].name = name;
         source->count++;
     }
     return CS_OK;
@@ -183,36 +234,26 @@ static cs_status put_over(ce_source *source, bool adapters, const json_t *lora)
     return list(source, adapters);
 }
 
-cs_status ce_peft_adapters(ce_source *source)
+cs_status ce_peft_adapters(ce_source *source, const json_t *lora)
 {
-    return put_over(source, true, NULL);
+    return put_over(source, true, lora);
 }
 
 /* ---- merging ---- */
 
-/* The number in `inner` of the factor ("lora_A", "lora_B") beside this weight; -1: it has no adapter. */
-static int64_t find_factor(const layered *over, const char *weight, const char *which)
+static cs_status read_whole(layered *over, int64_t tensor, float **to)
 {
-    char name[512];
-    size_t length = strlen(weight), tail = strlen("weight");
-    if (length < tail || strcmp(weight + length - tail, "weight") != 0)
-        return -1;
-    snprintf(name, sizeof name, "%.*s%s.weight", (int)(length - tail), weight, which);
-    return ce_source_find(&over->inner, name);
-}
-
-static cs_status read_factor(layered *over, int64_t factor, float **to)
-{
-    const int64_t *shape = over->inner.tensors[factor].shape;
+    const ce_source_tensor *given = &over->inner.tensors[tensor];
+    int64_t count = given->shape[0] * (given->dims > 1 ? given->shape[1] : 1);
     free(*to);
-    *to = malloc((size_t)(shape[0] * shape[1]) * sizeof **to);
+    *to = malloc((size_t)count * sizeof **to);
     if (!*to)
         return ce_fail(CS_NO_MEMORY, "out of memory for an adapter");
-    return over->inner.read(&over->inner, factor, (ce_range){ 0, shape[0] * shape[1] }, *to, CS_F32);
+    return over->inner.read(&over->inner, tensor, (ce_range){ 0, count }, *to, CS_F32);
 }
 
 /* Adds scale B A to the elements `range` of the weight, which are in over->buffer; the sum over r is in fp32, as in
- * PyTorch. */
+ * PyTorch. With DoRA the sums are multiplied by magnitude / norm. */
 static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];
@@ -226,23 +267,18 @@ static void add_product(const layered *over, const ce_source_tensor *weight, ce_
         for (int64_t k = 0; k < r; k++)
             sum += over->b[output * r + k] * over->a[k * inputs + input];
         over->buffer[i - range.from] += scale * sum;
+        if (over->gain)
+            over->buffer[i - range.from] *= over->gain[output];
     }
 }
 
-static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
+/* Reads elements of an adapted weight whose factors are in over->a and over->b. */
+static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
     layered *over = source->private_data;
     const ce_source_tensor *weight = &source->tensors[tensor];
-    int64_t a = find_factor(over, weight->name, "lora_A"), b = find_factor(over, weight->name, "lora_B");
+    int64_t a = find_beside(over, weight->name, "weight", "lora_A.weight");
     int64_t most = CS_SOURCE_BUFFER / (int64_t)sizeof(float);
-    if (a < 0 || b < 0)
-        return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
-    if (over->held != tensor) {
-        over->held = -1;
-        CS_TRY(read_factor(over, a, &over->a));
-        CS_TRY(read_factor(over, b, &over->b));
-        over->held = tensor;
-    }
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = range.to - at < most ? range.to : at + most;
         CS_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
@@ -251,6 +287,56 @@ static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, 
                             next - at);
     }
     return CS_OK;
+}
+
+/* Sets over->gain: the magnitudes, divided by the norms of the sums, which are read for it. */
+static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
+{
+    layered *over = source->private_data;
+    ce_source sums = *source;
+    int64_t outputs = over->inner.tensors[magnitude].shape[0];
+    bool turned = json_is_true(json_object_get(over->lora, "fan_in_fan_out"));
+    float *norms = malloc((size_t)outputs * sizeof *norms), *gain = NULL;
+    sums.read = read_sum;
+    cs_status status = norms ? ce_norms_read(&sums, tensor, turned, (ce_range){ 0, outputs }, norms, CS_F32)
+                             : ce_fail(CS_NO_MEMORY, "out of memory for norms of weights");
+    if (status == CS_OK)
+        status = read_whole(over, magnitude, &gain);
+    for (int64_t i = 0; i < outputs && status == CS_OK; i++)
+        gain[i] /= norms[i];
+    free(norms);
+    over->gain = gain;
+    return status;
+}
+
+/* Reads what belongs to an adapted weight, unless it is that of the read before. */
+static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
+{
+    layered *over = source->private_data;
+    int64_t magnitude = find_beside(over, source->tensors[tensor].name, "weight", "lora_magnitude_vector");
+    if (over->held == tensor)
+        return CS_OK;
+    over->held = -1;
+    free(over->gain);
+    over->gain = NULL;
+    CS_TRY(read_whole(over, a, &over->a));
+    CS_TRY(read_whole(over, b, &over->b));
+    if (magnitude >= 0)
+        CS_TRY(read_gain(source, tensor, magnitude));
+    over->held = tensor;
+    return CS_OK;
+}
+
+static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
+{
+    layered *over = source->private_data;
+    const char *name = source->tensors[tensor].name;
+    int64_t a = find_beside(over, name, "weight", "lora_A.weight"),
+            b = find_beside(over, name, "weight", "lora_B.weight");
+    if (a < 0 || b < 0)
+        return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
+    CS_TRY(hold(source, tensor, a, b));
+    return read_sum(source, tensor, range, to, dtype);
 }
 
 cs_status ce_peft_merge(ce_source *source, const json_t *lora)

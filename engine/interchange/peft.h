@@ -8,11 +8,12 @@
 typedef struct {
     int64_t r;
     double alpha, dropout;
-    bool rslora;
+    bool rslora, dora;
+    char bias[16];   /* "none", "all" or "lora_only": which biases of the model the folder has */
     json_t *targets; /* "all-linear" or a list of names; a new reference */
 } ce_peft_facts;
 
-/* Reads FOLDER/adapter_config.json. If it asks for something that cspeed lacks, such as DoRA, CS_UNSUPPORTED names
+/* Reads FOLDER/adapter_config.json. If it asks for something that cspeed lacks, such as QLoRA, CS_UNSUPPORTED names
  * it. */
 cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
 
@@ -21,9 +22,9 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
 json_t *ce_peft_config(const json_t *lora, const char *base);
 
 /* Both functions take ownership of a checkpoint's source and replace it. ce_peft_adapters: by a source that has only
- * the adapters' tensors, under PEFT's names. ce_peft_merge: by a source that has only the model's tensors, with the
+ * the adapters' tensors and the trained biases, under PEFT's names. ce_peft_merge: by a source that has only the model's tensors, with the
  * adapters added to their values (in fp32, rounded once). */
-cs_status ce_peft_adapters(ce_source *source);
+cs_status ce_peft_adapters(ce_source *source, const json_t *lora);
 cs_status ce_peft_merge(ce_source *source, const json_t *lora);
 
 #endif

@@ -154,6 +154,7 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
     cs_tensor x = take_input(linear, pass), dx = make_dx(linear, pass, dy);
     dy = ce_linear_factor(pass, dy);
     ce_linear_grow(linear, pass, x, dy);
+    dy = ce_lora_backward_scaled(linear, pass, dy);
     cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, ce_linear_weight(linear, pass), linear->layout);
     ce_lora_backward(linear, pass, dx, dy, x);
     return dx;
@@ -178,5 +179,6 @@ void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tenso
     cs_tensor x = take_input(linear, pass);
     dy = ce_linear_factor(pass, dy);
     ce_linear_grow(linear, pass, x, dy);
+    dy = ce_lora_backward_scaled(linear, pass, dy);
     ce_lora_backward(linear, pass, (cs_tensor){ 0 }, dy, x);
 }

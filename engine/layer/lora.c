@@ -12,21 +12,80 @@ static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, 
     return y;
 }
 
-/* u = dropout(x) A^T is kept, because the gradient of B needs u. The dropout is computed again in backward. */
+/* The operands of a part's DoRA. A part of several has its own rows of the weight. */
+static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_part *part)
+{
+    cs_dora dora = { .weight = ce_linear_weight(linear, pass),
+                     .layout = linear->layout,
+                     .a = ce_linear_factor(pass, part->a->value),
+                     .b = ce_linear_factor(pass, part->b->value),
+                     .magnitude = part->magnitude->value,
+                     .bias = ce_linear_bias(linear, pass),
+                     .scale = linear->adapter->scale,
+                     .first = part->first };
+    int64_t outputs = cs_rows(dora.b);
+    if (linear->layout == CS_OUT_IN) {
+        size_t row = (size_t)cs_columns(dora.weight) * cs_dtype_bytes(dora.weight.dtype);
+        dora.weight.data = (char *)dora.weight.data + (size_t)part->first * row;
+        dora.weight.shape[0] = outputs;
+    }
+    if (dora.bias.data)
+        dora.bias.data = (char *)dora.bias.data + (size_t)part->first * cs_dtype_bytes(dora.bias.dtype);
+    dora.bias.shape[0] = outputs;
+    return dora;
+}
+
+/* own_y, the adapter's result before scaling, becomes what backward needs; it is kept, and so are the norms. */
+static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor own_y,
+                          const ce_lora_part *part)
+{
+    cs_dora dora = dora_of(linear, pass, part);
+    cs_tensor norms = cs_pass_make(pass, CS_F32, cs_columns(own_y), 1);
+    cs_op_dora_norms(cs_pass_stream(pass), norms, &dora);
+    cs_op_dora(cs_pass_stream(pass), y, own_y, norms, &dora);
+    cs_pass_keep(pass, own_y);
+    cs_pass_keep(pass, norms);
+}
+
+/* u = dropout(x) A^T is kept, because the gradient of B needs u. The dropout is computed again in backward. Backward
+ * takes what DoRA keeps of all parts before it takes the first u. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x)
 {
     const cs_adapter *adapter = linear->adapter;
     cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor u[CS_LORA_PARTS];
     for (int i = 0; adapter && i < adapter->count; i++) {
         const ce_lora_part *part = &adapter->part[i];
-        cs_tensor a = ce_linear_factor(pass, part->a->value), b = ce_linear_factor(pass, part->b->value);
-        cs_tensor u = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(a));
-        cs_tensor own_y = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(b));
-        cs_op_matmul(stream, u, dropped(adapter, pass, x, part->place), a, (cs_tensor){ 0 }, CS_OUT_IN);
-        cs_op_matmul(stream, own_y, u, b, (cs_tensor){ 0 }, CS_OUT_IN);
-        cs_op_add_columns(stream, y, part->first, own_y, adapter->scale);
-        cs_pass_keep(pass, u);
+        cs_tensor a = ce_linear_factor(pass, part->a->value);
+        u[i] = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(a));
+        cs_op_matmul(stream, u[i], dropped(adapter, pass, x, part->place), a, (cs_tensor){ 0 }, CS_OUT_IN);
+        cs_pass_keep(pass, u[i]);
     }
+    for (int i = 0; adapter && i < adapter->count; i++) {
+        const ce_lora_part *part = &adapter->part[i];
+        cs_tensor b = ce_linear_factor(pass, part->b->value);
+        cs_tensor own_y = cs_pass_make(pass, x.dtype, cs_rows(x), cs_rows(b));
+        cs_op_matmul(stream, own_y, u[i], b, (cs_tensor){ 0 }, CS_OUT_IN);
+        if (part->magnitude)
+            scale_columns(linear, pass, y, own_y, part);
+        else
+            cs_op_add_columns(stream, y, part->first, own_y, adapter->scale);
+    }
+}
+
+cs_tensor ce_lora_backward_scaled(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
+{
+    const cs_adapter *adapter = linear->adapter;
+    if (!adapter || !adapter->part[0].magnitude)
+        return dy;
+    cs_tensor scaled = cs_pass_like(pass, dy);
+    cs_op_take_columns(cs_pass_stream(pass), scaled, dy, 0, 1);
+    for (int i = adapter->count - 1; i >= 0; i--) {
+        cs_tensor norms = cs_pass_take(pass), z = cs_pass_take(pass);
+        cs_dora dora = dora_of(linear, pass, &adapter->part[i]);
+        cs_op_dora_grad(cs_pass_stream(pass), scaled, cs_param_grow(adapter->part[i].magnitude), z, norms, &dora);
+    }
+    return scaled;
 }
 
 static void add_dx(const cs_adapter *adapter, cs_pass *pass, cs_tensor dx, cs_tensor du, const ce_lora_part *part)

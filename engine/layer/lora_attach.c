@@ -78,15 +78,16 @@ static cs_status check_target(const cs_model *model, const char *target)
 
 /* ---- the adapters ---- */
 
+/* columns 0: a vector. */
 static cs_param *declare(cs_unit *unit, const char *layer, const char *which, int64_t rows, int64_t columns,
                          cs_init init)
 {
     char name[256];
-    snprintf(name, sizeof name, "%s.%s.weight", layer, which);
+    snprintf(name, sizeof name, "%s.%s", layer, which);
     cs_param *param = cs_unit_param(unit, name, rows, columns, init);
     cs_param_grows(param, param);
     ((ce_unit_entry *)param)->lora = true;
-    unit->model->parameters += rows * columns;
+    unit->model->parameters += rows * (columns ? columns : 1);
     return param;
 }
 
@@ -127,9 +128,12 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     for (int i = 0; i < at; i++)
         if (unit->entries[i]->param.linear == linear)
             part->first += outputs_of(&unit->entries[i]->param);
-    part->a =
-        declare(unit, layer, "lora_A", sizes->r, inputs, (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
-    part->b = declare(unit, layer, "lora_B", outputs_of(&entry->param), sizes->r, (cs_init){ CS_ZEROS, 0 });
+    part->a = declare(unit, layer, "lora_A.weight", sizes->r, inputs,
+                      (cs_init){ CS_UNIFORM, (float)(1 / sqrt((double)inputs)) });
+    part->b = declare(unit, layer, "lora_B.weight", outputs_of(&entry->param), sizes->r, (cs_init){ CS_ZEROS, 0 });
+    if (sizes->dora)
+        part->magnitude =
+            declare(unit, layer, "lora_magnitude_vector", outputs_of(&entry->param), 0, (cs_init){ CS_ONES, 0 });
     part->place = cs_residual_place(unit, place);
     lora->fan_in_fan_out |= linear->layout == CS_IN_OUT;
     if (json_is_array(sizes->targets))
@@ -139,6 +143,32 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
         if (strcmp(json_string_value(json_array_get(lora->targets, i)), word) == 0)
             return;
     json_array_append_new(lora->targets, json_string(word));
+}
+
+/* ---- biases ---- */
+
+static bool is_bias(const ce_unit_entry *entry)
+{
+    size_t length = strlen(entry->full_name), tail = strlen(".bias");
+    return length >= tail && strcmp(entry->full_name + length - tail, ".bias") == 0;
+}
+
+/* True if the layer that has this bias has an adapter. */
+static bool is_adapted(const cs_model *model, const char *bias)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%.*slora_A.weight", (int)(strlen(bias) - strlen("bias")), bias);
+    return ce_model_find(model, name) != NULL;
+}
+
+static void train_biases(cs_model *model, const ce_lora_sizes *sizes)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            ce_unit_entry *entry = model->units[i]->entries[at];
+            if (is_bias(entry) && (sizes->all_biases || (sizes->own_biases && is_adapted(model, entry->full_name))))
+                entry->param.frozen = false;
+        }
 }
 
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes)
@@ -158,6 +188,7 @@ cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *si
                 attach(lora, unit, at, sizes);
         }
     }
+    train_biases(model, sizes);
     return lora->first ? CS_OK : ce_fail(CS_BAD_CONFIG, "cspeed.lora: the model has no linear layer to adapt");
 }
 

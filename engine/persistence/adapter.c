@@ -8,14 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets)
+bool ce_adapter_has(const ce_unit_entry *entry)
+{
+    return entry->lora || !entry->param.frozen;
+}
+
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout)
 {
     ce_peft_facts facts;
     CS_TRY(ce_peft_read(&facts, settings->adapter));
+    settings->bias = CS_BIASES_NONE;
+    while (ce_config_biases[settings->bias] && strcmp(ce_config_biases[settings->bias], facts.bias) != 0)
+        settings->bias++;
+    if (!ce_config_biases[settings->bias]) {
+        json_decref(facts.targets);
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"bias\" is none of none, all and lora_only",
+                       settings->adapter);
+    }
+    settings->dora = facts.dora;
     settings->r = facts.r;
     settings->alpha = facts.alpha;
     settings->rslora = facts.rslora;
-    if (settings->dropout <= 0)
+    if (dropout)
         settings->dropout = facts.dropout;
     settings->targets = *targets = facts.targets;
     return CS_OK;
@@ -26,11 +40,12 @@ static cs_status check_shapes(const cs_engine *engine, const ce_source *source)
     for (int64_t i = 0; i < source->count; i++) {
         const ce_source_tensor *tensor = &source->tensors[i];
         const ce_unit_entry *entry = ce_model_find(engine->model, tensor->name);
-        if (!entry || !entry->lora)
+        if (!entry || !ce_adapter_has(entry))
             return ce_fail(CS_BAD_FILE, "%s: tensor %s is of no layer that \"target_modules\" names in this model",
                            engine->settings->lora.adapter, tensor->name);
         const cs_tensor *value = &entry->param.value;
-        if (tensor->dims != 2 || tensor->shape[0] != cs_rows(*value) || tensor->shape[1] != cs_columns(*value))
+        if (tensor->dims != value->dims ||
+            memcmp(tensor->shape, value->shape, (size_t)tensor->dims * sizeof *tensor->shape) != 0)
             return ce_fail(CS_BAD_FILE, "%s: tensor %s has another shape than (%lld, %lld): it is of another model",
                            engine->settings->lora.adapter, tensor->name, (long long)cs_rows(*value),
                            (long long)cs_columns(*value));

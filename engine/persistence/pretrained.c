@@ -5,8 +5,20 @@
 #include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "interchange/huggingface.h"
+#include "interchange/norms.h"
 
 #include <stdlib.h>
+
+static cs_status fill(const cs_engine *engine, ce_source *source, const ce_shard_piece *piece, void *into)
+{
+    const char *name = piece->entry->full_name;
+    int64_t tensor = ce_source_find(source, name), weight;
+    if (tensor >= 0)
+        return source->read(source, tensor, piece->range, into, piece->dtype);
+    if (!ce_norms_weight(&weight, source, name))
+        return ce_fail(CS_BAD_FILE, "tensor %s is missing", name);
+    return ce_norms_read(source, weight, engine->lora.fan_in_fan_out, piece->range, into, piece->dtype);
+}
 
 /* Reads one piece. If the device has its own memory, the elements are read into host memory and then copied. */
 static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard_piece *piece)
@@ -17,9 +29,7 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     void *into = copies ? malloc(bytes) : piece->master;
     if (!into)
         return ce_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
-    int64_t tensor = ce_source_find(source, piece->entry->full_name);
-    cs_status status = tensor < 0 ? ce_fail(CS_BAD_FILE, "tensor %s is missing", piece->entry->full_name)
-                                  : source->read(source, tensor, piece->range, into, dtype);
+    cs_status status = fill(engine, source, piece, into);
     if (copies) {
         cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
         ce_stream_copy(stream, piece->master, into, bytes);
@@ -29,14 +39,21 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     return status;
 }
 
-cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool lora)
+/* True if the model's folder gives the first value: for its own parameters, and for magnitudes that no folder of PEFT
+ * gives. */
+static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
+{
+    return !entry->lora || (!engine->settings->lora.adapter && ce_norms_are(entry->full_name));
+}
+
+cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter)
 {
     int count = engine->model->units[i]->entry_count;
     ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
     cs_status status = pieces ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     count = pieces ? ce_shard_pieces(engine->shards[i], pieces) : 0;
     for (int at = 0; at < count && status == CS_OK; at++)
-        if (pieces[at].entry->lora == lora)
+        if (adapter ? ce_adapter_has(pieces[at].entry) : of_model(engine, pieces[at].entry))
             status = read_piece(engine, source, &pieces[at]);
     free(pieces);
     return status;
@@ -73,7 +90,12 @@ cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
                          "%s has a config.json and no weights (no *.safetensors), so there is no trained "
                          "model to use: only training starts from random values",
                          folder);
+    if (status == CS_OK && !found && engine->settings->lora.dora && !engine->config->reads)
+        status =
+            ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, whose norms are the first magnitudes", folder);
     CS_TRY(ce_collective_status(engine->comm, status));
+    if (found)
+        CS_TRY(ce_base_note(engine, folder));
     for (int i = 0; i < engine->model->total && found; i++)
         ce_shard_spread(engine->shards[i]);
     return CS_OK;

@@ -108,7 +108,7 @@ static json_t *reduced(json_t *full)
     static const char *const texts[] = { "seq_len", "train",   "valid",    "packing", "tokenizer",
                                          "field",   "columns", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
-    static const char *const adapters[] = { "r", "alpha", "rslora", "targets" };
+    static const char *const adapters[] = { "r", "alpha", "rslora", "dora", "bias", "targets" };
     json_t *lora = json_object(), *data = json_object(), *from = json_object_get(theirs, "data");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         copy(ours, theirs, names[i]);

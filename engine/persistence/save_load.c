@@ -64,6 +64,12 @@ static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_
     return CS_OK;
 }
 
+/* True if the parameters are used, not trained, and the adapter comes from its own folder (`eval --adapter`). */
+static bool takes_adapter(const cs_engine *engine)
+{
+    return engine->config->reads && engine->settings->lora.adapter;
+}
+
 /* Lists this rank's part of every unit. At every stage the ranks' parts cover each tensor exactly once. */
 static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
@@ -75,7 +81,8 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
         count = ce_shard_pieces(engine->shards[i], pieces);
         cs_status status = CS_OK;
         for (int at = 0; at < count && status == CS_OK; at++)
-            status = list_parameter(list, &engine->zero, &pieces[at], states);
+            if (!(pieces[at].entry->lora && takes_adapter(engine)))
+                status = list_parameter(list, &engine->zero, &pieces[at], states);
         free(pieces);
         CS_TRY(status);
     }
@@ -298,6 +305,8 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     piece_list list = { 0 };
     if (states)
         CS_TRY(check_optimizer(engine, state));
+    if (!options->module_only)
+        CS_TRY(ce_base_check(engine, ce_checkpoint_provenance(reader)));
     cs_status status = read_pieces(engine, reader, states, &list);
     drop(&list);
     CS_TRY(status);
@@ -308,6 +317,8 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     }
     warn_of_other_data(engine, state);
     warn_of_other_model(engine, ce_checkpoint_provenance(reader));
+    if (takes_adapter(engine)) /* again, because the folder may have biases that the checkpoint has too */
+        CS_TRY(ce_adapter_load(engine));
     if (!options->module_only || engine->config->reads)
         ce_products_resume(engine, ce_checkpoint_provenance(reader));
     if (!options->module_only) {

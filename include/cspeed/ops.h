@@ -266,6 +266,27 @@ typedef struct {
 } cs_balance;
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss);
 
+/* DoRA (Liu et al. 2024): M columns of a linear layer's result, from column `first` on, are scaled by magnitude / norm,
+ * where the norm is that of the weight of the column with its LoRA adapter, W + scale B A. Not implemented on a GPU
+ * yet. */
+typedef struct {
+    cs_tensor weight; /* (K, M) or (M, K) c, as `layout` says */
+    cs_layout layout;
+    cs_tensor a, b;      /* (R, K) and (M, R) c */
+    cs_tensor magnitude; /* (M) c */
+    cs_tensor bias;      /* (M) c: that of these columns; absent: the layer has none */
+    float scale;
+    int64_t first;
+} cs_dora;
+/* norms (M) f32: the Euclidean norm of each output's weights in W + scale B A. */
+void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora);
+/* y (N, W) c is the layer's result, z (N, M) c the adapter's before scaling. z becomes y - bias + scale z, and those
+ * columns of y become bias + z magnitude / norms. */
+void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora);
+/* Adds to dmagnitude (M) f32, with the z that forward left; those columns of dy become the gradient of z. */
+void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
+                     const cs_dora *dora);
+
 /* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types as in cs_op_squared_error. Where y equals the
  * target, the gradient is 0. */
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

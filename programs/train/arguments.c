@@ -34,8 +34,8 @@ static int print_config_help(void *to, const char *flag, const char *value)
     exit(0);
 }
 
-/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; otherwise it is a
- * text. */
+/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; if it is NULL, the option
+ * has no value and the key becomes true; otherwise it is a text. */
 #define KEY(names_, path_, value_, text_)                                                                              \
     {                                                                                                                  \
         .names = names_, .kind = CS_OPTION_INERT, .value = value_, .text = text_, .sets = path_                        \
@@ -61,8 +61,10 @@ static const cs_option table[] = {
     KEY("eval_interval", "cspeed.eval_interval", "N", "steps between validations"),
     KEY("save_interval", "cspeed.save_interval", "N", "steps between checkpoints"),
     KEY("metrics", "cspeed.metrics", "FILE", "JSON lines, in the output folder"),
-    KEY("export", "cspeed.export", "DIR", "a Hugging Face folder, written at the end"),
+    KEY("export", "cspeed.export", "DIR", "a Hugging Face folder, written at the end; with LoRA a PEFT folder"),
     KEY("adapter", "cspeed.lora.adapter", "DIR", "a folder of PEFT, whose LoRA adapters are trained further"),
+    KEY("merge", "cspeed.lora.merge", NULL,
+        "--export writes the model with the LoRA adapters added, not a PEFT folder"),
     KEY("set", "", "PATH=VALUE", "any key"),
     { CS_OPTION(SWITCH, "fresh", request, line.fresh, NULL,
                 "start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)") },
@@ -136,6 +138,8 @@ static void apply(cs_config *config, command_line *options, const override *give
     const char *path = given->flag->sets;
     if (strcmp(path, DATA) == 0)
         set_data(config, given->value);
+    else if (!given->flag->value) /* a switch */
+        set_json(config, path, "true", options);
     else if (!*path || strcmp(given->flag->value, "N") == 0)
         set_json(config, path, given->value, options);
     else

@@ -13,6 +13,9 @@
 
 #define MODEL "cspeed.model=\"base\""
 #define LORA "cspeed.lora={\"r\": 3, \"alpha\": 7, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"rslora\": true}"
+#define DORA                                                                                                           \
+    "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"dora\": true, \"bias\": \"lora_only\"}"
+#define BIASES "cspeed.lora={\"r\": 3, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"bias\": \"all\"}"
 
 static const run_spec plain = { .world = 1, .steps = 3, .precision = "fp32" };
 
@@ -25,7 +28,7 @@ static void export(const char *from, const char *to, bool merge)
 }
 
 /* Writes `base`, a Hugging Face folder, and from a training of adapters beside it `saved`, `adapter` and `merged`. */
-static cs_engine *make_folders(void)
+static cs_engine *make_folders(const char *lora)
 {
     cs_engine *base = run_open(&plain, NULL);
     CS_MUST(cs_save_checkpoint(base, "first", NULL, NULL));
@@ -33,7 +36,7 @@ static cs_engine *make_folders(void)
     cs_destroy(base);
     run_spec spec = plain;
     spec.set[0] = MODEL;
-    spec.set[1] = LORA;
+    spec.set[1] = lora;
     spec.set[2] = "optimizer.params.lr=0.1";
     cs_engine *engine = run_open(&spec, NULL);
     for (int step = 0; step < spec.steps; step++)
@@ -90,19 +93,21 @@ static double distance(const float *one, const float *other, int64_t count)
     return most / size;
 }
 
-START_TEST(folders_hold_what_was_trained)
+static void check_folders(const char *lora)
 {
     shell_enter();
-    cs_engine *engine = make_folders();
+    cs_engine *engine = make_folders(lora);
     int64_t count, same;
     float *trained = logits_of(engine, &count);
     float *base = reopened("base", NULL, &same), *merged = reopened("merged", NULL, &same);
     float *adapted = reopened("base", "cspeed.lora.adapter=adapter", &same), *saved = reopened("saved", NULL, &same);
+    float *loaded = reopened("first", "cspeed.lora.adapter=adapter", &same);
     ck_assert_int_eq(count, same);
     ck_assert_double_gt(distance(base, trained, count), 1e-2);
     ck_assert_double_le(distance(merged, trained, count), 1e-5);
     ck_assert_double_le(distance(adapted, trained, count), 1e-6);
     ck_assert_double_le(distance(saved, trained, count), 1e-6);
+    ck_assert_double_le(distance(loaded, adapted, count), 0);
     run_spec spec = plain;
     spec.set[0] = MODEL;
     spec.set[1] = "cspeed.lora={\"adapter\": \"adapter\"}";
@@ -115,6 +120,60 @@ START_TEST(folders_hold_what_was_trained)
     free(merged);
     free(adapted);
     free(saved);
+    free(loaded);
+    shell_leave();
+}
+
+START_TEST(folders_hold_what_was_trained)
+{
+    check_folders(LORA);
+    check_folders(DORA);
+    check_folders(BIASES);
+}
+END_TEST
+
+/* Before the first step B is zero and the magnitudes are the norms of the weights. */
+START_TEST(dora_begins_as_the_model)
+{
+    int64_t count, same;
+    shell_enter();
+    cs_destroy(make_folders(LORA));
+    run_spec spec = plain;
+    spec.set[0] = MODEL;
+    spec.set[1] = DORA;
+    cs_engine *engine = run_open(&spec, NULL);
+    float *begun = logits_of(engine, &count), *base = reopened("base", NULL, &same);
+    ck_assert_double_le(distance(begun, base, count), 1e-5);
+    cs_destroy(engine);
+    free(begun);
+    free(base);
+    shell_leave();
+}
+END_TEST
+
+/* A checkpoint of adapters is not continued beside other weights than those it began with. */
+START_TEST(another_base_is_refused)
+{
+    shell_enter();
+    cs_destroy(make_folders(LORA));
+    run_spec spec = plain;
+    spec.set[0] = MODEL;
+    spec.set[1] = LORA;
+    cs_engine *engine = run_open(&spec, NULL);
+    CS_MUST(cs_load_checkpoint(engine, "saved", NULL, NULL, NULL));
+    cs_destroy(engine);
+    size_t length;
+    char *bytes = shell_read("base/model.safetensors", &length);
+    bytes[length - 1] ^= 1;
+    FILE *file = fopen("base/model.safetensors", "wb");
+    ck_assert(file && fwrite(bytes, 1, length, file) == length && fclose(file) == 0);
+    free(bytes);
+    engine = run_open(&spec, NULL);
+    ck_assert_int_eq(cs_load_checkpoint(engine, "saved", NULL, NULL, NULL), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "the weights in base are not those"), "%s", cs_error());
+    cs_load_options parameters = { .module_only = true };
+    CS_MUST(cs_load_checkpoint(engine, "saved", NULL, &parameters, NULL));
+    cs_destroy(engine);
     shell_leave();
 }
 END_TEST
@@ -144,9 +203,11 @@ START_TEST(other_adapters_are_refused_by_name)
 {
     ce_source source;
     shell_enter();
-    cs_destroy(make_folders());
-    refuse("use_dora", "true", "use_dora");
-    refuse("bias", "\"all\"", "\"bias\"");
+    cs_destroy(make_folders(LORA));
+    refuse("use_dora", "true", "lora_magnitude_vector is missing");
+    refuse("bias", "\"all\"", "bias is missing");
+    refuse("bias", "\"some\"", "\"bias\"");
+    refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
     refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
     refuse("rank_pattern", "{\"c_attn\": 2}", "rank_pattern");
@@ -155,6 +216,12 @@ START_TEST(other_adapters_are_refused_by_name)
     refuse("target_modules", "[\"c_attn\", \"c_proj\"]", "missing");
     refuse("r", "4", "another shape");
     refuse("r", "0", "at least 1");
+    cs_config *config;
+    CS_MUST(cs_reopen(&config, "saved", NULL));
+    CS_MUST(cs_config_set(config, "cspeed.lora.adapter=adapter"));
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "adapters of its own"), "%s", cs_error());
+    cs_config_close(config);
     ce_huggingface_output output = { .folder = "none", .max_shard = 1 << 30 };
     ck_assert_int_ne(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = true }, "first", NULL),
                      CS_OK);
@@ -163,4 +230,5 @@ START_TEST(other_adapters_are_refused_by_name)
 }
 END_TEST
 
-SUITE_MAIN("peft", folders_hold_what_was_trained, other_adapters_are_refused_by_name)
+SUITE_MAIN("peft", folders_hold_what_was_trained, dora_begins_as_the_model, another_base_is_refused,
+           other_adapters_are_refused_by_name)

@@ -1,0 +1,196 @@
+/* dora.c - DoRA: the norms of adapted weights, and the columns of a result that are scaled by magnitude / norm. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+#include <math.h>
+
+enum { LINES = 16, RUN = 256, LEAST_OUTPUTS = 16, LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
+
+/* ---- norms ---- */
+
+/* A tile of W + scale B A: up to LINES rows of W's memory and RUN columns of it. */
+typedef struct {
+    int64_t row, column, rows, columns;
+    float value[LINES][RUN];
+} weight_tile;
+
+static float element(cs_tensor x, int64_t index)
+{
+    float wide;
+    return *ce_elements_read(x, index, 1, &wide);
+}
+
+/* Reads b's column r for the outputs of the tile's columns, or a's row r for the inputs of the tile's columns. */
+static const float *run_of(const cs_dora *dora, const weight_tile *tile, int64_t r, float *wide)
+{
+    int64_t rank = cs_rows(dora->a), inputs = cs_columns(dora->a);
+    if (dora->layout == CS_OUT_IN)
+        return ce_elements_read(dora->a, r * inputs + tile->column, tile->columns, wide);
+    for (int64_t i = 0; i < tile->columns; i++)
+        wide[i] = element(dora->b, (tile->column + i) * rank + r);
+    return wide;
+}
+
+static void fill_tile(const cs_dora *dora, weight_tile *tile)
+{
+    int64_t rank = cs_rows(dora->a), inputs = cs_columns(dora->a), width = cs_columns(dora->weight);
+    float wide[RUN];
+    for (int64_t i = 0; i < tile->rows; i++) {
+        int64_t at = (tile->row + i) * width + tile->column;
+        const float *w = ce_elements_read(dora->weight, at, tile->columns, wide);
+        for (int64_t j = 0; j < tile->columns; j++)
+            tile->value[i][j] = w[j];
+    }
+    for (int64_t r = 0; r < rank; r++) {
+        const float *run = run_of(dora, tile, r, wide);
+        for (int64_t i = 0; i < tile->rows; i++) {
+            int64_t row = tile->row + i;
+            float factor = dora->scale * (dora->layout == CS_OUT_IN ? element(dora->b, row * rank + r)
+                                                                    : element(dora->a, r * inputs + row));
+            for (int64_t j = 0; j < tile->columns; j++)
+                tile->value[i][j] += factor * run[j];
+        }
+    }
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+typedef struct {
+    const cs_dora *dora;
+    float *norms;
+} norms_job;
+
+/* The outputs are rows of the weight. */
+static void norms_of_rows(const norms_job *job, ce_range range)
+{
+    int64_t inputs = cs_columns(job->dora->weight);
+    for (int64_t row = range.from; row < range.to; row += LINES) {
+        weight_tile tile = { .row = row, .rows = least(LINES, range.to - row) };
+        float sum[LINES] = { 0 };
+        for (tile.column = 0; tile.column < inputs; tile.column += RUN) {
+            tile.columns = least(RUN, inputs - tile.column);
+            fill_tile(job->dora, &tile);
+            for (int64_t i = 0; i < tile.rows; i++)
+                sum[i] += ce_elements_dot(tile.value[i], tile.value[i], tile.columns);
+        }
+        for (int64_t i = 0; i < tile.rows; i++)
+            job->norms[row + i] = sqrtf(sum[i]);
+    }
+}
+
+/* The outputs are columns of the weight. */
+static void norms_of_columns(const norms_job *job, ce_range range)
+{
+    int64_t inputs = cs_rows(job->dora->weight);
+    for (int64_t column = range.from; column < range.to; column += RUN) {
+        weight_tile tile = { .column = column, .columns = least(RUN, range.to - column) };
+        float sum[RUN] = { 0 };
+        for (tile.row = 0; tile.row < inputs; tile.row += LINES) {
+            tile.rows = least(LINES, inputs - tile.row);
+            fill_tile(job->dora, &tile);
+            for (int64_t i = 0; i < tile.rows; i++)
+                for (int64_t j = 0; j < tile.columns; j++)
+                    sum[j] += tile.value[i][j] * tile.value[i][j];
+        }
+        for (int64_t j = 0; j < tile.columns; j++)
+            job->norms[column + j] = sqrtf(sum[j]);
+    }
+}
+
+static void norms_part(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const norms_job *job = argument;
+    if (job->dora->layout == CS_OUT_IN)
+        norms_of_rows(job, range);
+    else
+        norms_of_columns(job, range);
+}
+
+void ce_cpu_dora_norms(cs_device *device, cs_tensor norms, const cs_dora *dora)
+{
+    ce_cpu_walk(device, cs_count(norms), LEAST_OUTPUTS, norms_part, &(norms_job){ dora, norms.data });
+}
+
+/* ---- the scaled columns ---- */
+
+typedef struct {
+    cs_tensor y, z, dmagnitude;
+    const float *norms;
+    const cs_dora *dora;
+} columns_job;
+
+static void forward_chunk(const columns_job *job, int64_t row, int64_t at, int64_t count)
+{
+    const cs_dora *dora = job->dora;
+    float wide_y[CS_CHUNK], wide_z[CS_CHUNK], wide_m[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK], sum[CS_CHUNK];
+    int64_t narrow = row * cs_columns(job->z) + at, wide = row * cs_columns(job->y) + dora->first + at;
+    const float *y = ce_elements_read(job->y, wide, count, wide_y);
+    const float *z = ce_elements_read(job->z, narrow, count, wide_z);
+    const float *magnitude = ce_elements_read(dora->magnitude, at, count, wide_m), *norms = job->norms + at;
+    const float *bias = dora->bias.data ? ce_elements_read(dora->bias, at, count, wide_b) : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        float base = bias ? bias[i] : 0;
+        sum[i] = y[i] - base + dora->scale * z[i];
+        out[i] = base + magnitude[i] / norms[i] * sum[i];
+    }
+    ce_elements_write(job->z, narrow, count, sum);
+    ce_elements_write(job->y, wide, count, out);
+}
+
+static void forward_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const columns_job *job = argument;
+    int64_t columns = cs_columns(job->z);
+    for (int64_t row = range.from; row < range.to; row++)
+        for (int64_t at = 0; at < columns; at += CS_CHUNK)
+            forward_chunk(job, row, at, least(CS_CHUNK, columns - at));
+}
+
+void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
+{
+    columns_job job = { .y = y, .z = z, .norms = norms.data, .dora = dora };
+    ce_cpu_walk(device, cs_rows(z), LEAST_ROWS, forward_rows, &job);
+}
+
+/* All rows of the columns [at, at + count). */
+static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
+{
+    const cs_dora *dora = job->dora;
+    float wide_y[CS_CHUNK], wide_z[CS_CHUNK], wide_m[CS_CHUNK], out[CS_CHUNK], sum[CS_CHUNK];
+    float *gradient = (float *)job->dmagnitude.data + at;
+    const float *magnitude = ce_elements_read(dora->magnitude, at, count, wide_m), *norms = job->norms + at;
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = 0;
+    for (int64_t row = 0; row < cs_rows(job->z); row++) {
+        int64_t wide = row * cs_columns(job->y) + dora->first + at;
+        const float *dy = ce_elements_read(job->y, wide, count, wide_y);
+        const float *z = ce_elements_read(job->z, row * cs_columns(job->z) + at, count, wide_z);
+        for (int64_t i = 0; i < count; i++) {
+            sum[i] += dy[i] * z[i];
+            out[i] = magnitude[i] / norms[i] * dy[i];
+        }
+        ce_elements_write(job->y, wide, count, out);
+    }
+    for (int64_t i = 0; i < count; i++)
+        gradient[i] = (job->dmagnitude.fresh ? 0 : gradient[i]) + sum[i] / norms[i];
+}
+
+/* The work is divided by columns, so that the sums over rows have one order. */
+static void backward_columns(void *argument, ce_range range, int part)
+{
+    (void)part;
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
+        backward_chunk(argument, at, least(CS_CHUNK, range.to - at));
+}
+
+void ce_cpu_dora_grad(cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
+                      const cs_dora *dora)
+{
+    columns_job job = { .y = dy, .z = z, .dmagnitude = dmagnitude, .norms = norms.data, .dora = dora };
+    ce_cpu_walk(device, cs_columns(z), LEAST_COLUMNS, backward_columns, &job);
+}
