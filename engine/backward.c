@@ -72,7 +72,9 @@ void ce_backward_units(cs_engine *engine)
 void cs_backward(cs_engine *engine)
 {
     ce_phase_begin(engine, CS_BACKWARD);
-    if (!ce_served_serves(engine))
+    if (engine->replicas)
+        ce_replicas_backward(engine);
+    else if (!ce_served_serves(engine))
         ce_backward_units(engine);
     ce_phase_end(engine, CS_BACKWARD);
 }

@@ -20,34 +20,52 @@ static void disconnect(cs_config *config)
     ce_device_close(config->device);
 }
 
-static cs_status open_device(cs_config *config)
+/* Threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority. The replicas of one process share them. */
+static int threads_of(const ce_settings *settings)
+{
+    const char *variable = getenv("OMP_NUM_THREADS");
+    int threads = (int)settings->threads, replicas = settings->lanes;
+    if (settings->mode != CS_MODE_DP)
+        return variable ? 0 : threads;
+    threads = variable ? atoi(variable) : threads;
+    return threads > replicas ? threads / replicas : threads > 0;
+}
+
+static cs_status open_device(const cs_config *config, cs_device **device)
 {
     const ce_settings *settings = &config->settings;
-    int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)settings->threads; /* OMP_NUM_THREADS has priority */
+    bool replicas = settings->mode == CS_MODE_DP;
     ce_device_settings wanted = {
         .kind = ce_connect_kind(settings->device),
-        .threads = threads,
-        .local_ranks = config->world.bound ? 1 : config->world.local_size,
+        .threads = threads_of(settings),
+        .local_ranks = replicas              ? settings->lanes
+                       : config->world.bound ? 1
+                                             : config->world.local_size,
         .local_rank = config->world.local_rank,
         .tf32 = settings->tf32,
     };
-    CS_TRY(ce_device_open(&config->device, &wanted));
-    if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
+    CS_TRY(ce_device_open(device, &wanted));
+    if (settings->tf32 && strcmp(ce_device_kind(*device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (settings->threads > 0 && settings->threads != ce_device_threads(config->device))
+    if (settings->threads > 0 && !replicas && settings->threads != ce_device_threads(*device))
         ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)settings->threads, ce_device_threads(config->device));
+               (long long)settings->threads, ce_device_threads(*device));
     return CS_OK;
+}
+
+cs_status ce_connect_to(const cs_config *config, cs_device **device, cs_comm **comm)
+{
+    if (!*device)
+        CS_TRY(open_device(config, device));
+    cs_comm_settings settings = { .kind = config->settings.comm, .device = *device };
+    settings.nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async;
+    return cs_comm_open(comm, &config->world, &settings);
 }
 
 cs_status ce_connect(cs_config *config)
 {
     config->disconnect = disconnect;
-    if (!config->device)
-        CS_TRY(open_device(config));
-    cs_comm_settings settings = { .kind = config->settings.comm, .device = config->device };
-    settings.nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async;
-    return cs_comm_open(&config->comm, &config->world, &settings);
+    return ce_connect_to(config, &config->device, &config->comm);
 }
 
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm)

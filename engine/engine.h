@@ -23,6 +23,7 @@ typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
 typedef struct ce_served_async ce_served_async;
+typedef struct ce_replicas ce_replicas;
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
@@ -88,8 +89,11 @@ struct cs_engine {
     int64_t sequences;  /* number in a micro-batch: one for each sample, or two where samples are pairs (cspeed.dpo) */
 
     ce_lanes lanes;
-    ce_served served;       /* used if cspeed.mode is "ps" */
-    ce_served_async *async; /* NULL: cspeed.ps.async is false */
+    ce_served served;        /* used if cspeed.mode is "ps" */
+    ce_served_async *async;  /* NULL: cspeed.ps.async is false */
+    ce_replicas *replicas;   /* of the master of cspeed.mode "dp"; NULL: there are no other replicas */
+    const cs_engine *master; /* of another replica: the engine that owns the configuration; NULL: this is no replica */
+    int number;              /* of this replica, from 1 */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_shard **shards; /* one for each unit, stores included */
@@ -201,6 +205,26 @@ void ce_served_async_serve(cs_engine *engine);
 /* On a server: how many steps of workers began `steps` steps ahead of the slowest worker. */
 int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
 
+/* ---- replicas.c: cspeed.mode "dp" ---- */
+typedef struct {
+    uint64_t handed_out, gathered; /* bytes of parameters and of gradients that the master has copied */
+    double busy, seconds;          /* seconds in which the master worked alone, and of all steps */
+    double begun, gathering;       /* times at which the current step and its gathering of gradients began */
+} ce_replica_costs;
+cs_status ce_replicas_open(cs_engine *engine); /* when the master is complete; does nothing in other modes */
+void ce_replicas_close(ce_replicas *replicas); /* accepts NULL */
+/* The samples of replica `number`, from 0, in a batch of all replicas. */
+cs_batch ce_replicas_slice(const cs_engine *engine, const cs_batch *batch, int number);
+void ce_replicas_forward(cs_engine *engine, const cs_batch *batch);
+void ce_replicas_backward(cs_engine *engine);
+/* At the boundary: adds the gradients and losses of the other replicas to the master's. These two do nothing without
+ * other replicas. */
+void ce_replicas_gather(cs_engine *engine);
+void ce_replicas_end_step(cs_engine *engine);
+ce_replica_costs ce_replicas_costs(const cs_engine *engine);
+/* initialize.c: opens a replica in the thread that will use it. */
+cs_status ce_initialize_replica(cs_engine **replica, const cs_engine *master, int number);
+
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather those of the next units in this direction, and makes the compute
@@ -228,6 +252,8 @@ typedef struct {
      * texts are continued. */
     const ce_sequence *sequences;
 } ce_forward_input;
+/* Computes the losses of a replica's part of a micro-batch. */
+void ce_forward_batch(cs_engine *engine, const cs_batch *batch);
 /* Runs the forward of all units; returns the last unit's output, which the caller lets go (ce_pass_let_go). In training
  * the last unit stays gathered for backward. */
 cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
@@ -298,6 +324,8 @@ void ce_graphs_end(cs_engine *engine);
 
 /* Opens the device and connects the ranks: sets config->device and config->comm. */
 cs_status ce_connect(cs_config *config);
+/* The same for a replica (cspeed.mode "dp"), which has a device and a comm of its own. */
+cs_status ce_connect_to(const cs_config *config, cs_device **device, cs_comm **comm);
 const char *ce_connect_kind(int device); /* the word of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
 cs_status ce_dry_run(cs_engine *engine);

@@ -117,7 +117,7 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
 {
     int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
-                      .sharers = alone ? 1 : engine->lanes.count };
+                      .sharers = alone ? 1 : cs_workers(engine) };
     shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
     if ((alone && engine->world.rank > 0 && !helps_rank0(engine)) || ce_served_serves(engine))
         shared.rounds = 0;

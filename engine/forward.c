@@ -121,7 +121,8 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;
-    int64_t samples = engine->sequences, columns = tokens ? engine->length : engine->model->inputs;
+    int64_t samples = engine->sequences * (engine->replicas ? engine->lanes.count : 1),
+            columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
@@ -174,15 +175,8 @@ static cs_tensor shape_of_losses(const cs_engine *engine, const cs_batch *batch)
     return cs_matrix(NULL, CS_F32, tokens ? cs_count(batch->inputs) : batch->inputs.shape[0], 1);
 }
 
-void cs_forward(cs_engine *engine, const cs_batch *whole)
+void ce_forward_batch(cs_engine *engine, const cs_batch *whole)
 {
-    ce_phase_begin(engine, CS_FORWARD);
-    if (engine->config->reads)
-        ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                            "configuration of its own and cspeed.load");
-    ce_forward_drop_prediction(engine);
-    engine->fresh = false;
-    check_batch(engine, whole);
     cs_batch batch = ce_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
         ce_step_judge_begin(engine);
@@ -192,5 +186,20 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
         derive_dropout_keys(engine, whole);
         compute_losses(engine, &batch);
     }
+}
+
+void cs_forward(cs_engine *engine, const cs_batch *batch)
+{
+    ce_phase_begin(engine, CS_FORWARD);
+    if (engine->config->reads)
+        ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+                            "configuration of its own and cspeed.load");
+    ce_forward_drop_prediction(engine);
+    engine->fresh = false;
+    check_batch(engine, batch);
+    if (engine->replicas)
+        ce_replicas_forward(engine, batch);
+    else
+        ce_forward_batch(engine, batch);
     ce_phase_end(engine, CS_FORWARD);
 }

@@ -83,9 +83,11 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
 static cs_status open_world(cs_engine *engine)
 {
     cs_config *config = engine->config;
+    engine->world = config->world;
+    if (engine->master)
+        return ce_connect_to(config, &engine->device, &engine->comm);
     if (!config->comm)
         CS_TRY(ce_connect(config));
-    engine->world = config->world;
     engine->comm = config->comm;
     engine->device = config->device;
     config->disconnect = NULL; /* from here on the engine closes both */
@@ -159,7 +161,13 @@ static cs_status measure(cs_engine *engine)
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
-    ce_assign_print(&settings->groups, engine->model);
+    if (engine->master) {
+        engine->lanes.own = engine->number;
+        engine->zero.stage = ce_stage_worker;
+        engine->zero.stateless = true;
+    } else {
+        ce_assign_print(&settings->groups, engine->model);
+    }
     CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
     CS_TRY(ce_dry_run(engine));
@@ -172,7 +180,10 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
     CS_TRY(ce_memory_fit_check(engine));
-    CS_TRY(ce_products_agree(engine));
+    if (engine->master)
+        engine->products = engine->master->products;
+    else
+        CS_TRY(ce_products_agree(engine));
     ce_pool_settle(engine->values, engine->zero.comm);
     ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
@@ -195,6 +206,8 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(ce_upload_open(engine));
     CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
+    if (engine->master)
+        return CS_OK;
     CS_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
     return ce_adapter_load(engine);
 }
@@ -245,6 +258,10 @@ static cs_status build(cs_engine *engine, cs_model *model)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
+    if (model && engine->settings->mode == CS_MODE_DP)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.mode \"dp\" with a model of the program's own, because each "
+                       "replica opens the model that the configuration names");
     CS_TRY(open_model(engine, model));
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
@@ -262,7 +279,29 @@ static cs_status build(cs_engine *engine, cs_model *model)
     ce_preference_report(&engine->metrics.preference, (double[CS_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
     engine->fresh = true;
     engine->started = ce_clock_seconds();
-    return CS_OK;
+    return ce_replicas_open(engine);
+}
+
+static cs_status build_replica(cs_engine *engine)
+{
+    CS_TRY(open_model(engine, NULL));
+    CS_TRY(open_world(engine));
+    CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
+    CS_TRY(open_lists(engine));
+    return open_shards(engine);
+}
+
+cs_status ce_initialize_replica(cs_engine **replica, const cs_engine *master, int number)
+{
+    cs_engine *made = *replica = calloc(1, sizeof **replica);
+    if (!made)
+        return ce_fail(CS_NO_MEMORY, "out of memory for a replica");
+    made->config = master->config;
+    made->settings = master->settings;
+    made->master = master;
+    made->scaler = master->scaler;
+    made->number = number;
+    return build_replica(made);
 }
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
@@ -288,6 +327,7 @@ void cs_destroy(cs_engine *engine)
 {
     if (!engine)
         return;
+    ce_replicas_close(engine->replicas);
     if (engine->device && engine->comm)
         ce_walk_settle(engine); /* a program may close the engine in the middle of a step */
     ce_step_settle(engine);
@@ -316,7 +356,8 @@ void cs_destroy(cs_engine *engine)
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
-    cs_config_close(engine->config);
+    if (!engine->master)
+        cs_config_close(engine->config);
     free(engine->shards);
     free(engine->inputs);
     free(engine->keys);
@@ -402,68 +443,4 @@ cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *co
         status = list_units(engine, units, count);
     cs_destroy(engine);
     return status;
-}
-
-int cs_rank(const cs_engine *engine)
-{
-    return engine->world.rank;
-}
-
-int cs_world_size(const cs_engine *engine)
-{
-    return engine->world.size;
-}
-
-int cs_workers(const cs_engine *engine)
-{
-    return engine->zero.served ? engine->zero.served->workers : engine->world.size;
-}
-
-int cs_worker(const cs_engine *engine)
-{
-    return ce_served_serves(engine) ? -1 : engine->world.rank;
-}
-
-int64_t cs_parameter_count(const cs_engine *engine)
-{
-    return engine->model->parameters;
-}
-
-int64_t cs_vocabulary(const cs_engine *engine)
-{
-    return engine->facts.vocabulary;
-}
-
-int64_t cs_positions(const cs_engine *engine)
-{
-    return engine->facts.positions;
-}
-
-void cs_set_total_steps(cs_engine *engine, int64_t steps)
-{
-    if (engine->config->settings.schedule.total_is_auto)
-        ce_config_set_total(engine->config, steps);
-}
-
-void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument)
-{
-    engine->rate = rate;
-    engine->rate_argument = argument;
-}
-
-int64_t cs_agree(cs_engine *engine, int64_t value)
-{
-    ce_walk_settle(engine);
-    if (engine->zero.served) {
-        value = engine->world.rank == 0 ? value : 0;
-        ce_served_add_up(engine, &value, 1);
-        return value;
-    }
-    cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
-    return value;
-}
-
-const char *cs_device_description(const cs_engine *engine)
-{
-    return ce_device_describe(engine->device);
 }

@@ -21,6 +21,7 @@ void ce_served_place(cs_engine *engine, int rank)
     engine->served.async = engine->settings->ps.async;
     engine->lanes = (ce_lanes){ workers, serves ? -1 : rank };
     engine->zero.served = &engine->served;
+    engine->zero.stateless = !serves;
     engine->zero.stage = serves ? ce_stage_server : ce_stage_worker;
     engine->zero.world = servers_of(engine);
     engine->zero.rank = serves ? rank - workers : 0;

@@ -122,6 +122,7 @@ static void finish_gradients(cs_engine *engine)
     for (int i = engine->model->count - 1; i >= 0 && !ce_served_is_async(engine); i--)
         ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
+    ce_replicas_gather(engine);
     ce_phase_reduced(engine);
 }
 
@@ -161,6 +162,7 @@ bool cs_step(cs_engine *engine)
         continue_saving(engine); /* before ce_step_judge_step counts the ranks that have written their part */
         judge_and_update(engine);
         continue_saving(engine);
+        ce_replicas_end_step(engine);
     }
     ce_phase_end(engine, CS_STEP);
     return boundary;

@@ -40,6 +40,12 @@ static cs_status check(const cs_engine *engine, const char *split)
     return CS_OK;
 }
 
+/* How many replicas of this process have a part of each batch of the training. */
+static int replicas_of(const cs_data *data)
+{
+    return data->engine->lanes.count / cs_workers(data->engine);
+}
+
 static cs_status build(cs_data *data, bool train)
 {
     const ce_settings *settings = data->engine->settings;
@@ -54,7 +60,7 @@ static cs_status build(cs_data *data, bool train)
         .documents = settings->packing == CS_PACK_DOCUMENTS,
         .pairs = ce_preference_is_on(data->engine),
     };
-    size_t sequences = (size_t)data->engine->sequences;
+    size_t sequences = (size_t)(data->engine->sequences * replicas_of(data));
     CS_TRY(ce_windows_open(&data->windows, &wanted));
     size_t rows = sequences * (size_t)data->engine->length;
     data->inputs = calloc(rows, sizeof *data->inputs);
@@ -141,9 +147,9 @@ int64_t cs_data_windows(const cs_data *data)
     return ce_windows_count(data->windows);
 }
 
-static cs_batch batch_of(cs_data *data)
+static cs_batch batch_of(cs_data *data, int64_t batch)
 {
-    int64_t batch = data->engine->sequences, length = data->engine->length;
+    int64_t length = data->engine->length;
     return (cs_batch){ .inputs = cs_matrix(data->inputs, CS_I32, batch, length),
                        .targets = cs_matrix(data->targets, CS_I32, batch, length),
                        .samples = data->samples,
@@ -174,12 +180,13 @@ static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
-    for (int64_t b = 0; b < data->engine->settings->micro_batch && !ce_served_serves(data->engine); b++) {
+    int replicas = replicas_of(data);
+    for (int64_t b = 0; b < replicas * data->engine->settings->micro_batch && !ce_served_serves(data->engine); b++) {
         int64_t number = ce_loader_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
     ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
-    return batch_of(data);
+    return batch_of(data, replicas * data->engine->sequences);
 }
 
 cs_batch ce_loader_lane(cs_data *data, int64_t lane)
@@ -192,5 +199,5 @@ cs_batch ce_loader_lane(cs_data *data, int64_t lane)
         for (int64_t t = 0; t < rows && !real; t++)
             data->targets[b * rows + t] = -1;
     }
-    return batch_of(data);
+    return batch_of(data, data->engine->sequences);
 }

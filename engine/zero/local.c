@@ -1,5 +1,8 @@
 /* local.c - the elements of one parameter that this rank holds. */
 #include "zero/part.h"
+#include "base/must.h"
+
+#include <string.h>
 
 /* If norms are kept in fp32, every rank holds all of them, one parameter after another, so the result is the whole
  * parameter. */
@@ -24,4 +27,23 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
                                       any ? (ce_range){ held.from - all.from, held.to - all.from } : (ce_range){ 0, 0 },
                                   .data = any ? ce_part_home(shard, held.from) : NULL,
                                   .dtype = shard->zero->precision.values };
+}
+
+size_t ce_shard_copy(ce_shard *to, const ce_shard *from)
+{
+    size_t bytes = (size_t)from->padded * cs_dtype_bytes(from->zero->precision.values);
+    CS_ASSERT(to->padded == from->padded && from->zero->stage.params == CS_REPLICATED);
+    if (bytes)
+        memcpy(to->home, from->home, bytes);
+    return bytes;
+}
+
+float *ce_shard_sum(const ce_shard *shard)
+{
+    return shard->sum;
+}
+
+int64_t ce_shard_sum_count(const ce_shard *shard)
+{
+    return shard->padded;
 }

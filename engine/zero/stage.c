@@ -9,14 +9,8 @@ const ce_stage ce_stages[4] = {
     [3] = { CS_SHARDED, CS_SHARDED, CS_SHARDED },
 };
 
-/* A worker keeps no optimizer state: its part of a sharded row is empty (ce_served). */
 const ce_stage ce_stage_worker = { CS_REPLICATED, CS_REPLICATED, CS_SHARDED };
 const ce_stage ce_stage_server = { CS_SHARDED, CS_SHARDED, CS_SHARDED };
-
-static bool has_parts(const ce_zero *zero)
-{
-    return !zero->served || zero->served->serves;
-}
 
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
@@ -34,7 +28,7 @@ void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size)
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded)
 {
     int64_t length = padded / zero->world;
-    if (!has_parts(zero))
+    if (zero->stateless)
         return (ce_range){ 0, 0 };
     return (ce_range){ zero->rank * length, (zero->rank + 1) * length };
 }
@@ -63,7 +57,7 @@ int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded)
 {
     if (place == CS_REPLICATED)
         return padded;
-    return has_parts(zero) ? padded / zero->world : 0;
+    return zero->stateless ? 0 : padded / zero->world;
 }
 
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot)

@@ -65,7 +65,9 @@ typedef struct {
     ce_place params, grads, optim;
 } ce_stage;
 
-extern const ce_stage ce_stages[4], ce_stage_worker, ce_stage_server;
+extern const ce_stage ce_stages[4];
+/* Of a worker or a replica, which is stateless (ce_zero), and of a parameter server. */
+extern const ce_stage ce_stage_worker, ce_stage_server;
 
 /* The mode of a parameter server: ranks 0 .. workers - 1 compute with whole rows and have no optimizer state; each of
  * the other ranks, the servers, has a part of each row as at stage 3, and does not compute. */
@@ -93,6 +95,7 @@ typedef struct {
     int replica, replicas; /* number of this rank's group, and of all groups; the same in `across` */
     bool common; /* ranks have common memory (comm/common.h): a SHARDED row of values is in it, each rank writes its own
                   * part of the row, and all ranks compute with the whole row in place */
+    bool stateless;    /* this rank keeps no optimizer state: its part of a SHARDED row is empty */
     ce_served *served; /* NULL: there is no parameter server. `world` is the number of servers, `rank` the server's */
     void *wire; /* a row in which the gradients of one unit after another are converted to precision.wire, in the comm
                  * stream; NULL: gradients are sent in the type that they have (ce_plan_wire) */
@@ -151,6 +154,12 @@ void ce_shard_publish(ce_shard *shard); /* after an update: the other ranks get 
  * When an update begins, no rank may still compute with the old values; the all-reduce of the gradient norm ensures
  * this. */
 void ce_shard_published(const ce_zero *zero);
+
+/* For replicas in one process, whose rows of values are REPLICATED: copies the row of `from` and returns its bytes. */
+size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
+/* The row of summed gradients, fp32 and REPLICATED, and its number of elements; 0: all parameters are frozen. */
+float *ce_shard_sum(const ce_shard *shard);
+int64_t ce_shard_sum_count(const ce_shard *shard);
 
 /* Initializes this rank's own elements. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);

@@ -279,6 +279,25 @@ bool cs_step(cs_engine *engine);
  * ranks waited for each other. Does nothing if comms_logger is off. Collective. */
 void cs_log_summary(cs_engine *engine);
 
+/* What the modes "ps" and "dp" of cspeed.mode have cost since cs_initialize. What does not belong to the mode is 0 or
+ * NULL. */
+typedef struct {
+    /* "ps": bytes of the messages between ranks, sent[from * ranks + to]; those that open the job, read the data and
+     * write or read checkpoints are not counted */
+    uint64_t *sent;
+    int ranks;
+    int64_t *ahead; /* with cspeed.ps.async: ahead[k] is the number of steps that a worker began k steps ahead of the
+                     * slowest worker, as the first server counts; `levels` elements */
+    int64_t levels;
+    /* "dp": bytes of parameters that the master has copied to the other replicas, and of gradients that it has read from
+     * them; seconds in which the master worked while the other replicas waited, and of all steps */
+    uint64_t handed_out, gathered;
+    double master_seconds, seconds;
+} cs_mode_costs;
+/* Returns the costs on every rank. Free them with cs_mode_costs_free. Collective; call it between two steps. */
+cs_mode_costs cs_mode_costs_of(cs_engine *engine);
+void cs_mode_costs_free(cs_mode_costs *costs);
+
 /* The mean loss of the last complete optimizer step over all ranks, weighted by tokens. It does not communicate.
  *
  * On a GPU the host runs up to one step ahead: cs_step waits only for the result of the previous step, so its messages,

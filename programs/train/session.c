@@ -210,15 +210,25 @@ static void introduce(const session *run)
     cs_memory memory = cs_memory_of(run->engine);
     double kept = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
-    say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
-        cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
-        cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
+    int workers = cs_workers(run->engine), ranks = cs_world_size(run->engine);
+    int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
+            micro = cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
+            steps = cs_config_get_int(run->config, "gradient_accumulation_steps"), replicas = batch / (micro * steps);
+    char *mode = workers < ranks ? text("%d workers and %d servers", workers, ranks - workers)
+                 : replicas > workers
+                     ? text("%" PRId64 " replicas in one process", replicas)
+                     : text("ZeRO-%" PRId64 ", %d rank%s", cs_config_get_int(run->config, "zero_optimization.stage"),
+                            ranks, ranks > 1 ? "s" : "");
+    say("%.2f M parameters, %s, %s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
+        cs_config_get_string(run->config, "precision"), mode, cs_device_description(run->engine));
+    free(mode);
     say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
-        " x %" PRId64 " accumulated x %d rank%s",
-        1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
-        cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
-        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine),
-        cs_world_size(run->engine) > 1 ? "s" : "");
+        " x %" PRId64 " accumulated x %" PRId64 " %s%s",
+        1e-6 * kept, 1e-6 * moving, batch, micro, steps, replicas,
+        replicas > workers ? "replica"
+        : workers < ranks  ? "worker"
+                           : "rank",
+        replicas > 1 ? "s" : "");
 }
 
 /* Checks cspeed.export before the training, so that a folder that cannot be created is not reported only at the end. */
@@ -317,6 +327,7 @@ void session_close(session *run)
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
     cs_log_summary(run->engine);
+    mode_costs_print(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);
     ending_print(run);

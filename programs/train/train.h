@@ -108,6 +108,9 @@ session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
 
+/* mode_costs.c: prints what cspeed.mode "ps" or "dp" has cost; collective */
+void mode_costs_print(cs_engine *engine);
+
 /* ending.c: prints where the run is and what can be done with it; on a terminal it also draws the loss. */
 void ending_print(const session *run);
 
