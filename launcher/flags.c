@@ -135,7 +135,8 @@ const cs_option cl_flags[] = {
     FLAG(SWITCH, "local_rank_arg", local_rank_arg, NULL, "add --local_rank=N to the program's arguments"),
 
     GROUP("Compatibility with DeepSpeed and torchrun"),
-    CALL(endpoint, "rdzv_endpoint", "HOST[:PORT]", "master_addr master_port", "--master_addr HOST --master_port PORT; in an elastic job the port of the nodes alone, not of the ranks"),
+    CALL(endpoint, "rdzv_endpoint", "HOST[:PORT]", "master_addr master_port",
+         "--master_addr HOST --master_port PORT; in an elastic job the port of the nodes alone, not of the ranks"),
     CALL(conf, "rdzv_conf", "K=V,...", "rdzv_timeout last_call heartbeat",
          "join_timeout, timeout, last_call_timeout, keep_alive_interval"),
     CALL(numa, "numa_binding", "node|socket|core-complex|exclusive", "bind", "--bind numa, socket, l3, core"),

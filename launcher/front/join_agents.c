@@ -257,6 +257,12 @@ static void sort_nodes(cl_front *front)
     }
 }
 
+bool cl_join_agents_is_new(const cl_front *front, int node)
+{
+    bool elastic = front->plan->min_nodes < front->plan->max_nodes;
+    return elastic && front->rendezvous && front->attempt > 0 && !front->nodes[node].ran;
+}
+
 /* The largest world that the elasticity section of the configuration allows. */
 int cl_join_agents_possible(const cl_front *front)
 {
@@ -352,7 +358,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
         return "was lost";
     if (node->state == CL_NODE_ABSENT)
         return front->plan->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
-                                                         : "has not called yet";
+                                                      : "has not called yet";
     return node->here || front->rendezvous ? "starts its agent" : "is being called over SSH";
 }
 

@@ -202,7 +202,7 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
         cl_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
         return; /* the job runs without this node */
-    if (elastic && front->attempt > 0 && front->phase == CL_ORDERING && !node->ran) {
+    if (front->phase == CL_ORDERING && cl_join_agents_is_new(front, index)) {
         /* a node that came cannot run the program: the attempt begins again without it */
         cl_join_agents_dismiss(&node->link, code, why);
         node->state = CL_NODE_LOST;

@@ -63,21 +63,29 @@ static void await_checkpoint(cl_front *front, int64_t now)
     }
 }
 
-/* The nodes that waited have gone. */
+/* The nodes that waited have gone, or the job is about to end. */
 static void call_off(cl_front *front)
 {
     if (front->save_asked_at)
-        cl_output_say(&front->output, "cspeed: job %s goes on as it is: the nodes that came have gone",
-                      front->plan->id);
+        cl_output_say(&front->output, "cspeed: job %s goes on as it is", front->plan->id);
     front->waiting_since = front->save_asked_at = 0;
     front->deadline = INT64_MAX;
+}
+
+/* A job whose first ranks have ended with code 0 is about to end. */
+static bool is_ending(const cl_front *front)
+{
+    for (int rank = 0; rank < front->worker_count; rank++)
+        if (front->workers[rank].state == CL_WORKER_ENDED)
+            return true;
+    return false;
 }
 
 void cl_reform_check(cl_front *front, int64_t now)
 {
     if (front->phase != CL_RUNNING)
         return;
-    if (cl_join_agents_possible(front) <= front->plan->node_count) {
+    if (cl_join_agents_possible(front) <= front->plan->node_count || is_ending(front)) {
         call_off(front);
         return;
     }

@@ -56,14 +56,12 @@ static bool is_finished(const cl_front *front)
     return true;
 }
 
-/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or a node of an elastic
- * job was lost before any rank of this attempt was started. */
+/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or one of these was lost
+ * before the ranks of this attempt were started. */
 static bool is_free(const cl_front *front)
 {
-    bool elastic = front->plan->min_nodes < front->plan->max_nodes;
-    return front->reforming ? !is_finished(front)
-                            : elastic && front->first_node >= 0 && !front->ranks_began && front->attempt > 0 &&
-                                  front->code == CL_CODE_PEER;
+    bool lost = front->first_node >= 0 && front->code == CL_CODE_PEER && !front->ranks_began;
+    return front->reforming ? !is_finished(front) : lost && cl_join_agents_is_new(front, front->first_node);
 }
 
 bool cl_retry_wanted(cl_front *front, int64_t now)

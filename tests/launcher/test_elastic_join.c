@@ -172,6 +172,27 @@ START_TEST(a_node_that_cannot_run_the_program_is_sent_away)
 }
 END_TEST
 
+START_TEST(a_signal_during_the_re_forming_ends_the_job)
+{
+    static const char slow[] = "trap 'touch stopping; sleep 1; exit 0' TERM; touch up.$CSPEED_ATTEMPT.$RANK; "
+                               "while :; do sleep 0.02; done";
+    const char *const program[] = { SHELL, slow, NULL };
+    begin("0", "3");
+    job nodes[2] = { start_node("1:2", "0", "0", program) };
+    jobs_await("up.0.0");
+    nodes[1] = start_node("1:2", "1", "1", program);
+    jobs_await("stopping");
+    kill(nodes[0].pid, SIGTERM);
+    for (int i = 0; i < 2; i++) {
+        jobs_finish(&nodes[i]);
+        jobs_check_code(&nodes[i], 143);
+    }
+    ck_assert_int_ne(access("up.1.0", F_OK), 0);
+    jobs_check_gone();
+    free_output(nodes, 2);
+}
+END_TEST
+
 /* ---- train saves on request -------------------------------------------------------------------- */
 
 enum { COMPARED = 20 };
@@ -239,4 +260,5 @@ END_TEST
 
 SUITE_MAIN("elastic_join", a_node_that_comes_takes_part, a_node_that_comes_during_a_restart_takes_part,
            a_node_that_is_lost_during_the_re_forming_costs_nothing, a_node_that_cannot_run_the_program_is_sent_away,
+           a_signal_during_the_re_forming_ends_the_job,
            a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)

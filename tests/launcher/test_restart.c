@@ -90,6 +90,23 @@ START_TEST(a_signal_ends_the_job_without_a_restart)
 }
 END_TEST
 
+/* The signal arrives while a failed attempt is being ended. */
+START_TEST(a_signal_during_a_failure_ends_the_job)
+{
+    jobs_begin();
+    job here = START(RESTARTED, "--max_restarts", "9", SHELL,
+                     "trap 'touch stopping; sleep 1; exit 0' TERM; touch up.$RANK; "
+                     "test $RANK = 1 && while ! test -e up.0; do sleep 0.02; done && exit 3; "
+                     "while :; do sleep 0.02; done");
+    jobs_await("stopping");
+    kill(here.pid, SIGTERM);
+    jobs_finish(&here);
+    jobs_check_code(&here, 3);
+    ck_assert_int_eq(jobs_count_of(here.err, "starts again"), 0);
+    jobs_end(&here);
+}
+END_TEST
+
 /* ---- the join port, which is also the port of the ranks ---- */
 
 /* Runs as a rank: rank 0 listens on MASTER_PORT, and the others connect to it; then "met at PORT in ATTEMPT" is
@@ -335,6 +352,7 @@ int main(void)
     const TTest *const tests[] = { a_second_attempt_may_succeed,
                                    only_some_failures_are_tried_again,
                                    a_signal_ends_the_job_without_a_restart,
+                                   a_signal_during_a_failure_ends_the_job,
                                    a_given_port_belongs_to_the_ranks,
                                    the_awaited_node_is_named,
                                    a_lost_host_is_connected_again,
