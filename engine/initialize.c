@@ -107,7 +107,9 @@ static cs_status open_world(cs_engine *engine)
     if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))
         ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, ce_device_threads(engine->device));
-    cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
+    cs_comm_settings talk = { .kind = engine->settings->comm,
+                              .device = engine->device,
+                              .algorithms = engine->settings->comm_algorithms };
     return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
 

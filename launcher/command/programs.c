@@ -1,4 +1,4 @@
-/* programs.c - `cspeed train`, `generate`, `eval` and `pack`: cspeed's own programs as commands. */
+/* programs.c - `cspeed train`, `generate`, `eval`, `pack` and `bench`: cspeed's own programs as commands. */
 #include "command/programs.h"
 
 #include "codes.h"
@@ -101,5 +101,17 @@ const cl_command cl_command_eval = {
         "the data, and the results have the same bits.\n",
     .example = "cspeed eval runs/mine --data data/mine --json",
     .run = use,
+    .is_program = true,
+};
+
+const cl_command cl_command_bench = {
+    .name = "bench",
+    .group = "Look",
+    .summary = "times and bandwidths of the collectives on this machine",
+    .usage = "cspeed [LAUNCH FLAGS] bench comm [OPTIONS]",
+    .text = "Measures collectives between the ranks, as nccl-tests does, and with --tune the sizes at which their\n"
+            "algorithms should change.\n",
+    .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
+    .run = train,
     .is_program = true,
 };
