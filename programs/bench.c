@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES = 48 };
+enum { SIZES = 48, MOST_TUNED = 4 << 20 }; /* MOST_TUNED: bytes; all switches are at shorter vectors */
 
 typedef struct {
     const char *comm, *algorithms, *collectives, *plot;
@@ -149,6 +149,13 @@ static void run(const options *given)
     free(drawn);
 }
 
+static void tune(const options *given)
+{
+    cs_status status = bench_tune(given->comm, (size_t)(given->max_bytes < MOST_TUNED ? given->max_bytes : MOST_TUNED));
+    if (status != CS_OK)
+        fail(cs_launched_rank(), cs_exit_code(status));
+}
+
 int main(int argc, char **argv)
 {
     options given = {
@@ -167,9 +174,9 @@ int main(int argc, char **argv)
         refuse("nothing to measure is called", words[0]);
     if (given.plot && !ends_with(given.plot, ".svg") && !ends_with(given.plot, ".html"))
         refuse("--plot needs a file .svg or .html, not", given.plot);
-    if (!given.tune)
+    if (given.tune)
+        tune(&given);
+    else
         run(&given);
-    else if (bench_tune(given.comm, (size_t)(given.max_bytes < 4 << 20 ? given.max_bytes : 4 << 20)) != CS_OK)
-        fail(cs_launched_rank(), 1);
     return 0;
 }

@@ -103,15 +103,3 @@ const cl_command cl_command_eval = {
     .run = use,
     .is_program = true,
 };
-
-const cl_command cl_command_bench = {
-    .name = "bench",
-    .group = "Look",
-    .summary = "times and bandwidths of the collectives on this machine",
-    .usage = "cspeed [LAUNCH FLAGS] bench comm [OPTIONS]",
-    .text = "Measures collectives between the ranks, as nccl-tests does, and with --tune the sizes at which their\n"
-            "algorithms should change.\n",
-    .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
-    .run = train,
-    .is_program = true,
-};

@@ -85,10 +85,10 @@ START_TEST(mistakes_are_named)
         int code;
     } wrong[] = {
         { "", "say what to measure", 64 },
-        { "modem", "\"modem\"", 64 },
+        { "modem", "say what to measure: comm, not modem", 64 },
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
         { "comm --plot a.png", "\"a.png\"", 64 },
-        { "comm --algorithms all_reduce=rong", "all_reduce=rong: its algorithms are", 64 },
+        { "comm --algorithms all_reduce=rong", "all_reduce=rong: its algorithms are", 78 },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
