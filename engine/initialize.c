@@ -95,19 +95,7 @@ static cs_status open_world(cs_engine *engine)
             "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
             "runs it",
             engine->facts.cpu_only);
-<<<<<<< HEAD
-    if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
-        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)engine->settings->threads, ce_device_threads(engine->device));
-    cs_comm_settings talk = { .kind = engine->settings->comm,
-                              .device = engine->device,
-                              .algorithms = engine->settings->comm_algorithms };
-    return cs_comm_open(&engine->comm, &engine->world, &talk);
-=======
     return CS_OK;
->>>>>>> main
 }
 
 static void say_padding(const cs_memory *memory)

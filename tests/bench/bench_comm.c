@@ -295,6 +295,12 @@ static void cell(double seconds, size_t bytes)
         printf(" %10s %7s", "-", "-");
 }
 
+/* Open MPI uses shared memory on one host, so over TCP the peer is Gloo. */
+static bool is_tcp(const results *all)
+{
+    return strcmp(all->kind, "tcp") == 0;
+}
+
 static void print_head(const results *all, int ranks)
 {
     printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n", all->kind, all->device ? " on " : "",
@@ -342,8 +348,8 @@ static void print_row(const results *all, const results *kept, int rounds, int r
     printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
     for (int way = MPI; way <= GLOO; way++)
         cell(all->seconds[way][row][i], size_at(i));
-    print_ratio(kept, rounds, IN_PLACE, WAY_COUNT, row, i);
-    print_ratio(kept, rounds, STAGED, MPI, row, i);
+    print_ratio(kept, rounds, IN_PLACE, is_tcp(all) ? GLOO : WAY_COUNT, row, i);
+    print_ratio(kept, rounds, STAGED, is_tcp(all) ? GLOO : MPI, row, i);
     printf("\n");
 }
 
