@@ -57,8 +57,10 @@ cs_status ce_connect_to(const cs_config *config, cs_device **device, cs_comm **c
 {
     if (!*device)
         CS_TRY(open_device(config, device));
-    cs_comm_settings settings = { .kind = config->settings.comm, .device = *device };
-    settings.nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async;
+    cs_comm_settings settings = { .kind = config->settings.comm,
+                                  .device = *device,
+                                  .algorithms = config->settings.comm_algorithms,
+                                  .nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async };
     return cs_comm_open(comm, &config->world, &settings);
 }
 

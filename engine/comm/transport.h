@@ -50,7 +50,6 @@ typedef struct {
     size_t broadcast_whole;  /* up to this size, the root of a broadcast sends the whole vector to all */
     size_t slots;    /* shm: up to this size, vectors go through staging slots with one barrier instead of two */
     size_t messages; /* shm: up to this size, reduce, scatter, gather and all_to_all are made over messages */
-    size_t read;     /* shm: from this size on, private memory is read by process_vm_readv where allowed */
 } ce_sizes;
 
 #define CE_SIZE_UNCHANGED SIZE_MAX /* in ce_wish: the size of the transport's table */

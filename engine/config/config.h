@@ -127,9 +127,10 @@ typedef struct {
     int products;    /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
-    const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
-    int mode;         /* CS_MODE_* */
-    int lanes;        /* how many replicas of the model compute: the ranks, or the workers, or the threads of a mode */
+    const char *comm;            /* "auto", "self", "shm", "tcp", "nccl" */
+    const char *comm_algorithms; /* cs_comm_settings.algorithms; NULL: none */
+    int mode;                    /* CS_MODE_* */
+    int lanes; /* how many replicas of the model compute: the ranks, or the workers, or the threads of a mode */
     struct {
         int64_t servers, staleness;
         bool async;

@@ -10,11 +10,11 @@
 typedef struct {
     const char *kind;
     int ranks, hosts[SUMS_RANKS];
-    const char *algorithms; /* cs_comm_settings.algorithms */
 } layout;
 
-/* In a rank of cs_spawn. */
-static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
+/* In a rank of cs_spawn. `algorithms` as in cs_comm_settings. */
+static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const char *algorithms, bool nonblocking,
+                                       size_t heap_bytes)
 {
     cs_world world;
     CS_TRY(cs_world_read(&world));
@@ -31,7 +31,12 @@ static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonbl
                                              .heap_bytes = heap_bytes,
                                              .timeout_seconds = 60,
                                              .nonblocking = nonblocking,
-                                             .algorithms = on->algorithms });
+                                             .algorithms = algorithms });
+}
+
+static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
+{
+    return layout_open_by(comm, on, NULL, nonblocking, heap_bytes);
 }
 
 #endif

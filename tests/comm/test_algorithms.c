@@ -12,6 +12,7 @@ enum { MOST = 300007, ROOM = MOST * 4 }; /* a piece of a ring is 256 KB for each
 
 typedef struct {
     layout on;
+    const char *list;
     const char *algorithms[3]; /* the names of all_reduce, reduce_scatter and all_gather that calls must report */
     bool loose;                /* its order of sums is not that of the tree */
 } setup;
@@ -95,7 +96,7 @@ static int run(void *argument)
     static const int64_t counts[] = { 0, 1, 9, 257, 4099 };
     const setup *with = argument;
     cs_comm *comm = NULL;
-    SHOULD(layout_open(&comm, &with->on, false, 3 * (size_t)ROOM));
+    SHOULD(layout_open_by(&comm, &with->on, with->list, false, 3 * (size_t)ROOM));
     char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
     EXPECT(b, "no memory");
     if (with->loose)
@@ -117,16 +118,16 @@ static int run(void *argument)
 }
 
 static const setup setups[] = {
-    { { .algorithms = "all_reduce=whole,reduce_scatter=direct,all_gather=direct" },
-      { "whole", "direct", "direct" },
-      0 },
-    { { .algorithms = "all_reduce=direct, all_gather=ring,reduce_scatter=ring" }, { "direct", "ring", "ring" }, true },
-    { { .algorithms = "all_reduce=ring,reduce_scatter=halving,all_gather=doubling" },
-      { "ring", "halving", "doubling" },
-      true },
-    { { .algorithms = "all_reduce=halving,reduce_scatter=halving,all_gather=doubling" },
-      { "halving", "halving", "doubling" },
-      false },
+    { .list = "all_reduce=whole,reduce_scatter=direct,all_gather=direct",
+      .algorithms = { "whole", "direct", "direct" } },
+    { .list = "all_reduce=direct, all_gather=ring,reduce_scatter=ring",
+      .algorithms = { "direct", "ring", "ring" },
+      .loose = true },
+    { .list = "all_reduce=ring,reduce_scatter=halving,all_gather=doubling",
+      .algorithms = { "ring", "halving", "doubling" },
+      .loose = true },
+    { .list = "all_reduce=halving,reduce_scatter=halving,all_gather=doubling",
+      .algorithms = { "halving", "halving", "doubling" } },
 };
 enum { SETUPS = sizeof setups / sizeof *setups };
 
@@ -136,8 +137,7 @@ static void try_world(const char *kind, int ranks)
         setup with = setups[i];
         with.on.kind = kind;
         with.on.ranks = ranks;
-        ck_assert_msg(cs_spawn(ranks, run, &with) == CS_OK, "%s, %d ranks, %s: %s", kind, ranks, with.on.algorithms,
-                      cs_error());
+        ck_assert_msg(cs_spawn(ranks, run, &with) == CS_OK, "%s, %d ranks, %s: %s", kind, ranks, with.list, cs_error());
     }
 }
 
@@ -162,7 +162,7 @@ static int run_in_groups(void *argument)
 {
     cs_comm *comm = NULL, *group = NULL;
     float data[100], other[100];
-    SHOULD(layout_open(&comm, argument, true, 1 << 20));
+    SHOULD(layout_open_by(&comm, argument, "all_reduce=halving", true, 1 << 20));
     int rank = cs_comm_rank(comm);
     SHOULD(cs_comm_split(&group, comm, rank % 2, rank));
     sums_fill(data, 100, 0, cs_comm_rank(group), 3, CS_F32);
@@ -181,7 +181,7 @@ static int run_in_groups(void *argument)
 
 START_TEST(groups_have_the_algorithms_of_their_parent)
 {
-    layout shm = { "shm", 5, { 0 }, "all_reduce=halving" }, tcp = { "tcp", 5, { 3, 2 }, "all_reduce=halving" };
+    layout shm = { "shm", 5, { 0 } }, tcp = { "tcp", 5, { 3, 2 } };
     ck_assert_msg(cs_spawn(5, run_in_groups, &shm) == CS_OK, "shm: %s", cs_error());
     ck_assert_msg(cs_spawn(5, run_in_groups, &tcp) == CS_OK, "tcp: %s", cs_error());
 }
@@ -191,6 +191,7 @@ END_TEST
 
 typedef struct {
     layout on;
+    const char *list;
     int64_t bytes;
     const char *expected;
 } size_trial;
@@ -199,7 +200,7 @@ static int run_size(void *argument)
 {
     const size_trial *t = argument;
     cs_comm *comm = NULL;
-    SHOULD(layout_open(&comm, &t->on, false, 1 << 20));
+    SHOULD(layout_open_by(&comm, &t->on, t->list, false, 1 << 20));
     char *data = cs_comm_alloc(comm, 1 << 17);
     cs_comm_all_reduce(comm, data, t->bytes, CS_U8, CS_SUM);
     EXPECT(strcmp(cs_comm_algorithm(comm), t->expected) == 0, "%lld bytes: %s", (long long)t->bytes,
@@ -212,15 +213,15 @@ START_TEST(a_list_moves_the_switches)
 {
     static const char tcp[] = "tcp.all_reduce_whole=100,shm.slots=7", shm[] = "shm.slots=5000", none[] = "shm.slots=0";
     size_trial trials[] = {
-        { { "tcp", 2, { 1, 1 }, NULL }, 16384, "whole" },
-        { { "tcp", 2, { 1, 1 }, NULL }, 16385, "direct" },
-        { { "tcp", 2, { 1, 1 }, tcp }, 100, "whole" },
-        { { "tcp", 2, { 1, 1 }, tcp }, 101, "direct" },
-        { { "tcp", 4, { 2, 2 }, "all_reduce=hierarchical" }, 101, "hierarchical" },
-        { { "tcp", 4, { 2, 2 }, "all_reduce=direct" }, 101, "direct" },
-        { { "shm", 2, { 0 }, shm }, 5000, "slots" },
-        { { "shm", 2, { 0 }, shm }, 5001, "in_place" },
-        { { "shm", 2, { 0 }, none }, 1, "in_place" },
+        { { "tcp", 2, { 1, 1 } }, NULL, 16384, "whole" },
+        { { "tcp", 2, { 1, 1 } }, NULL, 16385, "direct" },
+        { { "tcp", 2, { 1, 1 } }, tcp, 100, "whole" },
+        { { "tcp", 2, { 1, 1 } }, tcp, 101, "direct" },
+        { { "tcp", 4, { 2, 2 } }, "all_reduce=hierarchical", 101, "hierarchical" },
+        { { "tcp", 4, { 2, 2 } }, "all_reduce=direct", 101, "direct" },
+        { { "shm", 2, { 0 } }, shm, 5000, "slots" },
+        { { "shm", 2, { 0 } }, shm, 5001, "in_place" },
+        { { "shm", 2, { 0 } }, none, 1, "in_place" },
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
         ck_assert_msg(cs_spawn(trials[i].on.ranks, run_size, &trials[i]) == CS_OK, "trial %zu: %s", i, cs_error());
@@ -257,31 +258,34 @@ START_TEST(a_wrong_list_is_refused_by_name)
 }
 END_TEST
 
+typedef struct {
+    layout on;
+    const char *list, *list_of_rank_1, *says;
+} discord;
+
 static int run_apart(void *argument)
 {
-    const layout *const *lists = argument;
+    const discord *d = argument;
     cs_world world;
     cs_comm *comm = NULL;
     SHOULD(cs_world_read(&world));
-    layout own_list = *lists[world.rank == 1];
-    cs_status status = layout_open(&comm, &own_list, false, 1 << 20);
+    cs_status status = layout_open_by(&comm, &d->on, world.rank == 1 ? d->list_of_rank_1 : d->list, false, 1 << 20);
     EXPECT(status == CS_DISAGREE, "lists that differ opened: status %d, %s", (int)status, cs_error());
-    EXPECT(strstr(cs_error(), lists[2]->algorithms), "lists that differ: %s", cs_error());
+    EXPECT(strstr(cs_error(), d->says), "lists that differ: %s", cs_error());
     return 0;
 }
 
 START_TEST(lists_that_differ_are_named)
 {
-    static const char *const kinds[] = { "shm", "tcp" };
-    for (int i = 0; i < 2; i++) {
-        layout one = { kinds[i], 3, { 0 }, "all_reduce=ring" }, other = { kinds[i], 3, { 0 }, NULL }, says = one;
-        says.algorithms = "all_reduce is \"ring\" on rank 0 and \"auto\" on rank 1";
-        const layout *lists[] = { &one, &other, &says };
-        ck_assert_msg(cs_spawn(3, run_apart, lists) == CS_OK, "%s: %s", kinds[i], cs_error());
-        one.algorithms = i ? "tcp.reduce_whole=1" : "shm.reduce_whole=1";
-        says.algorithms = "rank 0 and rank 1 give";
-        ck_assert_msg(cs_spawn(3, run_apart, lists) == CS_OK, "%s: %s", kinds[i], cs_error());
-    }
+    static const char ring[] = "all_reduce is \"ring\" on rank 0 and \"auto\" on rank 1";
+    discord discords[] = {
+        { { "shm", 3, { 0 } }, "all_reduce=ring", NULL, ring },
+        { { "tcp", 3, { 0 } }, "all_reduce=ring", NULL, ring },
+        { { "shm", 3, { 0 } }, "shm.slots=1", "shm.slots=2", "rank 0 and rank 1 give shm.slots different values" },
+        { { "tcp", 3, { 0 } }, "", "tcp.reduce_whole=0", "rank 0 and rank 1 give tcp.reduce_whole different values" },
+    };
+    for (size_t i = 0; i < sizeof discords / sizeof *discords; i++)
+        ck_assert_msg(cs_spawn(3, run_apart, &discords[i]) == CS_OK, "trial %zu: %s", i, cs_error());
 }
 END_TEST
 

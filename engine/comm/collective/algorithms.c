@@ -47,7 +47,6 @@ static const struct {
     { "broadcast_whole", offsetof(ce_sizes, broadcast_whole) },
     { "slots", offsetof(ce_sizes, slots) },
     { "messages", offsetof(ce_sizes, messages) },
-    { "read", offsetof(ce_sizes, read) },
 };
 enum { SIZE_NAMES = sizeof sizes / sizeof *sizes };
 _Static_assert(SIZE_NAMES * sizeof(size_t) == sizeof(ce_sizes), "every size has a name");
@@ -102,7 +101,7 @@ static cs_status read_size(cs_comm *comm, const char *word, const char *size, co
     if (!transport || index == SIZE_NAMES)
         return ce_fail(CS_BAD_CONFIG,
                        "comm_algorithms: %s: it is TRANSPORT.SIZE; the sizes are all_reduce_whole, reduce_whole, "
-                       "broadcast_whole, slots, messages and read",
+                       "broadcast_whole, slots and messages",
                        word);
     ce_sizes table = transport->sizes;
     if (*size_at(&table, index) == 0)
