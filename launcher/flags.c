@@ -56,7 +56,8 @@ const cs_option cl_flags[] = {
 
     GROUP("Starting agents on nodes"),
     CALL(launcher, "launcher", "ssh|local|openmpi|mpich|slurm", NULL,
-         "what starts an agent on each node. Default: local for this machine, srun in an allocation, else ssh"),
+         "what starts an agent on each node; openmpi and mpich start the ranks themselves if these communicate by MPI. "
+         "Default: local for this machine, srun in an allocation, else ssh"),
     CHECKED(maybe, "launcher_args", launcher_args, "WORDS", "more arguments for mpirun or srun"),
     FLAG(SWITCH, "force_multi", force_multi, NULL, "use ssh for this machine too"),
     FLAG(SWITCH, "no_ssh", no_ssh, NULL, "start only this node; run the same command on every node"),

@@ -46,8 +46,8 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
         return ce_fail(
             CS_UNSUPPORTED,
             "not supported: communication \"mpi\" among ranks that cspeed starts itself, locally, by SSH, "
-            "with --no_ssh or by srun; use cspeed --launcher openmpi or mpich, or start the program directly "
-            "by mpirun or srun");
+            "with --no_ssh or by srun; use cspeed --launcher openmpi or mpich with --backend mpi, or start the "
+            "program by mpirun or srun without cspeed");
     CS_TRY(open_module());
     CS_TRY(ce_heap_open(comm, settings));
     return module->open(comm, settings);

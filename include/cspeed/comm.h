@@ -66,6 +66,10 @@ typedef struct {
      *   "shm"   shared memory; all ranks are on one host
      *   "tcp"   sockets; one host or several. Where the tree of summation allows it, the ranks of each host first sum
      *           among themselves through shared memory.
+     *   "mpi"   messages of MPI, for ranks that mpirun or srun started; libcspeed_mpi.so must have been built. The world
+     *           must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program that
+     *           initializes MPI itself must ask for MPI_THREAD_SERIALIZED, and finalizes it itself, after it has closed
+     *           its comms. When a rank dies, mpirun ends the others. Memory of a GPU goes as with "auto"
      *   "nccl"  memory of a GPU; host memory goes as with "auto"
      *   "auto"  the first of self, shm and tcp that fits; for GPU memory NCCL, if each rank has it and its own GPU */
     const char *kind;

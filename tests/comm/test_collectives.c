@@ -3,7 +3,7 @@
  * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of those (200).
  *
  * With arguments, `test_collectives KIND PART`, the program is one rank of a world that another program starts, and
- * runs a part of the test: each, switches or random. */
+ * runs a part of the test: each, switches, random, or large, a message of more than 2 GiB. */
 #include "layout.h"
 #include "suite.h"
 #include "sums.h"
@@ -389,6 +389,29 @@ START_TEST(random_calls_are_the_model)
 }
 END_TEST
 
+/* Rank 0 sends a message that needs more pieces than one, and whose last one is short. */
+static int large_message(void *argument)
+{
+    enum { STEP = 4099 }; /* between the bytes that are looked at */
+    size_t bytes = ((size_t)9 << 28) + 5;
+    cs_comm *comm = NULL;
+    SHOULD(layout_open(&comm, argument, false, 4096));
+    unsigned char *data = calloc(bytes, 1);
+    EXPECT(data, "no memory for %zu bytes", bytes);
+    if (cs_comm_rank(comm) == 0) {
+        for (size_t i = 0; i < bytes; i += STEP)
+            data[i] = (unsigned char)(i >> 12);
+        cs_comm_send(comm, data, bytes, 1);
+    } else {
+        cs_comm_receive(comm, data, bytes, 0);
+    }
+    for (size_t i = 0; i < bytes; i++)
+        EXPECT(data[i] == (i % STEP ? 0 : (unsigned char)(i >> 12)), "byte %zu is %d", i, data[i]);
+    free(data);
+    cs_comm_close(comm);
+    return 0;
+}
+
 static int run_as_rank(const char *kind, const char *part)
 {
     layout on = { .kind = kind };
@@ -396,7 +419,7 @@ static int run_as_rank(const char *kind, const char *part)
         return each_collective(&on);
     if (strcmp(part, "switches") == 0)
         return around_switches(&on);
-    return random_calls(&on);
+    return strcmp(part, "large") == 0 ? large_message(&on) : random_calls(&on);
 }
 
 int main(int words, char **word)

@@ -1,6 +1,7 @@
 /* test_mpi.c - the transport mpi under a real mpirun: every collective against the model, calls that differ, a rank that
  * is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the one that CMake found;
- * CSPEED_MPI_MODULE then names the module for it. The test is skipped where the module was not built. */
+ * CSPEED_MPI_MODULE then names the module for it. With CSPEED_MPI_LARGE, a message of more than 2 GiB is sent, for which
+ * the test needs 5 GB of memory. The test is skipped where the module was not built. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -40,6 +41,16 @@ static int __attribute__((format(printf, 2, 3))) run(int ranks, const char *form
     return shell_run("%s -n %d %s/%s", mpirun, ranks, CS_BIN, words);
 }
 
+/* A run that must succeed. PMIx waits two seconds for mpirun when a rank is finalized; if the machine is so busy that
+ * mpirun does not answer in this time, Open MPI fails, and the run is repeated. */
+static void run_well(int ranks, const char *words)
+{
+    int code = run(ranks, "%s", words);
+    if (code && is_open_mpi && training_says("exiting improperly"))
+        code = run(ranks, "%s", words);
+    training_expect(0, code);
+}
+
 /* A run must have ended with this code. MPICH's mpiexec may return that of a rank that it has killed. */
 static void expect_failure(int code, int got)
 {
@@ -53,10 +64,12 @@ START_TEST(collectives_are_the_model)
 {
     shell_enter();
     for (int ranks = 2; ranks <= 8; ranks++)
-        training_expect(0, run(ranks, "test_collectives mpi each"));
-    training_expect(0, run(3, "test_collectives mpi switches"));
-    training_expect(0, run(4, "test_collectives mpi random"));
-    training_expect(0, run(5, "test_collectives mpi random"));
+        run_well(ranks, "test_collectives mpi each");
+    run_well(3, "test_collectives mpi switches");
+    run_well(4, "test_collectives mpi random");
+    run_well(5, "test_collectives mpi random");
+    if (getenv("CSPEED_MPI_LARGE"))
+        run_well(2, "test_collectives mpi large");
     shell_leave();
 }
 END_TEST
@@ -107,7 +120,7 @@ START_TEST(training_has_the_losses_of_shared_memory)
         training_config("bf16", "", stage);
         training_run(2, "--fresh");
         ck_assert_int_eq(shell_run(LOSSES " > shm.txt && [ $(wc -l < shm.txt) -gt 24 ]"), 0);
-        training_expect(0, run(2, "train --config config.json --fresh --backend mpi"));
+        run_well(2, "train --config config.json --fresh --backend mpi");
         ck_assert_int_eq(shell_run(LOSSES " | diff shm.txt -"), 0);
     }
     shell_leave();
@@ -119,7 +132,7 @@ START_TEST(the_launcher_starts_ranks_by_mpirun)
 {
     training_prepare();
     training_config("bf16", "", 2);
-    training_expect(0, run(2, "train --config config.json --fresh --backend mpi"));
+    run_well(2, "train --config config.json --fresh --backend mpi");
     ck_assert_int_eq(shell_run(LOSSES " > direct.txt"), 0);
     training_expect(0, shell_run("%s/cspeed --launcher %s --num_gpus 2 --oversubscribe train --config config.json "
                                  "--fresh --backend mpi",

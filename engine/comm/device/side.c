@@ -52,9 +52,10 @@ static cs_status agree_on_nccl(cs_comm *comm, const ce_transport *nccl)
     return status;
 }
 
+/* With "mpi", MPI moves host memory, and GPU memory goes as with "auto". */
 static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_comm_settings *settings)
 {
-    bool any = !settings->kind || strcmp(settings->kind, "auto") == 0;
+    bool any = !settings->kind || strcmp(settings->kind, "auto") == 0 || strcmp(settings->kind, "mpi") == 0;
     const ce_transport *nccl = nccl_of(settings->device);
     *chosen = &ce_comm_device_staging;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)

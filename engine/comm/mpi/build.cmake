@@ -1,11 +1,11 @@
 # libcspeed_mpi.so: the transport mpi, if an MPI for C is found. CSPEED_MPI=OFF leaves it out, and -DMPI_C_COMPILER=mpicc.mpich
 # takes another MPI than the system's first.
 option(CSPEED_MPI "build libcspeed_mpi.so where MPI is found" ON)
-if(CSPEED_MPI AND NOT CSPEED_SANITIZE)
+if(CSPEED_MPI AND NOT CSPEED_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   find_package(MPI COMPONENTS C)
 endif()
-if(NOT CSPEED_MPI OR CSPEED_SANITIZE OR NOT MPI_C_FOUND)
-  message(STATUS "MPI: libcspeed_mpi.so is not built (CSPEED_MPI is OFF, no MPI for C was found, or a sanitizer is on)")
+if(NOT CSPEED_MPI OR CSPEED_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT MPI_C_FOUND)
+  message(STATUS "MPI: libcspeed_mpi.so is not built (CSPEED_MPI is OFF, no MPI for C was found, this is a cross build, or a sanitizer is on)")
   return()
 endif()
 message(STATUS "MPI: ${MPI_C_LIBRARIES}")
