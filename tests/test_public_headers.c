@@ -33,8 +33,8 @@ END_TEST
 /* Each header compiles when it is the only one, as C and as C++. */
 START_TEST(each_public_header_stands_alone)
 {
-    static const char *const headers[] = { "cspeed", "layer",   "ops",      "comm",   "options",
-                                           "plot",   "sampler", "measures", "process" };
+    static const char *const headers[] = { "cspeed", "layer",   "ops",      "comm",    "options",
+                                           "plot",   "sampler", "measures", "process", "loader" };
     static const char *const compilers[] = { "cc -std=c17 -x c", "c++ -std=c++17 -x c++" };
     for (size_t c = 0; c < sizeof compilers / sizeof *compilers; c++)
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {

@@ -4,7 +4,8 @@
  *
  *     joining     The agents are being started, or the front waits for them to connect.
  *     ordering    Every agent has received its order and is preparing its node.
- *     running     The ranks run, until all of them have exited with code 0.
+ *     running     The ranks run, until all of them have exited with code 0. The front ends them itself when nodes have
+ *                 come to an elastic job (reform.c).
  *     settling    A rank has failed by exiting. The front waits up to 200 ms (2 s if the failure is already explained),
  *                 since other ranks may report a better explanation.
  *     stopping    Every agent ends its ranks: stop signal, grace period, SIGKILL, removal of remaining processes.

@@ -172,6 +172,27 @@ START_TEST(a_node_that_cannot_run_the_program_is_sent_away)
 }
 END_TEST
 
+/* The elasticity section allows 1 and 2 ranks, so the third node waits, and the ranks run on. */
+START_TEST(a_node_that_makes_no_larger_world_waits)
+{
+    const char *const program[] = { SHELL, script, "sh", "--config", "ds.json", NULL };
+    begin("0", "0");
+    shell_write("ds.json",
+                "{\"elasticity\": {\"enabled\": true, \"max_train_batch_size\": 4, \"micro_batch_sizes\": [2], "
+                "\"min_gpus\": 1, \"max_gpus\": 4, \"version\": 0.1}}");
+    job nodes[3] = { start_node("1:3", "0", "0", program) };
+    jobs_await_ranks(0, 1);
+    nodes[1] = start_node("1:3", "1", "1", program);
+    jobs_await_ranks(1, 2);
+    nodes[2] = start_node("1:3", "2", "2", program);
+    jobs_await_words("err.0", "because \"elasticity\" allows no larger world with those there");
+    fclose(fopen("done", "w"));
+    end_all(nodes, 3);
+    ck_assert_int_ne(access("up.2.0", F_OK), 0);
+    free_output(nodes, 3);
+}
+END_TEST
+
 START_TEST(a_signal_during_the_re_forming_ends_the_job)
 {
     static const char slow[] = "trap 'touch stopping; sleep 1; exit 0' TERM; touch up.$CSPEED_ATTEMPT.$RANK; "
@@ -260,5 +281,5 @@ END_TEST
 
 SUITE_MAIN("elastic_join", a_node_that_comes_takes_part, a_node_that_comes_during_a_restart_takes_part,
            a_node_that_is_lost_during_the_re_forming_costs_nothing, a_node_that_cannot_run_the_program_is_sent_away,
-           a_signal_during_the_re_forming_ends_the_job,
+           a_node_that_makes_no_larger_world_waits, a_signal_during_the_re_forming_ends_the_job,
            a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)
