@@ -130,16 +130,24 @@ static cs_status list(json_t **rows, const char *dir)
     return CS_OK;
 }
 
+/* With tags of 13 characters, such as global_step40, a row of a whole checkpoint has at most 80 columns. */
 static void print_rows(const json_t *rows)
 {
     size_t i;
     const json_t *row;
-    printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
+    int width = (int)strlen("TAG");
+    json_array_foreach (rows, i, row) {
+        int length = (int)strlen(json_string_value(json_object_get(row, "name")));
+        width = length > width ? length : width;
+    }
+    printf("%-*s %8s  %-17s %7s %5s  %-15s  %s\n", width, "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
     json_array_foreach (rows, i, row) {
         const char *name = json_string_value(json_object_get(row, "name"));
         const char *status = json_string_value(json_object_get(row, "status"));
         const char *date = json_string_value(json_object_get(row, "created"));
-        char saver[64] = "-", step[32] = "-";
+        char saver[64] = "-", step[32] = "-", minute[32] = "-";
+        if (date && strlen(date) > 16) /* 2026-11-23T08:34:25Z */
+            snprintf(minute, sizeof minute, "%.10s %.5sZ", date, date + 11);
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
         if (json_object_get(row, "world_size"))
@@ -147,12 +155,13 @@ static void print_rows(const json_t *rows)
                      (long long)json_integer_value(json_object_get(row, "world_size")),
                      json_integer_value(json_object_get(row, "world_size")) == 1 ? "" : "s",
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
-        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s\n", name,
-               json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, date ? date : "-",
+        printf("%-*s %c%7s  %-17s %7.1f %5lld  %-15s  %s\n", width, name,
+               json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, minute,
                1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),
                (long long)json_integer_value(json_object_get(row, "files")), saver, status);
     }
-    puts("* = latest; whole: every file is there in its full size, and `cspeed verify` reads what is in them");
+    puts("* = latest; whole: every file is there in its full size, and `cspeed verify`\n"
+         "reads what is in them");
     json_array_foreach (rows, i, row)
         if (json_is_string(json_object_get(row, "why")))
             printf("\n%s\n", json_string_value(json_object_get(row, "why")));

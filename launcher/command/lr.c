@@ -74,9 +74,9 @@ static void print_table(const request *r, const ce_schedule_settings *schedule)
 {
     double beta1, beta2;
     bool cycled = ce_schedule_momentum(schedule, 1, &beta1, &beta2);
-    printf("%12s  %-16s%s\n", "step", "lr", cycled ? "  beta1" : "");
+    printf("%12s  %-*s%s\n", "step", cycled ? 16 : 0, "lr", cycled ? "  beta1" : "");
     for (int64_t step = 1; step <= r->steps; step += r->every) {
-        printf("%12lld  %-16.9g", (long long)step, ce_schedule_rate(schedule, step - 1));
+        printf("%12lld  %-*.9g", (long long)step, cycled ? 16 : 0, ce_schedule_rate(schedule, step - 1));
         if (cycled && ce_schedule_momentum(schedule, step - 1, &beta1, &beta2))
             printf("  %.9g", beta1);
         putchar('\n');

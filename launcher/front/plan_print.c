@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COLUMNS = 80 };
+
 static const char *address_of(const cl_host *host)
 {
     return host->address ? host->address : host->name;
@@ -132,11 +134,19 @@ static void print_ranks(const cl_order *order, const cl_binding *binding)
     cl_variable list[CL_RANKS_VARIABLES];
     for (int local = 0; local < order->rank_count; local++) {
         int count = cl_ranks_variables(order, binding, local, list);
+        int column = 0;
         printf("\nrank %d\n ", order->first_rank + local);
         for (int i = 0; i < count; i++) {
             bool later = strcmp(list[i].name, "MASTER_PORT") == 0 && order->master_port == 0;
             later |= strcmp(list[i].name, "MASTER_ADDR") == 0 && !*order->master_addr;
-            printf(" %s=%s", list[i].name, later ? "?" : list[i].value);
+            const char *value = later ? "?" : list[i].value;
+            int width = (int)(strlen(list[i].name) + strlen(value)) + 2;
+            if (column + width > COLUMNS - 1 && column > 0) {
+                printf("\n ");
+                column = 0;
+            }
+            column += width;
+            printf(" %s=%s", list[i].name, value);
         }
         printf("\n");
     }

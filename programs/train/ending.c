@@ -5,14 +5,29 @@
 #include "cspeed/plot.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
+/* Returns true if a shell that is told "cspeed" starts this file. */
+static bool is_found_as_cspeed(const char *file)
+{
+    const char *path = getenv("PATH");
+    char candidate[ROOM + 8], real[PATH_MAX], wanted[PATH_MAX];
+    for (size_t length; path && *path; path += length + (path[length] == ':')) {
+        length = strcspn(path, ":");
+        snprintf(candidate, sizeof candidate, "%.*s/cspeed", (int)length, path);
+        if (access(candidate, X_OK) == 0)
+            return realpath(candidate, real) && realpath(file, wanted) && strcmp(real, wanted) == 0;
+    }
+    return false;
+}
+
 /* Returns the text to print before "cspeed" in a command: the folder of this program with a slash at its end, as a user
- * would type it. The text is empty if the folder has no cspeed, as in an installed tree. */
+ * would type it. The text is empty if the folder has no cspeed, as in an installed tree, or PATH leads to that cspeed. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM], cspeed[ROOM + 8];
@@ -22,7 +37,7 @@ static const char *find_folder(char *program, size_t room)
     if (slash)
         slash[1] = 0;
     snprintf(cspeed, sizeof cspeed, "%scspeed", program);
-    if (access(cspeed, X_OK) != 0)
+    if (access(cspeed, X_OK) != 0 || is_found_as_cspeed(cspeed))
         return "";
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
         return program;
@@ -73,10 +88,8 @@ void ending_print(const session *run)
     say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
         2 * done);
     if (metrics)
-        say("`%scspeed plot %s` draws its curves; `%scspeed export %s %s` writes a Hugging Face folder", bin, plotted,
-            bin, output, exported);
-    else
-        say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
+        say("`%scspeed plot %s` draws its curves", bin, plotted);
+    say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
         chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
     free(plotted);

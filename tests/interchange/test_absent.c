@@ -108,7 +108,7 @@ START_TEST(where_and_what_it_is)
                                "%s/cspeed inspect ..",
                                CS_BIN, CS_BIN, CS_BIN),
                      0);
-    expect("", 0, " reads what is in them\n\nout/ds is a checkpoint of DeepSpeed", "inspect out");
+    expect("", 0, "reads what is in them\n\nout/ds is a checkpoint of DeepSpeed", "inspect out");
     shell_leave();
 }
 END_TEST

@@ -118,10 +118,12 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     ck_assert(!training_says("continuing at step"));
     /* the commands can be typed as they are printed; only a terminal gets a curve */
     ck_assert(training_says("the run is in out, at step 4; the same command with --steps 8 continues it"));
-    ck_assert(training_says("`" CS_BIN "/cspeed plot out` draws its curves; `" CS_BIN
-                            "/cspeed export out out_exported` writes"));
+    ck_assert(training_says("`" CS_BIN "/cspeed plot out` draws its curves\n"));
+    ck_assert(training_says("`" CS_BIN "/cspeed export out out_exported` writes"));
     ck_assert(training_says("`" CS_BIN "/cspeed generate out --prompt TEXT` goes on with a text of yours"));
     ck_assert(!training_says("\n           1 "));
+    training_expect(0, shell_run("PATH=/nowhere:%s:$PATH train --config config.json --steps 4", CS_BIN));
+    ck_assert(training_says("`cspeed export out out_exported` writes"));
     training_expect(0, shell_run(CS_BIN "/cspeed plot out && " CS_BIN "/cspeed export out out_exported && " CS_BIN
                                         "/cspeed generate out --prompt TEXT"));
     training_expect(0,
