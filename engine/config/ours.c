@@ -102,7 +102,7 @@ static const ce_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
     SUPPORTED(
         "columns", JSON, written.columns, "null", 0, 0, NULL,
-        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, input_ids, labels, attention_mask; a row that has none of these names is read by its own keys"),
+        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
         "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "

@@ -167,12 +167,15 @@ void ce_corpus_close(ce_corpus *corpus)
     *corpus = (ce_corpus){ 0 };
 }
 
-const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, char text[CS_CORPUS_PLACE])
+const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, ce_corpus_cursor *cursor,
+                            char text[CS_CORPUS_PLACE])
 {
-    const char *path = corpus->texts[document->text].path;
-    int64_t line = 1;
-    for (const char *c = corpus->texts[document->text].bytes; c < document->bytes; c++)
+    const char *path = corpus->texts[document->text].path, *first = corpus->texts[document->text].bytes;
+    bool behind = cursor->bytes >= first && cursor->bytes <= document->bytes;
+    int64_t line = 1 + (behind ? cursor->lines : 0);
+    for (const char *c = behind ? cursor->bytes : first; c < document->bytes; c++)
         line += *c == '\n';
+    *cursor = (ce_corpus_cursor){ document->bytes, line - 1 };
     snprintf(text, CS_CORPUS_PLACE, "%s, %s %" PRId64, path, ce_plain_is_table(path) ? "row" : "line", line);
     return text;
 }

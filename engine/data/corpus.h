@@ -42,8 +42,16 @@ void ce_corpus_close(ce_corpus *corpus);
  * training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
+/* The newlines in front of `bytes`, which is in a text or NULL. With it, the places of many documents are found by
+ * reading each text once, if they are asked for in order. It begins as zeros. */
+typedef struct {
+    const char *bytes;
+    int64_t lines;
+} ce_corpus_cursor;
+
 /* Writes where the document begins, as "chats.jsonl, line 7" or "chats.parquet, row 7"; lines and rows count from 1. */
 enum { CS_CORPUS_PLACE = 4200 };
-const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, char text[CS_CORPUS_PLACE]);
+const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, ce_corpus_cursor *cursor,
+                            char text[CS_CORPUS_PLACE]);
 
 #endif

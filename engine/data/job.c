@@ -131,6 +131,14 @@ static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
     return CS_OK;
 }
 
+static bool is_learnt(const ce_shape *shape, size_t index)
+{
+    for (int i = 0; i < CS_SHAPE_MASKS; i++)
+        if (shape->learnt[i] && json_integer_value(json_array_get(shape->learnt[i], index)) == 0)
+            return false;
+    return true;
+}
+
 /* Appends a row's tokens. A row that is refused appends no tokens. */
 static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
 {
@@ -143,7 +151,8 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
         if (mask && json_integer_value(mask) == 0)
             continue;
         put(work, (int32_t)json_integer_value(token));
-        work->learnt[work->token_count - 1] = !label || json_integer_value(label) != IGNORED;
+        work->learnt[work->token_count - 1] =
+            (!label || json_integer_value(label) != IGNORED) && is_learnt(shape, index);
     }
     return CS_OK;
 }
@@ -271,7 +280,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;
-    return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, place), cs_error());
+    return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, &workspace->cursor, place), cs_error());
 }
 
 /* Records why a faulty line is skipped; none of its tokens has been kept. */

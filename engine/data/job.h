@@ -30,6 +30,7 @@ typedef struct {
     ce_pair pair;
     /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
+    ce_corpus_cursor cursor;
 } ce_job_workspace;
 
 typedef struct {

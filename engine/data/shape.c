@@ -12,10 +12,10 @@ static const struct {
     const char *name;
     bool extra; /* the key does not make a shape, but belongs to one */
 } keys[] = {
-    { "messages", false },      { "conversations", false }, { "prompt", false },    { "completion", false },
-    { "instruction", false },   { "output", false },        { "input_ids", false }, { "system", true },
-    { "input", true },          { "labels", true },         { "tools", true },      { "documents", true },
-    { "attention_mask", true },
+    { "messages", false },      { "conversations", false },  { "prompt", false },         { "completion", false },
+    { "instruction", false },   { "output", false },         { "input_ids", false },      { "system", true },
+    { "input", true },          { "labels", true },          { "tools", true },           { "documents", true },
+    { "attention_mask", true }, { "completion_mask", true }, { "assistant_masks", true },
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -38,8 +38,8 @@ cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char
     if (number == KEYS)
         return ce_fail(CS_BAD_CONFIG,
                        "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
-                       "completion, instruction, input, output, system, tools, documents, input_ids, labels and "
-                       "attention_mask; \"field\" names the column of a text",
+                       "completion, instruction, input, output, system, tools, documents, input_ids, labels, "
+                       "attention_mask, completion_mask and assistant_masks; \"field\" names the column of a text",
                        key);
     for (int i = 0; i < columns->count; i++)
         if (strcmp(columns->key[i], key) == 0)
@@ -253,6 +253,9 @@ static cs_status check_list(const char *name, const json_t *list, size_t count)
     return CS_OK;
 }
 
+/* TRL's names of lists that have a 1 where a token is learnt. */
+static const char *const masks[CS_SHAPE_MASKS] = { "completion_mask", "assistant_masks" };
+
 static cs_status read_tokens(ce_shape *shape, const reader *self, json_t *tokens)
 {
     size_t count = json_array_size(tokens);
@@ -262,6 +265,10 @@ static cs_status read_tokens(ce_shape *shape, const reader *self, json_t *tokens
     shape->mask = find(self, "attention_mask");
     CS_TRY(check_list("input_ids", tokens, count));
     CS_TRY(shape->labels ? check_list("labels", shape->labels, count) : CS_OK);
+    for (int i = 0; i < CS_SHAPE_MASKS; i++) {
+        shape->learnt[i] = find(self, masks[i]);
+        CS_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count) : CS_OK);
+    }
     return shape->mask ? check_list("attention_mask", shape->mask, count) : CS_OK;
 }
 

@@ -10,7 +10,8 @@
  *                                    if there is one; "output" is the answer
  *     the field ("text")             a text
  *     input_ids                      tokens as they are; those whose "attention_mask" is 0 are left out, and those
- *                                    whose "labels" are -100 are not learnt
+ *                                    whose "labels" are -100, or whose "completion_mask" or "assistant_masks" (TRL's
+ *                                    names) is 0, are not learnt
  *
  * Without a chat template, the field is looked for first; a prompt and its completion become one text, and the
  * completion is learnt; conversations and Alpaca's rows are refused. */
@@ -19,9 +20,9 @@
 
 #include "base/json.h"
 
-enum { CS_SHAPE_COLUMNS = 16 };
+enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2 };
 
-/* Other names for the keys above. system, input, labels, attention_mask, tools and documents do not make a shape but
+/* Other names for the keys above. system, input, labels, the masks, tools and documents do not make a shape but
  * belong to one: such a key is read by its other name if the row has that name, and otherwise by the name above. The
  * other keys make a shape. If a row has the other name of one of these, all of these are read by other names only:
  * those without another name count as missing. */
@@ -45,6 +46,7 @@ typedef struct {
     int64_t answers, given; /* for a conversation with a prompt: number of its answers, and of those in the prompt */
     json_t *chat;           /* what chat/chat.h writes: {"messages", "tools", "documents"} */
     const json_t *tokens, *labels, *mask; /* lists; labels and mask may be NULL */
+    const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt; NULL: there is none */
 } ce_shape;
 
 /* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape borrows from the

@@ -56,6 +56,12 @@ static cs_status list_saved(glob_t *paths, const char *folder, const json_t *sta
     json_t *entry, *files = json_object_get(state, "_data_files");
     if (json_array_size(files) == 0)
         return ce_fail(CS_BAD_FILE, "%s/state.json: it lists no \"_data_files\"", folder);
+    if (json_array_size(json_object_get(state, "_indices_data_files")) > 0)
+        return ce_fail(
+            CS_UNSUPPORTED,
+            "not supported: %s/state.json: \"_indices_data_files\", which choose and order the rows; save the "
+            "data set after its flatten_indices()",
+            folder);
     json_array_foreach (files, index, entry) {
         const char *name = json_string_value(json_object_get(entry, "filename"));
         size_t before = paths->gl_pathc;
@@ -126,14 +132,18 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
-/* Refuses a folder with a text and its compressed copy, which `gzip -k` leaves: the text would be read twice. */
+/* Refuses a folder with a text and its compressed copy, or with two compressed copies, which `gzip -k` leaves: the text would be read twice. */
 static cs_status check_twins(const glob_t *paths, size_t first)
 {
     char plain[NAME_BYTES];
     for (size_t i = first; i < paths->gl_pathc; i++) {
         const char *path = paths->gl_pathv[i], *dot = strrchr(path, '.');
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
-        if ((strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0) && access(plain, F_OK) == 0)
+        if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
+            continue;
+        if (access(plain, F_OK) != 0) /* the other twin, if any, is compressed too */
+            snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
+        if (access(plain, F_OK) == 0)
             return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",
                            path, plain);
     }

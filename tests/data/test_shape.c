@@ -27,7 +27,8 @@ static char *show(const ce_shape *shape)
         shown = json_pack("[s, O]", "chat", shape->chat);
         break;
     case CS_SHAPE_TOKENS:
-        shown = json_pack("[s, O, O*, O*]", "tokens", shape->tokens, shape->labels, shape->mask);
+        shown = json_pack("[s, O, O*, O*, O*, O*]", "tokens", shape->tokens, shape->labels, shape->mask,
+                          shape->learnt[0], shape->learnt[1]);
         break;
     }
     char *text = json_dumps(shown, JSON_COMPACT);
@@ -115,6 +116,9 @@ START_TEST(texts_come_first_without_a_template)
         { "{\"prompt\": [" USER "], \"completion\": [" ANSWER "]}", "!\"template\" makes text of them" },
         { "{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, 7], \"attention_mask\": [1, 1, 0]}",
           "[\"tokens\",[5,6,7],[-100,6,7],[1,1,0]]" },
+        { "{\"input_ids\": [5, 6], \"completion_mask\": [0, 1], \"assistant_masks\": [1, 1]}",
+          "[\"tokens\",[5,6],[0,1],[1,1]]" },
+        { "{\"input_ids\": [5, 6], \"completion_mask\": [1]}", "!\"completion_mask\" is no list of 2 numbers" },
         { "{\"input_ids\": [5, 6], \"labels\": [5]}", "!\"labels\" is no list of 2 numbers" },
         { "{\"input_ids\": [5, \"6\"]}", "!an element that is no integer, at 1" },
         { "{\"input_ids\": 5}", "!\"input_ids\" is no list" },

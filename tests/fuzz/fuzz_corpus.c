@@ -12,12 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(const ce_corpus *corpus)
 {
     char place[CS_CORPUS_PLACE];
+    ce_corpus_cursor cursor = { 0 };
     const char *behind = corpus->texts[0].bytes, *end = behind + corpus->texts[0].size;
     for (int64_t i = 0; i < corpus->document_count; i++) {
         const ce_document *document = &corpus->documents[i];
         CS_ASSERT(document->is_json && document->length > 0 && document->train_length <= document->length);
         CS_ASSERT(document->bytes >= behind && document->bytes + document->length <= end);
-        CS_ASSERT(*ce_corpus_place(corpus, document, place));
+        CS_ASSERT(*ce_corpus_place(corpus, document, &cursor, place));
         behind = document->bytes + document->length;
     }
 }

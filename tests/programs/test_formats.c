@@ -177,6 +177,11 @@ START_TEST(a_mixture_may_have_every_shape)
     expect(0, shell_run("'%s/generate' out --prompts prompts.jsonl.gz --max_tokens 2", CS_BIN), "\"id\":7,\"text\":");
     ck_assert_int_eq(shell_run("gzip -dk folder/pairs.jsonl.gz"), 0);
     expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl");
+    shell_write("masked.jsonl", "{\"input_ids\": [5, 6, 7, 8], \"completion_mask\": [0, 0, 1, 1], "
+                                "\"assistant_masks\": [1, 1, 0, 1]}\n");
+    expect(0, shell_run(PACK " --valid 0 --output masked masked.jsonl"), "1 of these 4 tokens are answers");
+    ck_assert_int_eq(shell_run("mv folder/pairs.jsonl folder/pairs.jsonl.zst"), 0); /* its name is enough */
+    expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl.zst");
     expect(78,
            shell_run("'%s/cspeed' train --config config.json --data folder --set 'cspeed.data.columns={\"text\": 1}'",
                      CS_BIN),
@@ -207,6 +212,9 @@ START_TEST(saved_folders_are_read)
     } else {
         expect(78, shell_run(PACK " saved/train"), "because libcspeed_arrow.so cannot be opened");
     }
+    shell_write("saved/train/state.json", "{\"_data_files\": [{\"filename\": \"data-00000-of-00001.arrow\"}], "
+                                          "\"_indices_data_files\": [{\"filename\": \"indices.arrow\"}]}");
+    expect(78, shell_run(PACK " saved/train"), "saved/train/state.json: \"_indices_data_files\"");
     shell_write("saved/train/state.json", "{}");
     expect(65, shell_run(PACK " saved/train"), "saved/train/state.json: it lists no \"_data_files\"");
 
