@@ -168,6 +168,7 @@ void cs_forward(cs_engine *engine, const cs_batch *whole)
                                                                       .targets = batch.targets,
                                                                       .starts = batch.starts,
                                                                       .references = whole->references });
+    ce_experts_count(engine);
     int64_t targets = count_targets(engine, batch.targets);
     engine->targets_counted += targets;
     if (ce_preference_is_on(engine)) {

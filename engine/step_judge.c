@@ -93,7 +93,7 @@ static size_t summed_bytes(const cs_engine *engine)
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * summed_bytes(engine) / world;
+    return 2 * (world - 1) * summed_bytes(engine) / world + ce_experts_sent(engine);
 }
 
 static void add_up_and_judge(void *argument)
@@ -103,6 +103,7 @@ static void add_up_and_judge(void *argument)
     double traced = ce_trace_begin();
     cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(summed_bytes(engine) / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
+    ce_experts_sum(engine);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 

@@ -122,7 +122,8 @@ void session_step(session *run)
     fit_steps(run);
     bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
-    metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run));
+    cs_expert_load load = cs_expert_load_of(run->engine);
+    metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run), &load, check);
     say_saved(run);
     if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
         if (m.not_finite > 0 && m.step != run->steps)
@@ -207,9 +208,12 @@ static void introduce(const session *run)
     cs_memory memory = cs_memory_of(run->engine);
     double kept = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
-    say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
+    int64_t all = cs_parameter_count(run->engine), active = cs_active_parameter_count(run->engine);
+    char *experts = active < all ? text(" (%.2f M compute a token)", 1e-6 * (double)active) : text("%s", "");
+    say("%.2f M parameters%s, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)all, experts,
         cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
         cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
+    free(experts);
     say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
         " x %" PRId64 " accumulated x %d rank%s",
         1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
