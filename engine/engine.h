@@ -133,7 +133,11 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
-    bool save_asked;     /* the launcher has asked for a checkpoint, and the program has not been told yet */
+    bool save_asked; /* the launcher has asked for a checkpoint, and the program has not been told yet */
+    struct {
+        int64_t *counting; /* (layers, experts): tokens of this step so far, of this rank */
+        int64_t *tokens;   /* those of the last complete step, of all ranks */
+    } experts;             /* both NULL if no layer has experts */
     int64_t parts_saved; /* number of ranks that, at the last verdict, had written their part of the save in progress */
     double started;      /* time at which the step began */
     double flops_before;
@@ -286,6 +290,13 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine);
 void ce_step_judge_step(cs_engine *engine);                 /* at the boundary; starts a collective */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate of the last judged step, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
+
+/* ---- experts.c: the load of the experts; nothing is done for a model without experts ---- */
+cs_status ce_experts_open(cs_engine *engine);
+void ce_experts_close(cs_engine *engine);
+void ce_experts_count(cs_engine *engine);        /* after the forward of a micro-batch */
+void ce_experts_sum(cs_engine *engine);          /* adds the counts of all ranks at the end of a step; collective */
+size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to send for that */
 
 /* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */
 bool ce_preference_is_on(const cs_engine *engine);

@@ -21,6 +21,11 @@ int cs_worker(const cs_engine *engine)
     return ce_served_serves(engine) ? -1 : engine->world.rank;
 }
 
+int64_t cs_active_parameter_count(const cs_engine *engine)
+{
+    return engine->model->parameters - engine->model->load.idle;
+}
+
 int64_t cs_parameter_count(const cs_engine *engine)
 {
     return engine->model->parameters;

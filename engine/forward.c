@@ -185,6 +185,7 @@ void ce_forward_batch(cs_engine *engine, const cs_batch *whole)
     } else {
         derive_dropout_keys(engine, whole);
         compute_losses(engine, &batch);
+        ce_experts_count(engine);
     }
 }
 

@@ -246,6 +246,7 @@ static cs_status open_lists(cs_engine *engine)
     engine->keys = calloc((size_t)engine->sequences, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
         return ce_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
+    CS_TRY(ce_experts_open(engine));
     return ce_curriculum_open(engine);
 }
 
@@ -336,6 +337,7 @@ void cs_destroy(cs_engine *engine)
     ce_async_save_close(engine);
     ce_report_close(engine);
     ce_curriculum_close(engine);
+    ce_experts_close(engine);
     for (int i = 0; engine->shards && i < engine->model->total; i++)
         ce_shard_close(engine->shards[i]);
     ce_update_close(engine->update);

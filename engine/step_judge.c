@@ -93,7 +93,7 @@ size_t ce_step_judge_summed(const cs_engine *engine)
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * ce_step_judge_summed(engine) / world;
+    return 2 * (world - 1) * ce_step_judge_summed(engine) / world + ce_experts_sent(engine);
 }
 
 static void add_up_and_judge(void *argument)
@@ -104,6 +104,7 @@ static void add_up_and_judge(void *argument)
     if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums */
         ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
+    ce_experts_sum(engine);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 

@@ -209,19 +209,113 @@ static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_m
     return CS_OK;
 }
 
-static void remove_alias(ce_source *source, const ce_model_facts *facts)
+static void remove_tensor(ce_source *source, int64_t tensor)
 {
     folder_source *weights = source->private_data;
+    free(weights->places[tensor].name);
+    size_t behind = (size_t)(--source->count - tensor);
+    memmove(&weights->places[tensor], &weights->places[tensor + 1], behind * sizeof *weights->places);
+    memmove(&source->tensors[tensor], &source->tensors[tensor + 1], behind * sizeof *source->tensors);
+}
+
+static void remove_alias(ce_source *source, const ce_model_facts *facts)
+{
     int64_t head = facts->alias ? ce_source_find(source, facts->alias) : -1;
     char *table = head >= 0 && ce_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
-    if (head < 0)
-        return;
-    rename_tensor(source, head, table);
     if (table)
-        return;
-    size_t behind = (size_t)(--source->count - head);
-    memmove(&weights->places[head], &weights->places[head + 1], behind * sizeof *weights->places);
-    memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
+        rename_tensor(source, head, table);
+    else if (head >= 0)
+        remove_tensor(source, head);
+}
+
+/* ---- experts ----
+ *
+ * Published weights have a matrix for each expert, and so has the model. transformers 5 can save the matrices of all
+ * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as many
+ * tensors. The router of Mixtral has another name there too. */
+
+/* The names of a family's feed-forward, and of an expert's matrices in it: gate, up, down. */
+static const struct {
+    const char *block, *matrix[3];
+} expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
+
+/* A tensor of transformers 5: the end of its name, and which matrices it has of each expert, `count` from `first` on. */
+static const struct {
+    const char *end;
+    int first, count; /* count 0: it is the router's */
+} expert_tensors[] = { { "mlp.gate.weight", 0, 0 },
+                       { "mlp.experts.gate_up_proj", 0, 2 },
+                       { "mlp.experts.down_proj", 2, 1 } };
+
+/* Returns the model's name, malloc'ed, of a matrix of expert e, or of the router if e is below 0. `place` has the first
+ * `length` characters of the name, which end before the name of the feed-forward. */
+static char *expert_name(const char *place, size_t length, int names, int64_t e, int matrix)
+{
+    char *name = NULL;
+    int written = e < 0 ? asprintf(&name, "%.*s%s.gate.weight", (int)length, place, expert_names[names].block)
+                        : asprintf(&name, "%.*s%s.experts.%lld.%s.weight", (int)length, place,
+                                   expert_names[names].block, (long long)e, expert_names[names].matrix[matrix]);
+    if (written < 0)
+        ce_fatal(CS_NO_MEMORY, "out of memory for a tensor's name");
+    return name;
+}
+
+/* Adds a tensor of some rows of tensor `whole`, which has three dimensions; the first two are counted as rows. */
+static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
+{
+    folder_source *weights = source->private_data;
+    int64_t at = source->count++;
+    source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
+    weights->places = grown(weights->places, at + 1, sizeof *weights->places);
+    ce_source_tensor from = source->tensors[whole];
+    weights->places[at] = weights->places[whole];
+    weights->places[at].offset += first * from.shape[2] * (int64_t)cs_dtype_bytes(from.dtype);
+    weights->places[at].name = name;
+    source->tensors[at] = (ce_source_tensor){ name, from.dtype, 2, { rows, from.shape[2] } };
+}
+
+/* Replaces a tensor of all experts by the matrices of each. */
+static void divide_experts(ce_source *source, int64_t tensor, size_t length, int names, int kind)
+{
+    ce_source_tensor from = source->tensors[tensor];
+    int count = expert_tensors[kind].count;
+    int64_t rows = from.shape[1] / count;
+    for (int64_t e = 0; e < from.shape[0]; e++)
+        for (int i = 0; i < count; i++)
+            add_rows(source, tensor, expert_name(from.name, length, names, e, expert_tensors[kind].first + i),
+                     e * from.shape[1] + i * rows, rows);
+    remove_tensor(source, tensor);
+}
+
+/* Gives one tensor of transformers 5 the model's names; a tensor of another shape keeps its name. */
+static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_model *model)
+{
+    const ce_source_tensor *given = &source->tensors[tensor];
+    size_t length = strlen(given->name) - strlen(expert_tensors[kind].end);
+    bool router = expert_tensors[kind].count == 0;
+    for (int names = 0; names < 2; names++) {
+        char *name = expert_name(given->name, length, names, router ? -1 : 0, expert_tensors[kind].first);
+        bool known = ce_model_find(model, name);
+        if (known && router) {
+            rename_tensor(source, tensor, name);
+            return;
+        }
+        free(name);
+        if (known && given->dims == 3 && given->shape[1] % expert_tensors[kind].count == 0) {
+            divide_experts(source, tensor, length, names, kind);
+            return;
+        }
+    }
+}
+
+static void rename_experts(ce_source *source, const cs_model *model)
+{
+    for (int64_t i = source->count - 1; i >= 0; i--)
+        for (int kind = 0; kind < 3; kind++)
+            if (ends_with(source->tensors[i].name, expert_tensors[kind].end)) {
+                rename_expert(source, i, kind, model);
+                break;
+            }
 }
 
 static bool all_begin_with(const ce_source *source, const char *prefix)
@@ -269,6 +363,7 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
     CS_TRY(remove_wrappers(source));
     CS_TRY(add_prefix(source, model, facts));
     remove_alias(source, facts);
+    rename_experts(source, model);
     return CS_OK;
 }
 

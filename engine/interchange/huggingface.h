@@ -18,7 +18,7 @@ cs_status ce_huggingface_detect(bool *found, const char *folder);
  * "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message. If the folder was saved from a model
  * without its head ("h.0.ln_1.weight"), the class's prefix is added. The second name of a tied head is removed: the
  * folder may hold the shared table under both names, or, as safetensors' save_model writes it, only under the head's
- * name. */
+ * name. The matrices of experts may be one tensor for all experts of a layer, as transformers 5 has them. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
 /* Strict check, which begins with ce_huggingface_rename: every parameter of the model exists with its shape, and no

@@ -45,7 +45,8 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
                              .normalized = sizes->normalized,
                              .rounded = sizes->rounded,
                              .unit = unit };
-    experts->layer = ce_load_add(unit->model, sizes->count, sizes->balance);
+    int64_t idle = (sizes->count - sizes->chosen) * 3 * sizes->hidden * sizes->width;
+    experts->layer = ce_load_add(unit->model, sizes->count, idle, sizes->balance);
     snprintf(full, sizeof full, "%s.gate", name);
     cs_linear_declare(&experts->router, unit, full, sizes->width, sizes->count, sizes->init, CS_OUT_IN, CS_NO_BIAS);
     experts->router.weight->linear = NULL; /* transformers' router is no nn.Linear: adapters leave it out */

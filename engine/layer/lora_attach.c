@@ -47,6 +47,19 @@ static bool is_target(const json_t *targets, const char *full_name)
     return false;
 }
 
+/* True if `target` names a matrix that is not the weight of a linear layer. PEFT has no adapters for it either: the
+ * experts and routers of transformers 5 are no nn.Linear. */
+static bool names_other_matrix(const cs_model *model, const char *target)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            if (!entry->param.linear && entry->param.value.dims == 2 && names(target, entry->full_name))
+                return true;
+        }
+    return false;
+}
+
 /* The head's logits never exist as a whole (layer/entropy.c), so the head has no adapter. PEFT's "all-linear" leaves
  * the head out too. */
 static bool is_head(const cs_model *model, const cs_unit *unit)
@@ -66,6 +79,11 @@ static cs_status check_target(const cs_model *model, const char *target)
         }
     if (found)
         return CS_OK;
+    if (!head && names_other_matrix(model, target))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.lora.targets: \"%s\", because adapters are for linear layers; experts, "
+                       "their routers and embeddings have none",
+                       target);
     return head ? ce_fail(CS_UNSUPPORTED,
                           "not supported: cspeed.lora.targets: \"%s\", because the head's logits never exist as a "
                           "whole, and an adapter would need them",

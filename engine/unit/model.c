@@ -85,13 +85,14 @@ static void *zeroed(void *old, int64_t count, size_t item)
     return made;
 }
 
-int64_t ce_load_add(cs_model *model, int64_t experts, float coefficient)
+int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient)
 {
     ce_load *load = &model->load;
     CS_ASSERT(load->layers == 0 || (load->experts == experts));
     int64_t cells = (load->layers + 1) * experts;
     load->experts = experts;
     load->coefficient = coefficient;
+    load->idle += idle;
     load->tokens = zeroed(load->tokens, cells, sizeof *load->tokens);
     load->probabilities = zeroed(load->probabilities, cells, sizeof *load->probabilities);
     load->dprobabilities = zeroed(load->dprobabilities, experts, sizeof *load->dprobabilities);

@@ -65,13 +65,15 @@ struct cs_unit {
  * experts on a GPU yet. */
 typedef struct {
     int64_t layers, experts;
+    int64_t idle;          /* elements of the experts that do not compute a token, in all layers */
     float coefficient;     /* of the load-balancing loss; 0: the loss is not computed */
     int32_t *tokens;       /* (layers, experts): slots of each expert in the last micro-batch, see cs_routing */
     float *probabilities;  /* (layers, experts), as in cs_routing */
     float *dprobabilities; /* (experts), as in cs_balance */
 } ce_load;
-/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. */
-int64_t ce_load_add(cs_model *model, int64_t experts, float coefficient);
+/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. `idle`: elements of
+ * the layer's experts that do not compute a token. */
+int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {
     cs_unit **units; /* `count` units that compute, then the stores of frozen parameters: `total` in all */

@@ -252,8 +252,10 @@ const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the mod
                                                                     * frozen ones last */
 
 int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
-int64_t cs_vocabulary(const cs_engine *engine);      /* of a language model that the configuration names; otherwise 0 */
-int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
+/* The same without the experts that do not compute a token: a token is computed by some of a layer's experts only. */
+int64_t cs_active_parameter_count(const cs_engine *engine);
+int64_t cs_vocabulary(const cs_engine *engine); /* of a language model that the configuration names; otherwise 0 */
+int64_t cs_positions(const cs_engine *engine);  /* the longest text that the model can read; 0: no limit is known */
 /* The longest text that a cs_context can hold. This is cs_positions, or with longrope the original context length: a
  * longer text needs other rotations, and keys in the cache cannot be rotated again. */
 int64_t cs_context_positions(const cs_engine *engine);
@@ -338,6 +340,18 @@ typedef struct {
     cs_preference preference;
 } cs_metrics;
 cs_metrics cs_last_step(cs_engine *engine);
+
+/* How the tokens of the last complete optimizer step were divided among the experts of a model that has some, over all
+ * micro-batches and ranks. A token counts for each expert that computes it. */
+typedef struct {
+    int64_t layers, experts; /* number of layers that have experts, and of experts in each; layers 0: there are none */
+    const int64_t *tokens;   /* (layers, experts), owned by the engine, valid until the next cs_step */
+    double imbalance; /* tokens of the layer's busiest expert divided by the mean of the layer's experts: the mean
+                              * over the layers. 1: all experts got as many. NaN before the first step */
+    double worst;     /* the same quotient of the layer in which it is greatest */
+    int64_t unused;   /* experts of all layers that got no token */
+} cs_expert_load;
+cs_expert_load cs_expert_load_of(cs_engine *engine);
 
 /* The mean loss over the first `batches` micro-batches of `data`, divided among the ranks; 0: over all data, each
  * window once. The result has the same bits at every world size if the number of threads is the same. The state of the

@@ -81,7 +81,31 @@ static void put_preference(FILE *file, const char *before, const cs_preference *
     }
 }
 
-static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bool pairs)
+static void put_tokens(FILE *file, const cs_expert_load *load)
+{
+    fputs(", \"experts/tokens\": [", file);
+    for (int64_t i = 0; i < load->layers * load->experts; i++)
+        fprintf(file, "%s%" PRId64 "%s",
+                i % load->experts ? ", "
+                : i               ? ", ["
+                                  : "[",
+                load->tokens[i], (i + 1) % load->experts ? "" : "]");
+    fputs("]", file);
+}
+
+static void put_load(FILE *file, const cs_expert_load *load, bool whole)
+{
+    if (load->layers == 0)
+        return;
+    put_number(file, "experts/imbalance", load->imbalance);
+    put_number(file, "experts/imbalance_max", load->worst);
+    fprintf(file, ", \"experts/unused\": %" PRId64, load->unused);
+    if (whole)
+        put_tokens(file, load);
+}
+
+static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bool pairs, const cs_expert_load *load,
+                     bool whole)
 {
     fprintf(file, "{\"step\": %" PRId64, m->step);
     put_number(file, "epoch", m->epoch);
@@ -96,6 +120,7 @@ static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bo
     put_number(file, "peak_share", m->peak_share);
     if (pairs)
         put_preference(file, "", &m->preference);
+    put_load(file, load, whole);
     if (!isnan(valid->loss))
         put_number(file, "valid_loss", valid->loss);
     if (pairs && valid->pairs > 0)
@@ -103,11 +128,12 @@ static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bo
     fputs("}\n", file);
 }
 
-void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs)
+void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs,
+                        const cs_expert_load *load, bool whole)
 {
     if (!*file)
         return;
-    put_line(*file, m, valid, pairs);
+    put_line(*file, m, valid, pairs, load, whole);
     if (fflush(*file) == 0)
         return;
     complain("cannot write the metrics of step %" PRId64 ": %s; going on without metrics", m->step, strerror(errno));

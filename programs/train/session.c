@@ -122,7 +122,8 @@ void session_step(session *run)
     fit_steps(run);
     bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
-    metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run));
+    cs_expert_load load = cs_expert_load_of(run->engine);
+    metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run), &load, check);
     say_saved(run);
     bool asked = cs_save_asked(run->engine);
     if (asked)
@@ -219,8 +220,11 @@ static void introduce(const session *run)
                      ? text("%" PRId64 " replicas in one process", replicas)
                      : text("ZeRO-%" PRId64 ", %d rank%s", cs_config_get_int(run->config, "zero_optimization.stage"),
                             ranks, ranks > 1 ? "s" : "");
-    say("%.2f M parameters, %s, %s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
-        cs_config_get_string(run->config, "precision"), mode, cs_device_description(run->engine));
+    int64_t all = cs_parameter_count(run->engine), active = cs_active_parameter_count(run->engine);
+    char *experts = active < all ? text(" (%.2f M compute a token)", 1e-6 * (double)active) : text("%s", "");
+    say("%.2f M parameters%s, %s, %s; %s", 1e-6 * (double)all, experts, cs_config_get_string(run->config, "precision"),
+        mode, cs_device_description(run->engine));
+    free(experts);
     free(mode);
     say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
         " x %" PRId64 " accumulated x %" PRId64 " %s%s",

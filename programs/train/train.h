@@ -60,8 +60,9 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
 char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */
 FILE *metrics_file_open(char *path, int64_t step);             /* NULL for a NULL path */
 /* valid: the result of the validation after this step; its loss is NaN if there was no validation. pairs: true in
- * preference training. */
-void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs);
+ * preference training. load: that of the step. `whole`: the tokens of each expert are written too. */
+void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs,
+                        const cs_expert_load *load, bool whole);
 
 /* sample_text.c */
 void sample_text_print(cs_engine *engine, const cs_config *config);

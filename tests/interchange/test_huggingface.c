@@ -287,6 +287,84 @@ START_TEST(prefixes_of_wrappers_are_left_out)
 }
 END_TEST
 
+/* ---- experts ---- */
+
+#define MIXTRAL                                                                                                        \
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 40, "               \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"num_local_experts\": 3, "     \
+    "\"max_position_embeddings\": 64, \"initializer_range\": 0.2}"
+
+/* Replaces the tensors from `from` to `to`, whose data are adjacent, by one tensor that has all their data. */
+static void unite(json_t *header, const char *from, const char *to, const char *name, json_t *shape)
+{
+    json_t *begin = json_object_get(json_object_get(header, from), "data_offsets");
+    json_t *end = json_object_get(json_object_get(header, to), "data_offsets");
+    int64_t limits[] = { json_integer_value(json_array_get(begin, 0)), json_integer_value(json_array_get(end, 1)) };
+    const char *key;
+    json_t *tensor;
+    void *next;
+    json_object_foreach_safe(header, next, key, tensor)
+    {
+        int64_t at = json_integer_value(json_array_get(json_object_get(tensor, "data_offsets"), 0));
+        if (strcmp(key, "__metadata__") != 0 && at >= limits[0] && at < limits[1])
+            json_object_del(header, key);
+    }
+    json_object_set_new(header, name,
+                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", limits[0],
+                                  limits[1]));
+}
+
+/* Gives the tensors of MIXTRAL the form that they have in transformers 5. The data remain as they are. */
+static void unite_experts(const char *path)
+{
+    size_t bytes;
+    uint64_t length;
+    char *text = shell_read(path, &bytes), from[128], to[128], name[128];
+    memcpy(&length, text, 8);
+    json_t *header = ce_json_strict(text + 8, length);
+    ck_assert_ptr_nonnull(header);
+    for (int layer = 0; layer < 2; layer++) {
+        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.experts.0.w1.weight", layer);
+        snprintf(to, sizeof to, "model.layers.%d.block_sparse_moe.experts.2.w3.weight", layer);
+        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.gate_up_proj", layer);
+        unite(header, from, to, name, json_pack("[i, i, i]", 3, 80, 24));
+        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.experts.0.w2.weight", layer);
+        snprintf(to, sizeof to, "model.layers.%d.block_sparse_moe.experts.2.w2.weight", layer);
+        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.down_proj", layer);
+        unite(header, from, to, name, json_pack("[i, i, i]", 3, 24, 40));
+        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.gate.weight", layer);
+        snprintf(name, sizeof name, "model.layers.%d.mlp.gate.weight", layer);
+        unite(header, from, from, name, json_pack("[i, i]", 3, 24));
+    }
+    char *made = json_dumps(header, JSON_COMPACT);
+    uint64_t now = strlen(made);
+    FILE *file = fopen(path, "wb");
+    ck_assert(fwrite(&now, 8, 1, file) == 1 && fwrite(made, 1, now, file) == now);
+    ck_assert(fwrite(text + 8 + length, 1, bytes - 8 - length, file) == bytes - 8 - length && fclose(file) == 0);
+    json_decref(header);
+    free(made);
+    free(text);
+}
+
+/* Published weights have matrices of each expert; transformers 5 has one tensor for all experts of a layer. */
+START_TEST(experts_of_one_tensor_are_read)
+{
+    shell_enter();
+    train_and_save(MIXTRAL, first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved a && grep -aq experts.2.w3 a/model.safetensors", CS_BIN), 0);
+    logits_of("\"a\"", second);
+    same(first, second, "matrices of each expert");
+    unite_experts("a/model.safetensors");
+    ck_assert_int_ne(shell_run("grep -aq experts.2.w3 a/model.safetensors"), 0);
+    logits_of("\"a\"", second);
+    same(first, second, "one tensor for all experts");
+    ck_assert_int_eq(shell_run("%s/cspeed import a b && grep -aq experts.2.w3 b/model.safetensors", CS_BIN), 0);
+    logits_of("\"b\"", second);
+    same(first, second, "imported");
+    shell_leave();
+}
+END_TEST
+
 /* ---- transformers' judgement ---- */
 
 static void their_logits(const char *python, const char *folder, float *logits)
@@ -319,6 +397,18 @@ static void both_ways(const char *python, const char *kind)
     shell_leave();
 }
 
+/* transformers 5 can save the matrices of all experts of a layer as one tensor: they are read as those of each. */
+static void fused_experts(const char *python, const char *kind)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make %s theirs", python, CS_TESTS, kind), 0);
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py fused %s fused", python, CS_TESTS, kind), 0);
+    ck_assert_int_eq(shell_run("grep -q gate_up_proj fused/model.safetensors"), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed import fused again", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py same theirs again", python, CS_TESTS), 0);
+    shell_leave();
+}
+
 /* Imports llm.c's file of the same model: matrices are transposed, padding rows of the vocabulary dropped. */
 static void llmc_imports(const char *python)
 {
@@ -335,15 +425,18 @@ static void llmc_imports(const char *python)
 
 START_TEST(transformers_agrees)
 {
-    static const char *const kinds[] = { "gpt2",      "llama",    "llama3",    "mistral", "qwen2",      "qwen3",
-                                         "smollm",    "pythia",   "neox",      "gemma2",  "gemma3",     "phi3",
-                                         "phi4",      "phi4long", "olmo2",     "granite", "starcoder2", "falcon",
-                                         "falcon40b", "falconrw", "gpt2layers" };
+    static const char *const kinds[] = { "gpt2",      "llama",    "llama3",     "mistral", "qwen2",      "qwen3",
+                                         "smollm",    "pythia",   "neox",       "gemma2",  "gemma3",     "phi3",
+                                         "phi4",      "phi4long", "olmo2",      "granite", "starcoder2", "falcon",
+                                         "falcon40b", "falconrw", "gpt2layers", "mixtral", "qwen2moe",   "qwen3moe" };
+    static const char *const experts[] = { "mixtral", "qwen2moe", "qwen3moe" };
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");
     for (size_t i = 0; python && i < sizeof kinds / sizeof *kinds; i++)
         both_ways(python, kinds[i]);
+    for (size_t i = 0; python && i < sizeof experts / sizeof *experts; i++)
+        fused_experts(python, experts[i]);
     if (python)
         llmc_imports(python);
 }
@@ -351,4 +444,4 @@ END_TEST
 
 SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, what_lies_beside_travels,
            other_weights_are_refused_by_name, names_of_headless_models_are_completed, prefixes_of_wrappers_are_left_out,
-           transformers_agrees)
+           experts_of_one_tensor_are_read, transformers_agrees)

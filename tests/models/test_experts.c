@@ -3,10 +3,13 @@
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
+#include "engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GOLDEN "experts_tiny.golden"
 
@@ -86,4 +89,127 @@ START_TEST(stages_alike)
 }
 END_TEST
 
-SUITE_MAIN("experts", fp32, fp32_recomputed, bf16, stages_alike)
+/* ---- adapters ---- */
+
+/* "all-linear" gives adapters to the attention and the shared experts, as PEFT does with transformers 5, where experts
+ * and routers are no nn.Linear. */
+START_TEST(adapters_leave_experts_out)
+{
+    char *text = model_setting("qms");
+    run_spec spec = { .world = 1,
+                      .steps = 2,
+                      .precision = "fp32",
+                      .set = { text, "cspeed.lora={\"r\": 2, \"alpha\": 4, \"targets\": \"all-linear\"}" } };
+    cs_engine *engine = run_open(&spec, NULL);
+    int experts = 0, shared = 0;
+    for (int64_t i = 0; i < cs_param_count(engine); i++) {
+        const char *name = cs_param_name(engine, i);
+        bool adapter = strstr(name, ".lora_");
+        experts += adapter && (strstr(name, ".experts.") || strstr(name, ".mlp.gate."));
+        shared += adapter && strstr(name, ".shared_expert");
+    }
+    ck_assert_int_eq(experts, 0);
+    ck_assert_int_eq(shared, 2 * 2 * 4); /* A and B; two layers; gate, up, down and the gate of the shared expert */
+    run_step(engine, &spec);
+    double before = cs_last_step(engine).loss;
+    run_step(engine, &spec);
+    ck_assert(cs_last_step(engine).loss != before && cs_last_step(engine).grad_norm > 0);
+    cs_destroy(engine);
+    free(text);
+}
+END_TEST
+
+static void refused(const char *model, const char *more, const char *sentence)
+{
+    char *text = model_setting(model), path[256];
+    run_spec spec = { .world = 1, .steps = 1, .precision = "fp32", .set = { text, more } };
+    cs_config *config;
+    cs_engine *engine;
+    run_write_config(&spec, path, sizeof path);
+    CS_MUST(cs_config_open(&config, path));
+    unlink(path);
+    CS_MUST(cs_config_set(config, text));
+    CS_MUST(cs_config_set(config, more));
+    ck_assert_int_ne(cs_initialize(&engine, config, NULL), CS_OK);
+    ck_assert_msg(strstr(cs_error(), sentence), "%s", cs_error());
+    free(text);
+}
+
+START_TEST(what_is_not_there_is_refused)
+{
+    refused("mix", "cspeed.lora={\"r\": 2, \"alpha\": 4, \"targets\": [\"w1\"]}", "experts, their routers");
+    refused("qm3", "cspeed.lora={\"r\": 2, \"alpha\": 4, \"targets\": [\"mlp.gate\"]}", "experts, their routers");
+    refused("mix", "cspeed.model.router_jitter_noise=0.1", "router_jitter_noise");
+    refused("mix", "cspeed.model.num_experts_per_tok=5", "num_experts_per_tok 5 is more than the 4 experts");
+    refused("qm3", "cspeed.model.num_local_experts=4", "two names of one number");
+    refused("qm3", "cspeed.model.mlp_only_layers=1", "mlp_only_layers");
+    refused("aux", "cspeed.dpo={\"beta\": 0.1}", "output_router_logits");
+}
+END_TEST
+
+/* ---- the load of the experts ---- */
+
+typedef struct {
+    const run_spec *spec;
+    int64_t tokens[8], sent, planned;
+    double imbalance, worst;
+} load_report;
+
+static int report_load(void *argument)
+{
+    load_report *report = argument;
+    cs_engine *engine = run_open(report->spec, NULL);
+    run_step(engine, report->spec);
+    ce_walk_settle(engine);
+    uint64_t before = cs_comm_counters(engine->comm).bytes;
+    run_step(engine, report->spec);
+    ce_walk_settle(engine);
+    cs_expert_load load = cs_expert_load_of(engine);
+    if (cs_rank(engine) == 1) {
+        memcpy(report->tokens, load.tokens, sizeof report->tokens);
+        report->sent = (int64_t)(cs_comm_counters(engine->comm).bytes - before);
+        report->planned = (int64_t)cs_memory_of(engine).sent;
+        report->imbalance = load.imbalance;
+        report->worst = load.worst;
+    }
+    cs_destroy(engine);
+    return 0;
+}
+
+/* Two layers of four experts, two for each token; 2 ranks x 2 micro-batches x 2 samples x RUN_LENGTH tokens. */
+START_TEST(adapters_leave_experts_out, what_is_not_there_is_refused, the_load_is_that_of_all_ranks)
+{
+    enum { TOKENS = 2 * 2 * 2 * RUN_LENGTH, CHOSEN = 2 };
+    char *text = model_setting("mix");
+    run_spec spec = { .world = 2,
+                      .steps = 2,
+                      .micro = 2,
+                      .accumulation = 2,
+                      .stage = 2,
+                      .precision = "fp32",
+                      .set = { text, "cspeed.products=\"fixed\"" } };
+    load_report *report = run_share(sizeof *report);
+    report->spec = &spec;
+    run_ranks(2, report_load, report);
+    double imbalance = 0, worst = 0;
+    for (int layer = 0; layer < 2; layer++) {
+        int64_t all = 0, most = 0;
+        for (int e = 0; e < 4; e++) {
+            int64_t tokens = report->tokens[4 * layer + e];
+            ck_assert_int_le(tokens, TOKENS);
+            all += tokens;
+            most = tokens > most ? tokens : most;
+        }
+        ck_assert_int_eq(all, TOKENS * CHOSEN);
+        imbalance += (double)most * 4 / (double)all / 2;
+        worst = fmax(worst, (double)most * 4 / (double)all);
+    }
+    ck_assert_double_eq_tol(report->imbalance, imbalance, 1e-12);
+    ck_assert_double_eq_tol(report->worst, worst, 1e-12);
+    ck_assert_int_eq(report->sent, report->planned);
+    run_unshare(report, sizeof *report);
+    free(text);
+}
+END_TEST
+
+SUITE_MAIN("experts", fp32, fp32_recomputed, bf16, stages_alike, the_load_is_that_of_all_ranks)

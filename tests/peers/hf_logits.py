@@ -3,6 +3,7 @@
 usage: hf_logits.py kinds                    the names of all KINDs
        hf_logits.py make KIND OUT            a small random model of KIND saved to the folder OUT
        hf_logits.py shards KIND OUT          the same in several shards of bf16
+       hf_logits.py fused KIND OUT              the same as `make`, with all experts of a layer in one tensor
        hf_logits.py logits FOLDER OUT        what AutoModelForCausalLM computes in fp32 for tokens 0, 7, 14, ... (2 x 8,
                                              modulo the vocabulary), as raw fp32, to the file OUT
        hf_logits.py llmc FOLDER OUT          a GPT-2 folder as llm.c's fp32 checkpoint
@@ -49,6 +50,12 @@ KINDS = {
     "granite": ("granite", {**SMALL, "embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.3,
                             "logits_scaling": 2.5}),
     "starcoder2": ("starcoder2", {**OTHER, "num_key_value_heads": 2, "sliding_window": 5}),
+    "mixtral": ("mixtral", {**SMALL, "num_local_experts": 4, "sliding_window": 5}),
+    "qwen2moe": ("qwen2_moe", {**SMALL, "num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                               "shared_expert_intermediate_size": 28, "num_hidden_layers": 3, "decoder_sparse_step": 2,
+                               "output_router_logits": True}),
+    "qwen3moe": ("qwen3_moe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
+                               "mlp_only_layers": [1], "head_dim": 8, "norm_topk_prob": True}),
     "falcon": ("falcon", {**FALCON, "hidden_size": 32}),
     "falcon40b": ("falcon", {**FALCON, "hidden_size": 32, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "falconrw": ("falcon", {**FALCON, "hidden_size": 32, "parallel_attn": False, "multi_query": False, "bias": True}),
@@ -126,6 +133,8 @@ def main():
         sys.exit(same(first, out))
     if what == "make":
         random_model(first).save_pretrained(out)
+    elif what == "fused":
+        random_model(first).save_pretrained(out, save_original_format=False)
     elif what == "shards":
         random_model(first).to(torch.bfloat16).save_pretrained(out, max_shard_size="8KB")
     elif what == "pickle":
