@@ -113,7 +113,7 @@ static void continue_saving(cs_engine *engine)
 /* Completes the reduction of the gradients of all micro-batches. Its time belongs to backward. */
 static void finish_gradients(cs_engine *engine)
 {
-    for (int i = engine->model->count - 1; i >= 0; i--)
+    for (int i = engine->model->count - 1; i >= 0 && !ce_backward_finishes(engine); i--)
         ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
     ce_phase_reduced(engine);
