@@ -1,5 +1,5 @@
 /* backward.c - cs_backward: runs the units in reverse order, down to the first one that has a trained parameter; each
- * unit's gradient is reduced as soon as it is complete. */
+ * unit's gradient is reduced as soon as it is complete, at stages 0 and 1 in the last micro-batch of a step. */
 #include "engine.h"
 
 static ce_micro micro_of(const cs_engine *engine)
@@ -34,10 +34,21 @@ static void recompute(cs_engine *engine, int i)
     ce_pass_let_go(engine->pass, x);
 }
 
+/* A CUDA graph has the same launches in every micro-batch, and the reduction is finished in the last one only. A
+ * parameter server has no backward. */
+bool ce_backward_finishes(const cs_engine *engine)
+{
+    return !engine->graphs && !engine->zero.served;
+}
+
+/* In the last micro-batch of a step the reduction is finished here too, so that it overlaps with the backward of the
+ * units below. */
 static void reduce_gradients(cs_engine *engine, int i)
 {
     double started = ce_clock_seconds();
     ce_gradient_reduce(engine->shards[i], micro_of(engine));
+    if (ce_backward_finishes(engine) && engine->micro + 1 == engine->settings->accumulation)
+        ce_gradient_finish(engine->shards[i]);
     engine->seconds.reduce += ce_clock_seconds() - started;
 }
 

@@ -96,9 +96,10 @@ struct cs_engine {
     int number;              /* of this replica, from 1 */
     ce_zero zero;
     ce_pool *values, *grads;
-    ce_shard **shards; /* one for each unit, stores included */
-    ce_update *update; /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
-    void *block;       /* device memory: the judge's record, the update's table, then the pass's memory */
+    ce_bucket *buckets; /* zero.buckets */
+    ce_shard **shards;  /* one for each unit, stores included */
+    ce_update *update;  /* uses the pass's memory as scratch: the pass is empty while parameters are updated */
+    void *block;        /* device memory: the judge's record, the update's table, then the pass's memory */
     cs_pass *pass;
     cs_pass *predictor;    /* the pass of predictions; may be `pass`. NULL until the first prediction */
     void *predictor_block; /* memory of the predictor; NULL if the predictor is `pass` */
@@ -268,6 +269,7 @@ void ce_backward_units(cs_engine *engine);
 /* Gives unit i, and the units that lend parameters to it, memory for the sums of their gradients, unless they have
  * it. */
 void ce_backward_open(cs_engine *engine, int i);
+bool ce_backward_finishes(const cs_engine *engine); /* false: cs_step calls ce_gradient_finish */
 
 /* ---- step.c ---- */
 /* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints

@@ -146,6 +146,7 @@ static cs_status measure(cs_engine *engine)
     engine->zero = (ce_zero){
         .stage = ce_stages[settings->stage],
         .precision = settings->precision,
+        .bucket_elements = settings->reduce_bucket_size,
         .prescale_factor = settings->prescale_factor,
         .optimizer = ce_optim_find(&settings->optim),
         .groups = &settings->groups,
@@ -188,6 +189,8 @@ static cs_status open_shards(cs_engine *engine)
     ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
     engine->zero.wire = wire ? cs_comm_alloc(engine->zero.comm, wire) : NULL;
+    CS_TRY(ce_bucket_open(&engine->buckets, &engine->zero, engine->model));
+    engine->zero.buckets = engine->buckets;
     engine->block = ce_device_alloc(engine->device, engine->memory.activations);
     ce_step_judge_open(engine, engine->block);
     size_t table = ce_step_judge_bytes(), rest = table + ce_ranges_bytes(engine->model);
@@ -361,6 +364,7 @@ void cs_destroy(cs_engine *engine)
     if (!engine->master)
         cs_config_close(engine->config);
     free(engine->shards);
+    free(engine->buckets);
     free(engine->inputs);
     free(engine->keys);
     free(engine);

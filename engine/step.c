@@ -119,7 +119,8 @@ static void continue_saving(cs_engine *engine)
 /* Completes the reduction of the gradients of all micro-batches. Its time belongs to backward. */
 static void finish_gradients(cs_engine *engine)
 {
-    for (int i = engine->model->count - 1; i >= 0 && !ce_served_is_async(engine); i--)
+    bool due = !ce_backward_finishes(engine) && !ce_served_is_async(engine);
+    for (int i = engine->model->count - 1; i >= 0 && due; i--)
         ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
     ce_replicas_gather(engine);

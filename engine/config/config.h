@@ -76,11 +76,12 @@ typedef struct {
     ce_optim_settings optim;
     ce_groups groups; /* parameter groups; the last has the settings of `optim` */
     ce_schedule_settings schedule;
-    double gradient_clipping; /* 0: off */
-    bool gradient_sum;        /* gradient_allreduce_op "sum" */
-    int stage;                /* zero_optimization.stage */
-    int shard_size;           /* the ranks of a group over which state is sharded; the world size: one group */
-    int64_t steps_per_print;  /* 0: never */
+    double gradient_clipping;   /* 0: off */
+    bool gradient_sum;          /* gradient_allreduce_op "sum" */
+    int stage;                  /* zero_optimization.stage */
+    int64_t reduce_bucket_size; /* elements of a bucket of gradients; 0: each unit by itself */
+    int shard_size;             /* the ranks of a group over which state is sharded; the world size: one group */
+    int64_t steps_per_print;    /* 0: never */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
     ce_comms_logger_settings comms_logger; /* comms_logger */

@@ -16,7 +16,9 @@ static const ce_key zero[] = {
               "ZeRO stage: 0 shards nothing, 1 optimizer state, 2 also gradients, 3 also parameters"),
     INERT("contiguous_gradients", "true", ALWAYS),
     INERT("reduce_scatter", "true", ALWAYS),
-    SIZE("reduce_bucket_size", "5e8", BY_UNITS),
+    SUPPORTED(
+        "reduce_bucket_size", INT, reduce_bucket_size, "0", 0, MOST, "auto",
+        "stage 0, and the sum over the groups of mics_shard_size at stages 2 and 3: the gradients of consecutive units are reduced together, up to so many elements; 0: each unit by itself, as elsewhere"),
     INERT("use_multi_rank_bucket_allreduce", "true", BY_UNITS),
     INERT("allgather_partitions", "true", "DeepSpeed does not read this key either"),
     SIZE("allgather_bucket_size", "5e8", BY_UNITS),

@@ -74,22 +74,21 @@ static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
         ce_state_add(ce_part_stream(shard, CS_COMM), sum, gradient);
 }
 
-/* Multiplies an fp32 row by prescale_factor and converts it to `dtype`. If `dtype` is fp32, the result replaces the
- * row; otherwise it is written to ce_zero.wire. Returns the result. */
-static void *pack(ce_shard *shard, void *row, cs_dtype dtype)
+/* Multiplies fp32 elements by `factor` and converts them to `dtype`. If `dtype` is fp32, the result replaces the
+ * elements; otherwise it is written to ce_zero.wire. Returns the result. */
+static void *pack(ce_shard *shard, void *from, int64_t count, cs_dtype dtype, float factor)
 {
-    float factor = shard->zero->prescale_factor;
-    void *packed = dtype == CS_F32 ? row : shard->zero->wire;
+    void *packed = dtype == CS_F32 ? from : shard->zero->wire;
     if (dtype != CS_F32 || factor != 1)
-        ce_state_convert(ce_part_stream(shard, CS_COMM), cs_vector(packed, dtype, shard->padded),
-                         cs_vector(row, CS_F32, shard->padded), factor);
+        ce_state_convert(ce_part_stream(shard, CS_COMM), cs_vector(packed, dtype, count),
+                         cs_vector(from, CS_F32, count), factor);
     return packed;
 }
 
 static void keep_whole(void *argument)
 {
     ce_shard *shard = argument;
-    pack(shard, shard->reducing, CS_F32);
+    pack(shard, shard->reducing, shard->padded, CS_F32, shard->zero->prescale_factor);
     put(shard, cs_vector(shard->sum, shard->zero->precision.sums, shard->padded),
         cs_vector(shard->reducing, CS_F32, shard->padded));
 }
@@ -100,7 +99,7 @@ static void reduce_part(void *argument)
     ce_precision types = shard->zero->precision;
     int64_t count = ce_range_length(shard->part);
     bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
-    void *sent = pack(shard, shard->reducing, types.wire);
+    void *sent = pack(shard, shard->reducing, shard->padded, types.wire, shard->zero->prescale_factor);
     void *own_part = ce_part_at(sent, types.wire, shard->part.from);
     double traced = ce_trace_begin();
     bool added = !straight && types.wire == CS_F32 && types.sums == CS_F32 &&
@@ -142,50 +141,56 @@ cs_dtype ce_gradient_across_type(ce_precision types)
     return types.sums == CS_F32 ? types.wire : types.sums;
 }
 
-static void add_groups(const ce_shard *shard, void *part, cs_dtype dtype)
+/* Adds this rank's sums of a bucket over the ranks of `comm`. They are sent in `dtype`. */
+static void reduce_bucket(ce_shard *shard, cs_comm *comm, cs_dtype dtype, float factor, const char *what)
 {
+    cs_dtype sums = shard->zero->precision.sums;
+    int64_t count = shard->zero->buckets[shard->unit->index].elements;
+    void *sent = sums == CS_F32 ? pack(shard, shard->sum, count, dtype, factor) : shard->sum;
     double traced = ce_trace_begin();
-    cs_comm_all_reduce(shard->zero->across, part, ce_range_length(shard->part), dtype, CS_SUM);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce of groups", ce_part_name(shard), traced);
+    cs_comm_all_reduce(comm, sent, count, dtype, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, what, ce_part_name(shard), traced);
+    if (dtype != sums)
+        ce_state_convert(ce_part_stream(shard, CS_COMM), cs_vector(shard->sum, sums, count),
+                         cs_vector(sent, dtype, count), 1);
 }
 
-/* Adds the groups' gradients of this rank's part. */
-static void reduce_across(void *argument)
+static void reduce_groups(void *argument)
+{
+    ce_shard *shard = argument;
+    const ce_zero *zero = shard->zero;
+    reduce_bucket(shard, zero->across, ce_gradient_across_type(zero->precision), 1, "all_reduce of groups");
+}
+
+static void reduce_replicas(void *argument)
+{
+    ce_shard *shard = argument;
+    const ce_zero *zero = shard->zero;
+    reduce_bucket(shard, zero->comm, zero->precision.wire, sums_in_place(shard) ? zero->prescale_factor : 1,
+                  "all_reduce");
+}
+
+/* Stage 1: this rank's part of the sum over ranks, and then over groups. */
+static void reduce_to_part(void *argument)
 {
     ce_shard *shard = argument;
     ce_precision types = shard->zero->precision;
-    cs_dtype sent = ce_gradient_across_type(types);
-    cs_tensor sum = cs_vector(shard->sum, types.sums, ce_range_length(shard->part)), row = sum;
-    if (sent != types.sums) {
-        row = cs_vector(shard->zero->wire, sent, ce_range_length(shard->part));
-        ce_state_convert(ce_part_stream(shard, CS_COMM), row, sum, 1);
+    int64_t count = ce_range_length(shard->part);
+    void *sent = shard->sum;
+    if (sums_in_place(shard))
+        sent = pack(shard, shard->sum, shard->padded, types.wire, shard->zero->prescale_factor);
+    void *own_part = ce_part_at(sent, types.wire, shard->part.from);
+    double traced = ce_trace_begin();
+    cs_comm_reduce_scatter(shard->zero->comm, own_part, sent, count, types.wire, CS_SUM);
+    ce_trace_end(CS_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
+    if (shard->zero->across) {
+        traced = ce_trace_begin();
+        cs_comm_all_reduce(shard->zero->across, own_part, count, types.wire, CS_SUM);
+        ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce of groups", ce_part_name(shard), traced);
     }
-    add_groups(shard, row.data, sent);
-    if (sent != types.sums)
-        ce_state_convert(ce_part_stream(shard, CS_COMM), sum, row, 1);
-}
-
-static void reduce_whole(void *argument)
-{
-    ce_shard *shard = argument;
-    cs_comm *comm = shard->zero->comm;
-    ce_precision types = shard->zero->precision;
-    bool sharded = shard->zero->stage.optim == CS_SHARDED;
-    ce_range mine = sharded ? shard->part : (ce_range){ 0, shard->padded };
-    int64_t count = ce_range_length(mine);
-    void *sent = sums_in_place(shard) ? pack(shard, shard->sum, types.wire) : shard->sum;
-    void *own_part = ce_part_at(sent, types.wire, mine.from);
-    double traced = ce_trace_begin();
-    if (sharded)
-        cs_comm_reduce_scatter(comm, own_part, sent, count, types.wire, CS_SUM);
-    else
-        cs_comm_all_reduce(comm, sent, count, types.wire, CS_SUM);
-    ce_trace_end(CS_TRACE_COMMUNICATION, sharded ? "reduce_scatter" : "all_reduce", ce_part_name(shard), traced);
-    if (shard->zero->across)
-        add_groups(shard, own_part, types.wire);
     if (types.wire != types.sums)
         ce_state_convert(ce_part_stream(shard, CS_COMM),
-                         cs_vector(ce_part_at(shard->sum, types.sums, mine.from), types.sums, count),
+                         cs_vector(ce_part_at(shard->sum, types.sums, shard->part.from), types.sums, count),
                          cs_vector(own_part, types.wire, count), 1);
 }
 
@@ -196,11 +201,19 @@ static void collect(void *argument)
 
 void ce_gradient_finish(ce_shard *shard)
 {
-    bool sharded = shard->zero->stage.grads == CS_SHARDED, served = shard->zero->served != NULL;
-    if (shard->padded == 0 || (sharded && !served && !shard->zero->across))
+    const ce_zero *zero = shard->zero;
+    bool joins = ce_bucket_joins(zero);
+    if (ce_part_dry(shard) || shard->padded == 0 || (zero->stage.grads == CS_SHARDED && !zero->served && !zero->across))
+        return;
+    if (joins && !zero->buckets[shard->unit->index].completes)
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), served ? collect : sharded ? reduce_across : reduce_whole, shard);
+    ce_stream_call(ce_part_stream(shard, CS_COMM),
+                   zero->served                      ? collect
+                   : !joins                          ? reduce_to_part
+                   : zero->stage.grads == CS_SHARDED ? reduce_groups
+                                                     : reduce_replicas,
+                   shard);
 }
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)

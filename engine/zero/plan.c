@@ -83,10 +83,13 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
     int64_t longest = 0;
     if (types.wire == CS_F32 || (zero->stage.grads == CS_REPLICATED && types.sums == types.wire))
         return 0;
-    for (int i = 0; i < model->count; i++)
-        if (model->units[i]->length > longest)
-            longest = model->units[i]->length;
-    return (size_t)ce_stage_padded(zero, longest) * cs_dtype_bytes(types.wire);
+    for (int i = 0; i < model->count; i++) {
+        int64_t padded = ce_stage_padded(zero, model->units[i]->length), bucket;
+        ce_bucket_first(zero, model, i, &bucket);
+        longest = padded > longest ? padded : longest;
+        longest = bucket > longest ? bucket : longest;
+    }
+    return (size_t)longest * cs_dtype_bytes(types.wire);
 }
 
 /* Hybrid sharding: the all-reduce in which the groups add their gradients of this rank's part. */

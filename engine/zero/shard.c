@@ -42,7 +42,6 @@ static void take_memory(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
     ce_precision types = zero->precision;
-    int64_t sum = ce_stage_share(zero, zero->stage.grads, shard->padded);
     size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
     if (shard->padded == 0) /* all parameters of the unit are frozen */
         return;
@@ -53,7 +52,7 @@ static void take_memory(ce_shard *shard)
                                             : ce_device_alloc(zero->device, optim * cs_dtype_bytes(types.masters));
     if (shard->unit->frozen)
         return;
-    shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
+    shard->sum = zero->buckets[shard->unit->index].sum;
     for (int i = 0; i < zero->optimizer.slots; i++)
         shard->slots[i] = ce_device_alloc(zero->device, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
 }

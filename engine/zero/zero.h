@@ -28,8 +28,9 @@
  *  gather, release (params)   REPLICATED: nothing             SHARDED: all-gather into a pool row; return the row. In
  *                                                             common memory: nothing
  *  reduce (grads)             REPLICATED: accumulates; at the SHARDED: reduce-scatter of each micro-batch, which is
- *                             boundary all-reduce, or reduce- added to this rank's part
- *                             scatter if optim is SHARDED
+ *                             boundary all-reduce of buckets, added to this rank's part
+ *                             or reduce-scatter if optim is
+ *                             SHARDED
  *  update (optim)             updates all elements            updates this rank's part
  *  publish (optim)            nothing more                    if params are REPLICATED: all-gather; if they are in
  *                                                             common memory: a barrier after the last unit
@@ -81,12 +82,21 @@ typedef struct {
     size_t longest;      /* elements of the longest part */
 } ce_served;
 
+/* A unit's place in its bucket of gradients (bucket.c). */
+typedef struct {
+    void *sum;        /* the unit's sum; the sums of a bucket's units are adjacent, in the order of the units */
+    int64_t elements; /* of all units of the bucket */
+    bool completes;   /* the unit is the bucket's first: when its gradient is complete, so are those of all others */
+} ce_bucket;
+
 /* Facts that all shards of an engine share. */
 typedef struct {
     ce_stage stage;
     ce_precision precision;
-    float prescale_factor;  /* gradients are multiplied by this before their reduction over ranks */
-    ce_optimizer optimizer; /* as optimizer.type says; its slot count is the maximum over all parameters */
+    int64_t bucket_elements;  /* a bucket takes one more unit while it has at most so many elements; 0: one unit each */
+    const ce_bucket *buckets; /* [units]; NULL in the dry run */
+    float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
+    ce_optimizer optimizer;   /* as optimizer.type says; its slot count is the maximum over all parameters */
     const ce_groups *groups;
     cs_comm *comm;   /* the ranks over which state is sharded: all, or those of this rank's group */
     cs_comm *across; /* the ranks that have the same part, one of each group, in order; NULL: there is one group */
@@ -116,6 +126,14 @@ int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range r
 bool ce_stage_one_copy(const ce_zero *zero); /* true if masters and values are one buffer */
 int64_t ce_stage_norms(const ce_zero *zero,
                        const cs_unit *unit); /* norm elements kept in fp32 in addition to a 16-bit row */
+
+/* ---- bucket.c ---- */
+
+bool ce_bucket_joins(const ce_zero *zero); /* true if a bucket may have several units */
+/* The first unit of the bucket whose last unit is `last`; *elements: of this rank's sums of the bucket's units. */
+int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements);
+/* Allocates all sums, from zero->comm. *buckets is malloc'ed, also after a failure. */
+cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model);
 
 /* ---- pool.c: buffers of a whole row, which units borrow in turn ---- A row has the padded length of the unit that
  * borrows it; units of equal length share rows. Before ce_pool_settle the pool counts how many rows of each length are
@@ -199,8 +217,9 @@ typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
  * their layer sets at first use (cs_param_grows) are not set to zero. */
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
 void ce_gradient_reduce(ce_shard *shard,
-                        ce_micro micro);  /* call when the unit's gradient of this micro-batch is complete */
-void ce_gradient_finish(ce_shard *shard); /* at the boundary: reduces what was not reduced yet */
+                        ce_micro micro); /* call when the unit's gradient of this micro-batch is complete */
+/* At the boundary, from the last unit to the first: reduces what was not reduced yet, once the bucket is complete. */
+void ce_gradient_finish(ce_shard *shard);
 
 /* Adds to *sum the squares of this rank's own elements of the reduced gradient, times unscale^2. *sum is in device
  * memory. */
@@ -309,7 +328,7 @@ typedef struct {
     int64_t rows_held, rows_zero;             /* rows of padded parameters with their gaps; rows of the gaps alone */
 } ce_plan;
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
-/* Bytes of ce_zero.wire, which has room for the longest unit; 0: no such row is needed. */
+/* Bytes of ce_zero.wire, which has room for the longest unit or bucket; 0: no such row is needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* The bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts them,
  * without the bytes that an optimizer sends itself (LAMB, Muon) and those of the step's judgement. In the dry run of

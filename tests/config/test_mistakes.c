@@ -48,7 +48,7 @@ START_TEST(test_refused)
         { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"1e-3\"}}", "a number is needed, not \"1e-3\"" },
         { "\"zero_optimization\": {\"stage\": \"three\"}", "a whole number is needed, not \"three\"" },
         { "\"zero_optimization\": {\"stage\": \"5\"}", "at most 3 is possible, not 5" },
-        { "\"zero_optimization\": {\"reduce_bucket_size\": \"5e8\"}", "a number is needed, not \"5e8\"" },
+        { "\"zero_optimization\": {\"reduce_bucket_size\": \"5e8\"}", "a whole number is needed, not \"5e8\"" },
         { "\"fp16\": {\"enabled\": \"maybe\"}", "true or false is needed, not \"maybe\"" },
         { "\"fp16\": {\"initial_scale_power\": \"1.5\"}", "a whole number is needed, not \"1.5\"" },
     };

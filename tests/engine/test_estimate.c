@@ -19,12 +19,14 @@ static void estimate(const run_spec *spec, cs_memory *memory)
     run_write_config(spec, path, sizeof path);
     CS_MUST(cs_config_open(&config, path));
     unlink(path);
-    if (spec->set[0])
-        CS_MUST(cs_config_set(config, spec->set[0]));
-    cs_config_for_world(config, spec->world, spec->world);
+    for (int i = 0; i < RUN_SETS && spec->set[i]; i++)
+        CS_MUST(cs_config_set(config, spec->set[i]));
+    cs_config_for_world(config, spec->world, spec->host ? spec->host : spec->world);
     CS_MUST(cs_estimate(config, memory, &parameters));
     ck_assert_int_eq(parameters, 23568);
 }
+
+#define COPY "cspeed.async_save=true"
 
 static void check_same(const run_spec *spec)
 {
@@ -43,7 +45,9 @@ static void check_same(const run_spec *spec)
         ck_assert_uint_eq(told[rank].gradient_rows, run->gradient_rows);
         ck_assert_uint_eq(told[rank].activations, run->activations);
         ck_assert_uint_eq(told[rank].copy, run->copy);
-        ck_assert_int_eq(told[rank].copy > 0, spec->set[0] != NULL);
+        ck_assert_int_eq(told[rank].copy > 0, spec->set[0] && strcmp(spec->set[0], COPY) == 0);
+        ck_assert_uint_eq(told[rank].sent, run->sent);
+        ck_assert_uint_eq(told[rank].sent_to_groups, run->sent_to_groups);
         ck_assert_uint_eq(told[rank].prediction, run->prediction);
         ck_assert_uint_eq(told[rank].workspace, 0);
     }
@@ -59,7 +63,30 @@ START_TEST(estimated_memory_is_allocated_memory)
                                     .prefetch = 1,
                                     .precision = stage % 2 ? "bf16" : "fp32",
                                     .recompute = world > 1 ? "unit" : "none",
-                                    .set = { world > 1 ? "cspeed.async_save=true" : NULL } });
+                                    .set = { world > 1 ? COPY : NULL } });
+}
+END_TEST
+
+/* Hybrid sharding: hosts of two ranks that are groups, hosts that each have two groups, and groups over two hosts. */
+START_TEST(groups_need_what_was_estimated)
+{
+    static const int hosts[] = { 2, 4, 1 };
+    for (int stage = 1; stage <= 3; stage++)
+        check_same(&(run_spec){ .world = 4,
+                                .stage = stage,
+                                .steps = 1,
+                                .prefetch = 1,
+                                .precision = "bf16",
+                                .host = hosts[stage - 1],
+                                .set = { COPY, "zero_optimization.mics_shard_size=2" } });
+    check_same(&(run_spec){ .world = 4,
+                            .stage = 3,
+                            .steps = 1,
+                            .prefetch = 1,
+                            .precision = "bf16",
+                            .host = 2,
+                            .set = { "zero_optimization.mics_shard_size=2", "communication_data_type=bf16",
+                                     "zero_optimization.reduce_bucket_size=5e8" } });
 }
 END_TEST
 
@@ -187,5 +214,5 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, train_prints_the_plan, train_lists_the_units,
-           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated, train_prints_the_plan,
+           train_lists_the_units, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)

@@ -182,5 +182,47 @@ START_TEST(losses_weigh_tokens_on_any_world)
 }
 END_TEST
 
+/* ---- buckets ---- */
+
+/* The units of the model have 2952, 7272, 7272, 7272 and 48 elements or a few more: buckets of one unit, of two, of three
+ * and two, and of all. */
+START_TEST(buckets_change_no_bit)
+{
+    static const char *const sizes[] = { "zero_optimization.reduce_bucket_size=1",
+                                         "zero_optimization.reduce_bucket_size=11000",
+                                         "zero_optimization.reduce_bucket_size=16000",
+                                         "zero_optimization.reduce_bucket_size=5e8" };
+    static const struct {
+        int world, stage;
+        const char *precision, *key, *groups;
+    } cases[] = { { 2, 0, "fp32", "gradient_predivide_factor=3", NULL },
+                  { 3, 0, "bf16", "communication_data_type=bf16", NULL },
+                  { 2, 0, "bf16", "data_types.grad_accum_dtype=bf16", NULL },
+                  { 4, 3, "bf16", "communication_data_type=bf16", "zero_optimization.mics_shard_size=2" },
+                  { 2, 1, "fp32", "prescale_gradients=true", NULL } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_result units, buckets;
+        run_spec spec = { .world = cases[i].world,
+                          .stage = cases[i].stage,
+                          .steps = 3,
+                          .accumulation = 2,
+                          .precision = cases[i].precision,
+                          .prefetch = 1,
+                          .set = { cases[i].key, "zero_optimization.reduce_bucket_size=0", cases[i].groups } };
+        run_train(&spec, &units);
+        for (size_t at = 0; at < sizeof sizes / sizeof *sizes; at++) {
+            spec.set[1] = sizes[at];
+            run_train(&spec, &buckets);
+            ck_assert_msg(memcmp(units.loss, buckets.loss, sizeof *units.loss * 3) == 0 &&
+                              memcmp(units.norm, buckets.norm, sizeof *units.norm * 3) == 0,
+                          "%s, %s", cases[i].key, sizes[at]);
+            ck_assert_uint_eq(buckets.memory[0].sent, units.memory[0].sent);
+            ck_assert_uint_eq(buckets.at_end[0].heap, buckets.at_open[0].heap);
+        }
+    }
+}
+END_TEST
+
 SUITE_MAIN("reduction", dividing_before_or_after_is_the_same_in_fp32, a_sum_is_world_times_the_mean,
-           dividing_first_keeps_fp16_in_range, an_update_is_no_longer_than_the_clip, losses_weigh_tokens_on_any_world)
+           dividing_first_keeps_fp16_in_range, an_update_is_no_longer_than_the_clip, losses_weigh_tokens_on_any_world,
+           buckets_change_no_bit)

@@ -92,6 +92,41 @@ START_TEST(a_step_has_its_units_and_collectives)
 }
 END_TEST
 
+/* The time at which a span of rank 0 begins; HUGE_VAL: there is none, or there are several. */
+static double begin_of(json_t *events, const char *name)
+{
+    size_t i;
+    json_t *event;
+    double begin = HUGE_VAL;
+    json_array_foreach (events, i, event)
+        if (json_integer_value(json_object_get(event, "pid")) == 0 && is(event, "name", name))
+            begin = begin < HUGE_VAL ? HUGE_VAL : json_number_value(json_object_get(event, "ts"));
+    return begin;
+}
+
+/* At stage 0 the gradients of a bucket are reduced before the backward of the units below it. A rank with one thread
+ * does both in turn. */
+START_TEST(buckets_are_reduced_during_backward)
+{
+    shell_enter();
+    run_spec spec = spec_of(0, "cspeed.trace.steps=1");
+    spec.accumulation = 1;
+    json_t *events = events_of(&spec);
+    ck_assert_double_lt(begin_of(events, "all_reduce transformer.h.2"), begin_of(events, "backward transformer.h.0"));
+    ck_assert_double_lt(begin_of(events, "all_reduce transformer.h.1"), begin_of(events, "backward transformer.h.0"));
+    ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.0"), 1);
+    json_decref(events);
+    spec.set[4] = "zero_optimization.reduce_bucket_size=15000"; /* two blocks */
+    events = events_of(&spec);
+    ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.2"), 0);
+    ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.1"), 1);
+    ck_assert_double_lt(begin_of(events, "backward transformer.h.1"), begin_of(events, "all_reduce transformer.h.1"));
+    ck_assert_double_lt(begin_of(events, "all_reduce transformer.h.1"), begin_of(events, "backward transformer.h.0"));
+    json_decref(events);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(times_are_those_of_the_steps)
 {
     size_t i;
@@ -142,5 +177,5 @@ START_TEST(spans_that_do_not_fit_are_counted)
 }
 END_TEST
 
-SUITE_MAIN("trace", a_step_has_its_units_and_collectives, times_are_those_of_the_steps,
-           spans_that_do_not_fit_are_counted)
+SUITE_MAIN("trace", a_step_has_its_units_and_collectives, buckets_are_reduced_during_backward,
+           times_are_those_of_the_steps, spans_that_do_not_fit_are_counted)

@@ -1,0 +1,53 @@
+/* bucket.c - buckets of gradients: consecutive units whose sums are adjacent in memory, so that one all-reduce adds the
+ * gradients of all of them. The sums of an element over ranks do not depend on the bucket in which it is.
+ *
+ * Where gradients go through a reduce-scatter, a rank's parts of several units are not adjacent in the row that is sent,
+ * so every unit is a bucket by itself. */
+#include "zero/zero.h"
+
+#include <stdlib.h>
+
+bool ce_bucket_joins(const ce_zero *zero)
+{
+    if (zero->served)
+        return false;
+    return zero->stage.optim == CS_REPLICATED || (zero->stage.grads == CS_SHARDED && zero->replicas > 1);
+}
+
+/* Elements of the unit's sum on this rank. */
+static int64_t held(const ce_zero *zero, const cs_unit *unit)
+{
+    return ce_stage_share(zero, zero->stage.grads, ce_stage_padded(zero, unit->length));
+}
+
+int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements)
+{
+    int64_t most = ce_bucket_joins(zero) ? zero->bucket_elements : 0;
+    int first = last;
+    *elements = held(zero, model->units[last]);
+    while (first > 0 && *elements + held(zero, model->units[first - 1]) <= most)
+        *elements += held(zero, model->units[--first]);
+    return first;
+}
+
+cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model)
+{
+    size_t width = cs_dtype_bytes(zero->precision.sums);
+    *buckets = calloc((size_t)model->total, sizeof **buckets);
+    if (!*buckets)
+        return ce_fail(CS_NO_MEMORY, "out of memory for the list of buckets");
+    for (int last = model->count - 1, first; last >= 0; last = first - 1) {
+        int64_t elements;
+        first = ce_bucket_first(zero, model, last, &elements);
+        char *sum = elements ? cs_comm_alloc(zero->comm, (size_t)elements * width) : NULL;
+        int lowest = last;
+        for (int i = first; i <= last; i++)
+            if (held(zero, model->units[i]) > 0 && i < lowest)
+                lowest = i;
+        for (int i = first; i <= last; i++) {
+            (*buckets)[i] = (ce_bucket){ .sum = sum, .elements = elements, .completes = i == lowest };
+            sum += (size_t)held(zero, model->units[i]) * width;
+        }
+    }
+    return CS_OK;
+}
