@@ -171,6 +171,16 @@ static void give(cs_engine *engine)
     }
 }
 
+/* A worker may end before slower workers, but not with fewer steps than this server. */
+static void check_end(const ce_served_async *async, int worker)
+{
+    if (async->steps[worker] < async->rounds)
+        ce_fatal(CS_MISUSE,
+                 "rank %d has ended after %lld steps, and other ranks do more: all ranks of a parameter server do the "
+                 "same number of steps",
+                 worker, (long long)async->steps[worker]);
+}
+
 void ce_served_async_serve(cs_engine *engine)
 {
     ce_served_async *async = engine->async;
@@ -179,11 +189,10 @@ void ce_served_async_serve(cs_engine *engine)
         worker = next_worker(engine, worker);
         cs_work_wait(async->coming[worker]);
         async->coming[worker] = NULL;
-        if (async->from[worker].leaves)
-            ce_fatal(CS_MISUSE,
-                     "rank %d has ended after step %lld, and other workers go on: all workers of a "
-                     "parameter server do the same number of steps",
-                     worker, (long long)async->steps[worker]);
+        if (async->from[worker].leaves) {
+            check_end(async, worker);
+            continue;
+        }
         apply(engine, worker);
         async->steps[worker]++;
         async->held[worker] = true;

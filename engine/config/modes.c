@@ -33,10 +33,10 @@ static void refuse(cs_config *config, bool given, const char *path, const char *
                       names[config->settings.mode], why);
 }
 
-/* Checks that the section of a mode is given in this mode only. */
-static void check_section(cs_config *config, int mode, const char *path)
+/* A mode's section may have other values than the defaults in this mode only. */
+static void check_section(cs_config *config, int mode, const char *path, bool changed)
 {
-    if (config->settings.mode != mode && ce_json_is_set(config->doc, path))
+    if (config->settings.mode != mode && changed)
         ce_json_fault(config->doc, path, "has no effect without cspeed.mode \"%s\"", names[mode]);
 }
 
@@ -47,16 +47,16 @@ static void check_servers(cs_config *config)
         ce_json_fault(config->doc, "cspeed.ps.servers",
                       "%lld of %d ranks are servers, so no rank is a worker: start at least %lld ranks",
                       (long long)s->ps.servers, config->world.size, (long long)s->ps.servers + 1);
-    if (s->ps.staleness > 0 && !s->ps.async)
-        ce_json_fault(config->doc, "cspeed.ps.staleness",
-                      "has no effect without cspeed.ps.async: synchronous workers are never ahead of each other");
 }
 
 void ce_modes_count_lanes(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    check_section(config, CS_MODE_PS, "cspeed.ps");
-    check_section(config, CS_MODE_DP, "cspeed.dp");
+    check_section(config, CS_MODE_PS, "cspeed.ps", s->ps.servers != 1 || s->ps.async);
+    check_section(config, CS_MODE_DP, "cspeed.dp", s->dp.threads != 2);
+    if (s->ps.staleness > 0 && !s->ps.async)
+        ce_json_fault(config->doc, "cspeed.ps.staleness",
+                      "has no effect without cspeed.ps.async: synchronous workers are never ahead of each other");
     s->lanes = config->world.size;
     if (s->mode == CS_MODE_PS) {
         check_servers(config);

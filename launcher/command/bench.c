@@ -1,33 +1,47 @@
 /* bench.c - `cspeed bench`: measures this machine. */
 #include "codes.h"
 #include "command.h"
+#include "command/bench_modes.h"
 #include "run.h"
 
 #include <string.h>
 
 static int run(const cl_options *options, char **arguments)
 {
-    if (!arguments[0] || strcmp(arguments[0], "comm") != 0)
-        return cl_codes_fail(CL_CODE_USAGE, "bench: say what to measure: comm%s%s", arguments[0] ? ", not " : "",
-                             arguments[0] ? arguments[0] : "");
-    return cl_run(options);
+    const char *what = arguments[0] ? arguments[0] : "";
+    if (strcmp(what, "comm") == 0)
+        return cl_run(options);
+    if (strcmp(what, "modes") == 0)
+        return cl_bench_modes(arguments + 1);
+    return cl_codes_fail(CL_CODE_USAGE, "bench: say what to measure: comm or modes%s%s", *what ? ", not " : "", what);
 }
 
 const cl_command cl_command_bench = {
     .name = "bench",
     .group = "Look",
-    .summary = "times and bandwidths of the collectives on this machine",
-    .usage = "cspeed [LAUNCH FLAGS] bench comm [--collectives NAME,...] [--min_bytes N] [--max_bytes N] [--comm KIND]\n"
-             "       [--algorithms LIST] [--ordinary] [--plot FILE] [--tune]",
-    .text =
-        "comm measures collectives of fp32 between the ranks, as nccl-tests does, from --min_bytes (1024) to --max_bytes\n"
-        "(64 MB), each length twice the one before: the time of the slowest rank, size divided by time (algbw), that\n"
-        "multiplied by the share of the vector that every rank must move (busbw), and the time of a copy in memory as a\n"
-        "share of it. --collectives chooses among all_reduce, reduce_scatter, all_gather (these three otherwise),\n"
-        "broadcast, reduce, scatter, gather and all_to_all; --comm the transport, --algorithms how they are made, as\n"
-        "cspeed.comm_algorithms of a configuration; --ordinary memory that the ranks do not share. --plot draws the bus\n"
-        "bandwidths into FILE.svg or FILE.html. --tune measures at which sizes the algorithms of the transport should\n"
-        "change, and prints the key for it.\n",
+    .summary = "measures collectives and modes of training here",
+    .usage = "cspeed [LAUNCH FLAGS] bench comm [--collectives NAME,...] [--min_bytes N]\n"
+             "       [--max_bytes N] [--comm KIND] [--algorithms LIST] [--ordinary]\n"
+             "       [--plot FILE] [--tune]\n"
+             "       cspeed bench modes [--workers N] [--steps N] [--plot FILE.svg]",
+    .text = "comm measures collectives of fp32 between the ranks, as nccl-tests does, from\n"
+            "--min_bytes (1024) to --max_bytes (64 MB), each length twice the one before:\n"
+            "the time of the slowest rank, size divided by time (algbw), that multiplied by\n"
+            "the share of the vector that every rank must move (busbw), and the time of a\n"
+            "copy in memory as a share of it. --collectives chooses among all_reduce,\n"
+            "reduce_scatter, all_gather (these three otherwise), broadcast, reduce, scatter,\n"
+            "gather and all_to_all; --comm the transport, --algorithms how they are made, as\n"
+            "cspeed.comm_algorithms of a configuration; --ordinary memory that the ranks do\n"
+            "not share. --plot draws the bus bandwidths into FILE.svg or FILE.html. --tune\n"
+            "measures at which sizes the algorithms of the transport should change, and\n"
+            "prints the key for it.\n"
+            "\n"
+            "modes trains two small models with each mode (dp, ddp, ZeRO 1 to 3, parameter\n"
+            "servers) on this machine, with N replicas and one core for each (--workers; 2\n"
+            "otherwise), for N steps (--steps; 30 otherwise). It prints how long a training\n"
+            "takes to start and how many samples it reads in a second, and from which number\n"
+            "of samples on one pass is faster with ddp than with dp. --plot draws the\n"
+            "seconds of one pass.\n",
     .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
     .run = run,
 };

@@ -146,7 +146,7 @@ START_TEST(test_explain)
     must_say("(WarmupLR)", true);
     must_say("(WarmupCosineLR)", true);
     must_say("(OneCycle)", false);
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain cspeed.mode"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain cspeed.strict"), 0);
     must_say("not supported, because", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --explain zero_optimization.stag"), 64);
     must_say("the nearest is zero_optimization.stage", true);

@@ -1,0 +1,266 @@
+/* bench_modes.c - `cspeed bench modes`: samples in a second of each mode of training on this machine.
+ *
+ * Each measurement is a training of its own, which this command starts as a user does, in a temporary folder. The time of
+ * a step is the mean over the steps behind the warm-up, from the metrics of the training. What remains of the training's
+ * duration is its start and end. */
+#include "command/bench_modes.h"
+
+#include "base/status.h"
+#include "codes.h"
+#include "command.h"
+#include "cspeed/plot.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, ROOM = 256 };
+enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 }; /* powers of 10 of the samples in the diagram */
+
+static const struct {
+    const char *name, *text;
+    int length;
+} models[] = {
+    { "small", "\"n_layer\": 2, \"n_head\": 2, \"n_embd\": 64, \"n_positions\": 32", 32 },
+    { "larger", "\"n_layer\": 4, \"n_head\": 4, \"n_embd\": 128, \"n_positions\": 64", 64 },
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+enum { DP, DDP };
+static const struct {
+    const char *name, *keys;
+    bool one_process, server;
+    int stage;
+} modes[] = {
+    [DP] = { "dp", "\"mode\": \"dp\", \"dp\": {\"threads\": %d},", true, false, 0 },
+    [DDP] = { "ddp", "", false, false, 0 },
+    { "zero 1", "", false, false, 1 },
+    { "zero 2", "", false, false, 2 },
+    { "zero 3", "", false, false, 3 },
+    { "ps", "\"mode\": \"ps\",", false, true, 0 },
+    { "ps async", "\"mode\": \"ps\", \"ps\": {\"async\": true, \"staleness\": 4},", false, true, 0 },
+};
+enum { MODES = sizeof modes / sizeof *modes };
+
+typedef struct {
+    int64_t workers, steps;
+    const char *plot;
+    char folder[PATH_MAX / 2];
+} request;
+
+typedef struct {
+    double start, rate; /* seconds beside the steps; samples in a second */
+} result;
+
+/* ---- one training ---- */
+
+static int write_file(const request *r, const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", r->folder, name);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        return cl_codes_fail(CL_CODE_LOG, "bench modes: %s cannot be written", path);
+    return 0;
+}
+
+static int write_text(const request *r)
+{
+    char *text = malloc(TEXT_BYTES + 1);
+    uint32_t state = 1;
+    if (!text)
+        return cl_codes_fail(CL_CODE_SYSTEM, "bench modes: out of memory");
+    for (int i = 0; i < TEXT_BYTES; i++)
+        text[i] = (char)('a' + ((state = state * 1664525u + 1013904223u) >> 24) % 26);
+    text[TEXT_BYTES] = 0;
+    int code = write_file(r, "text.txt", text);
+    free(text);
+    return code;
+}
+
+static int write_config(const request *r, int model, int mode)
+{
+    char text[2048], keys[ROOM];
+    snprintf(keys, sizeof keys, modes[mode].keys, (int)r->workers);
+    snprintf(
+        text, sizeof text,
+        "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_clipping\": 0, \"zero_optimization\": {\"stage\": %d},\n"
+        "\"cspeed\": {%s \"device\": \"cpu\", \"steps\": %lld, \"save_interval\": 0, \"output\": \"run\",\n"
+        "\"data\": {\"train\": \"text.txt\", \"seq_len\": %d},\n"
+        "\"model\": {\"model_type\": \"gpt2\", \"vocab_size\": 257, %s}}}\n",
+        MICRO, modes[mode].stage, keys, (long long)r->steps, models[model].length, models[model].text);
+    return write_file(r, "modes.json", text);
+}
+
+/* Starts the training in the temporary folder; its output is in the file log there. Returns its exit code. */
+static int start(const request *r, int mode)
+{
+    char ranks[16], self[PATH_MAX] = "";
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status;
+    snprintf(ranks, sizeof ranks, "%d", modes[mode].one_process ? 1 : (int)r->workers + modes[mode].server);
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return cl_codes_fail(CL_CODE_SYSTEM, "bench modes: /proc/self/exe cannot be read");
+    char *words[] = { self,    "--quiet",  "--num_gpus", ranks,     "--oversubscribe",
+                      "train", "--config", "modes.json", "--fresh", NULL };
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addchdir_np(&actions, r->folder);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    int error = posix_spawn(&pid, self, &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error || waitpid(pid, &status, 0) < 0)
+        return cl_codes_fail(CL_CODE_SYSTEM, "bench modes: %s cannot be started", self);
+    int code = cl_codes_of_status(status);
+    return code ? cl_codes_fail(code, "bench modes: the training with %s failed; %s/log says why", modes[mode].name,
+                                r->folder)
+                : 0;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int read_metrics(const request *r, double duration, result *measured)
+{
+    static const char *const keys[] = { "step_ms", "samples" };
+    cs_plot_curve curves[2] = { { .name = keys[0] }, { .name = keys[1] } };
+    char path[PATH_MAX];
+    double all = 0, counted = 0;
+    snprintf(path, sizeof path, "%s/run", r->folder);
+    cs_status status = cs_plot_read(path, keys, 2, curves);
+    if (status != CS_OK)
+        return cs_exit_code(status);
+    int64_t count = curves[0].count;
+    for (int64_t i = 0; i < count; i++) {
+        all += 1e-3 * curves[0].points[i].y;
+        counted += i < WARM_UP ? 0 : 1e-3 * curves[0].points[i].y;
+    }
+    double samples = curves[1].points[count - 1].y - curves[1].points[WARM_UP - 1].y;
+    *measured = (result){ duration > all ? duration - all : 0, samples / counted };
+    cs_plot_free(curves, 2);
+    return 0;
+}
+
+static int measure(const request *r, int model, int mode, result *measured)
+{
+    double begun = now();
+    int code = write_config(r, model, mode);
+    if (code == 0)
+        code = start(r, mode);
+    return code ? code : read_metrics(r, now() - begun, measured);
+}
+
+/* ---- the results ---- */
+
+static void print_row(const request *r, int model, int mode, const result *measured)
+{
+    int ranks = modes[mode].one_process ? 1 : (int)r->workers + modes[mode].server;
+    double batch = (double)(MICRO * r->workers);
+    printf("%-8s  %-9s  %9d  %7.2f  %11.1f  %9.2f\n", models[model].name, modes[mode].name, ranks, measured->start,
+           measured->rate, 1e3 * batch / measured->rate);
+    fflush(stdout);
+}
+
+/* A pass over D samples takes start + D / rate seconds. */
+static void print_crossover(int model, const result *dp, const result *ddp)
+{
+    double slower = 1 / dp->rate - 1 / ddp->rate, samples = (ddp->start - dp->start) / slower;
+    if (slower > 0 && samples > 0)
+        printf("%s: one pass is faster with ddp than with dp from %.0f samples on\n", models[model].name, samples);
+    else
+        printf("%s: one pass is faster with %s for any number of samples\n", models[model].name,
+               slower > 0    ? "ddp"
+               : samples > 0 ? "dp"
+                             : "dp, or with ddp for few samples,");
+}
+
+static int draw(const request *r, result results[MODELS][MODES])
+{
+    static cs_plot_point points[MODELS][MODES][POINTS];
+    static cs_plot_curve curves[MODELS][MODES];
+    static char titles[MODELS][ROOM];
+    cs_plot plots[MODELS];
+    for (int model = 0; model < MODELS; model++) {
+        for (int mode = 0; mode < MODES; mode++) {
+            const result *one = &results[model][mode];
+            for (int i = 0; i < POINTS; i++)
+                points[model][mode][i] =
+                    (cs_plot_point){ LEAST + i, log10(one->start + pow(10, LEAST + i) / one->rate) };
+            curves[model][mode] = (cs_plot_curve){ modes[mode].name, points[model][mode], POINTS };
+        }
+        snprintf(titles[model], ROOM, "%s model: log10 of the seconds of one pass, by log10 of its samples",
+                 models[model].name);
+        plots[model] = (cs_plot){ titles[model], curves[model], MODES };
+    }
+    FILE *file = fopen(r->plot, "w");
+    if (file)
+        cs_plot_svg(file, plots, MODELS);
+    return file && fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+}
+
+static int measure_all(const request *r)
+{
+    result results[MODELS][MODES];
+    int code = write_text(r);
+    printf("%lld replicas, %d samples each in a step, %lld steps\n%-8s  %-9s  %9s  %7s  %11s  %9s\n",
+           (long long)r->workers, MICRO, (long long)r->steps, "model", "mode", "processes", "start s", "samples/s",
+           "ms a step");
+    for (int model = 0; model < MODELS; model++)
+        for (int mode = 0; mode < MODES && code == 0; mode++) {
+            code = measure(r, model, mode, &results[model][mode]);
+            if (code == 0)
+                print_row(r, model, mode, &results[model][mode]);
+        }
+    if (code)
+        return code;
+    for (int model = 0; model < MODELS; model++)
+        print_crossover(model, &results[model][DP], &results[model][DDP]);
+    return r->plot ? draw(r, results) : 0;
+}
+
+/* ---- the command ---- */
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+int cl_bench_modes(char **arguments)
+{
+    static const cs_option table[] = {
+        { CL_COMMAND_OPTION(WHOLE, "workers", workers, "N"), .min = 2, .max = 64 },
+        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = WARM_UP + 1, .max = 1e6 },
+        { CL_COMMAND_OPTION(TEXT, "plot", plot, "FILE.svg") },
+    };
+    static const cs_options_form form = { CL_COMMAND_FORM("bench", 0, 0, ""), CS_OPTIONS_TABLE(table) };
+    const char *above = getenv("TMPDIR");
+    request r = { .workers = 2, .steps = 30 };
+    int code = cs_options_read(&form, &r, &arguments);
+    if (code)
+        return code;
+    snprintf(r.folder, sizeof r.folder, "%s/cspeed-modes-XXXXXX", above ? above : "/tmp");
+    if (!mkdtemp(r.folder))
+        return cl_codes_fail(CL_CODE_LOG, "bench modes: no folder in %s can be made", above ? above : "/tmp");
+    code = measure_all(&r);
+    if (code == 0)
+        nftw(r.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return code;
+}
