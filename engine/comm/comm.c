@@ -1,6 +1,6 @@
 /* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
 #include "comm/nonblocking.h"
-#include "comm/collective/collective.h"
+#include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "comm/common.h"
 #include "comm/device/side.h"
@@ -80,10 +80,14 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     if (settings->device)
         host.heap_bytes = 1; /* no memory is allocated from it */
     CS_TRY(ce_exchange_open(comm));
+    CS_TRY(ce_algorithms_read(comm, settings->algorithms));
     CS_TRY(comm->transport->open(comm, &host));
+    CS_TRY(ce_algorithms_apply(comm));
     CS_TRY(compare_devices(comm, device));
     if (settings->device)
         CS_TRY(ce_device_side_open(comm, settings));
+    if (comm->algorithm_list && strcmp(ce_device_side_kind(comm), comm->transport->name) != 0)
+        return ce_fail(CS_BAD_CONFIG, "comm_algorithms are for host memory; NCCL has its own: set NCCL_ALGO instead");
     return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
 }
 
@@ -99,6 +103,14 @@ const ce_transport *ce_comm_transport(const cs_world *world, const char *kind)
 {
     const ce_transport *chosen = NULL;
     return choose(&chosen, world, kind) == CS_OK ? chosen : NULL;
+}
+
+const ce_transport *ce_comm_named(const char *name, size_t length)
+{
+    for (int i = 0; i < TRANSPORT_COUNT; i++)
+        if (strlen(transports[i]->name) == length && strncmp(transports[i]->name, name, length) == 0)
+            return transports[i];
+    return NULL;
 }
 
 static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
@@ -155,6 +167,7 @@ void cs_comm_close(cs_comm *comm)
     comm->transport->close(comm);
     ce_exchange_close(comm);
     ce_comms_logger_free(comm->logger);
+    free(comm->algorithm_list);
     free(comm->names);
     free(comm);
 }
@@ -178,6 +191,11 @@ void cs_comm_set_call_seconds(cs_comm *comm, double seconds)
 {
     comm->settings.call_seconds = seconds;
     ce_nonblocking_set_call_seconds(comm, seconds);
+}
+
+const char *cs_comm_algorithm(const cs_comm *comm)
+{
+    return comm->algorithm ? comm->algorithm : "";
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
@@ -308,7 +326,7 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
     CS_ASSERT(count >= 0);
     begin(comm, (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
-    side->transport->all_reduce(side, data, count, dtype, op);
+    ce_algorithms_all_reduce(side, data, count, dtype, op);
     end(comm, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
 
@@ -318,13 +336,13 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
     begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
-    side->transport->reduce_scatter(side, out, in, count, dtype, op);
+    ce_algorithms_reduce_scatter(side, out, in, count, dtype, op);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
-    if (comm->device_side || !comm->transport->reduce_scatter_add)
+    if (comm->device_side || !comm->transport->reduce_scatter_add || comm->chosen[CE_CHOOSE_REDUCE_SCATTER])
         return false;
     begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count, 0 });
     comm->transport->reduce_scatter_add(comm, sum, in, count);
@@ -338,7 +356,7 @@ void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count,
     begin(comm, (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
-    side->transport->all_gather(side, out, in, count, dtype);
+    ce_algorithms_all_gather(side, out, in, count, dtype);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
@@ -414,7 +432,7 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
     refuse_device_memory(comm, in, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
-    ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
+    ce_algorithms_reduce_scatter_v(comm, out, in, &parts, dtype, op);
     end(comm, bytes_of(own_count, dtype), bytes_of(call.count - own_count, dtype));
 }
 
@@ -425,7 +443,7 @@ void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_
     refuse_device_memory(comm, out, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
-    ce_among_all_gather(comm, &comm->all, out, in, &parts, dtype);
+    ce_algorithms_all_gather_v(comm, out, in, &parts, dtype);
     end(comm, bytes_of(own_count, dtype), to_others(comm, own_count, dtype));
 }
 

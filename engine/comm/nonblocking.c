@@ -5,6 +5,7 @@
  * together: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
  * (cs_work) is used again after the call has been waited for, so a training step allocates no new ones. */
 #include "comm/nonblocking.h"
+#include "comm/collective/algorithms.h"
 #include "comm/split.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -76,18 +77,18 @@ static void begin(cs_comm *comm, const cs_work *work)
 
 static void run_collective(cs_comm *comm, const cs_work *work)
 {
-    const ce_transport *by = comm->transport;
     const ce_call *call = &work->call;
     begin(comm, work);
     switch (call->what) {
     case CS_BEAT_ALL_REDUCE:
-        by->all_reduce(comm, work->out, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
+        ce_algorithms_all_reduce(comm, work->out, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
         break;
     case CS_BEAT_REDUCE_SCATTER:
-        by->reduce_scatter(comm, work->out, work->in, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
+        ce_algorithms_reduce_scatter(comm, work->out, work->in, call->count, (cs_dtype)call->dtype,
+                                     (cs_reduce_op)call->op);
         break;
     default:
-        by->all_gather(comm, work->out, work->in, call->count, (cs_dtype)call->dtype);
+        ce_algorithms_all_gather(comm, work->out, work->in, call->count, (cs_dtype)call->dtype);
     }
 }
 

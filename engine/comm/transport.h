@@ -42,12 +42,27 @@ typedef struct {
     size_t apart; /* if counts is NULL: bytes from the beginning of one part to that of the next */
 } ce_parts;
 
-/* Sizes in bytes at which one algorithm of a collective replaces another. */
+/* Sizes in bytes of a vector at which one algorithm of a collective replaces another. In the table of a transport, 0
+ * means that the transport has no such switch. */
 typedef struct {
     size_t all_reduce_whole; /* up to this size, an all_reduce sends the whole vector to all */
     size_t reduce_whole;     /* up to this size, a reduce sends the whole vector to the root */
     size_t broadcast_whole;  /* up to this size, the root of a broadcast sends the whole vector to all */
+    size_t slots;    /* shm: up to this size, vectors go through staging slots with one barrier instead of two */
+    size_t messages; /* shm: up to this size, reduce, scatter, gather and all_to_all are made over messages */
 } ce_sizes;
+
+#define CE_SIZE_UNCHANGED SIZE_MAX /* in ce_wish: the size of the transport's table */
+
+/* The algorithm of a collective: 0 if the transport chooses it, or a row of the table in algorithms.c. */
+enum { CE_CHOOSE_ALL_REDUCE, CE_CHOOSE_REDUCE_SCATTER, CE_CHOOSE_ALL_GATHER, CE_CHOICE_COUNT };
+enum { CE_HIERARCHICAL = 255 }; /* in ce_wish: what the transport chooses must be hierarchical */
+
+/* The values of cs_comm_settings.algorithms. */
+typedef struct {
+    uint8_t chosen[8]; /* [CE_CHOICE_COUNT] are used */
+    ce_sizes sizes;
+} ce_wish;
 
 typedef struct ce_transport {
     size_t edition; /* in a transport from a module: CS_TRANSPORT_EDITION, which the program compares with its own */
@@ -56,6 +71,8 @@ typedef struct ce_transport {
     bool (*fits)(const cs_world *world); /* true if it can serve this world; "auto" takes the first that fits */
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
     void (*close)(cs_comm *comm); /* also after an open that failed */
+    /* True if the functions of this comm work inside each host first; NULL: false. */
+    bool (*hierarchical)(const cs_comm *comm);
     /* Moves messages. Messages between the same two ranks in the same direction keep their order. If `wait` is true, it
      * returns when all are done, and `messages` has at most two for each rank and direction. If `wait` is false, it
      * moves what can be moved without blocking, and returns true if it moved anything. NULL: there are no other ranks,
@@ -113,6 +130,11 @@ struct cs_comm {
     int *names; /* [size] the number of each rank in the comm of the whole job, for error messages; NULL: its rank */
     int splits; /* number of calls of cs_comm_split */
     ce_members all;
+    ce_sizes sizes; /* the transport's, as changed by settings.algorithms */
+    ce_wish wish;
+    uint8_t chosen[CE_CHOICE_COUNT]; /* rows of the table of algorithms */
+    char *algorithm_list;            /* settings.algorithms; NULL: none */
+    const char *algorithm;           /* the algorithm of the last collective */
     /* For collectives over messages: */
     ce_message *messages; /* [4 * size] */
     int message_count;
@@ -142,6 +164,8 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
 
 /* The transport of host memory for this world; NULL: no transport of this kind fits the world. */
 const ce_transport *ce_comm_transport(const cs_world *world, const char *kind);
+/* The transport of host memory whose name is the first `length` characters of `name`; NULL: there is none. */
+const ce_transport *ce_comm_named(const char *name, size_t length);
 /* The wanted size of a heap in bytes, rounded up to pages: heap_bytes of the settings or, if that is 0, the size of the
  * machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);

@@ -121,7 +121,8 @@ typedef struct {
     int products;    /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
-    const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
+    const char *comm;            /* "auto", "self", "shm", "tcp", "nccl" */
+    const char *comm_algorithms; /* cs_comm_settings.algorithms; NULL: none */
     ce_lora_settings lora;
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;

@@ -84,6 +84,17 @@ typedef struct {
     /* true: the calls that begin with cs_comm_i may be used. For these calls each rank then has a second set of
      * connections (TCP) or segments (shared memory) and a thread, which uses a part of a core while such calls run. */
     bool nonblocking;
+    /* Which algorithms carry out the collectives of host memory: assignments, separated by commas; NULL: the transport
+     * chooses by the length of the vector.
+     *   all_reduce=auto|whole|direct|ring|halving|hierarchical
+     *   reduce_scatter=auto|direct|ring|halving|hierarchical
+     *   all_gather=auto|direct|ring|doubling|hierarchical
+     *   TRANSPORT.SIZE=BYTES   a number of the transport's table of sizes, as `cspeed bench comm --tune` prints it
+     * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than above; then
+     * too they have the same bits on every rank and in every run with as many ranks. The list must be the same on all
+     * ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE: the lists of
+     * two ranks differ. */
+    const char *algorithms;
 } cs_comm_settings;
 
 /* Blocks until all ranks have called this function. CS_NO_PEER: some ranks did not call it within timeout_seconds;
@@ -114,6 +125,10 @@ int cs_comm_rank(const cs_comm *comm);
 int cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: "nccl" if GPU memory uses NCCL, otherwise the
                                                 * host's transport */
+
+/* The algorithm of the last collective of host memory, such as "ring", "in_place" or "hierarchical"; "" before the
+ * first one. docs/collectives.md describes them. */
+const char *cs_comm_algorithm(const cs_comm *comm);
 
 /* Changes settings.call_seconds of this comm, for example a group, on this rank. No call of this comm may be in
  * progress. */

@@ -12,8 +12,9 @@ typedef struct {
     int ranks, hosts[SUMS_RANKS];
 } layout;
 
-/* In a rank of cs_spawn. */
-static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
+/* In a rank of cs_spawn. `algorithms` as in cs_comm_settings. */
+static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const char *algorithms, bool nonblocking,
+                                       size_t heap_bytes)
 {
     cs_world world;
     CS_TRY(cs_world_read(&world));
@@ -29,7 +30,13 @@ static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonbl
                         &(cs_comm_settings){ .kind = on->kind,
                                              .heap_bytes = heap_bytes,
                                              .timeout_seconds = 60,
-                                             .nonblocking = nonblocking });
+                                             .nonblocking = nonblocking,
+                                             .algorithms = algorithms });
+}
+
+static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
+{
+    return layout_open_by(comm, on, NULL, nonblocking, heap_bytes);
 }
 
 #endif

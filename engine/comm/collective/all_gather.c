@@ -1,7 +1,8 @@
 /* all_gather.c - gives every rank the parts of all ranks.
  *
  *     direct    1 step, (n - 1) / n of the vector sent by each rank: each rank sends its part to all others, directly
- *               from the caller's buffer into theirs. */
+ *               from the caller's buffer into theirs.
+ *     ring, doubling   in ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -26,6 +27,7 @@ void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, cons
 
 void ce_messages_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    comm->algorithm = "direct";
     ce_parts parts = { .count = count, .apart = (size_t)count * cs_dtype_bytes(dtype) };
     ce_among_all_gather(comm, &comm->all, out, in, &parts, dtype);
 }

@@ -1,11 +1,12 @@
 /* all_reduce.c - replaces a vector on every rank by its sum over ranks.
  *
- *     whole     1 step, (n - 1) vectors sent by each rank: the whole vector goes to all ranks, and each sums it. For
- *               vectors of at most ce_sizes.all_reduce_whole bytes.
+ *     whole     1 step for each piece, (n - 1) vectors sent by each rank: the whole vector goes to all ranks, and each
+ *               sums it. For vectors of at most ce_sizes.all_reduce_whole bytes.
  *     direct    2 steps for each piece, 2 (n - 1) / n of the vector sent by each rank (a ring sends as much, in
  *               2 (n - 1) steps): each rank sends to every other rank the part of that other rank, sums its own part in
  *               the order of the tree, and sends the sum to all. While the sum of one piece is distributed, the next
- *               piece is collected. */
+ *               piece is collected.
+ *     ring, halving   in ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"
@@ -17,7 +18,8 @@ static int64_t min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void whole(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+static void whole_piece(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
+                        cs_reduce_op op)
 {
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     for (int i = 0; i < among->count; i++) {
@@ -30,6 +32,17 @@ static void whole(cs_comm *comm, const ce_members *among, void *data, int64_t co
     ce_exchange_reduce_slots(comm, among, data, data, count, dtype, op);
 }
 
+void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
+                         cs_reduce_op op)
+{
+    size_t element = cs_dtype_bytes(dtype);
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), at = 0;
+    do {
+        whole_piece(comm, among, (char *)data + (size_t)at * element, min(piece, count - at), dtype, op);
+        at += piece;
+    } while (at < count);
+}
+
 /* The elements of piece `index` of a member's part of a vector. */
 static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
@@ -38,8 +51,10 @@ static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member,
     return ce_range_overlap((ce_range){ from, from + piece }, all);
 }
 
-static void direct(cs_comm *comm, const ce_members *among, char *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, int64_t count, cs_dtype dtype,
+                          cs_reduce_op op)
 {
+    char *data = vector;
     size_t element = cs_dtype_bytes(dtype);
     int64_t part = ce_round_up((count + among->count - 1) / among->count, PART_STEP);
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = (part + piece - 1) / piece;
@@ -73,11 +88,12 @@ static void direct(cs_comm *comm, const ce_members *among, char *data, int64_t c
 void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    size_t slot = ce_exchange_slot_bytes(among), switch_at = comm->transport->sizes.all_reduce_whole;
-    if ((size_t)count * cs_dtype_bytes(dtype) <= (slot < switch_at ? slot : switch_at))
-        whole(comm, among, data, count, dtype, op);
+    bool whole = (size_t)count * cs_dtype_bytes(dtype) <= comm->sizes.all_reduce_whole;
+    comm->algorithm = whole ? "whole" : "direct";
+    if (whole)
+        ce_whole_all_reduce(comm, among, data, count, dtype, op);
     else
-        direct(comm, among, data, count, dtype, op);
+        ce_direct_all_reduce(comm, among, data, count, dtype, op);
 }
 
 void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)

@@ -8,6 +8,7 @@
 
 void ce_messages_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    comm->algorithm = "direct";
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype), own_offset = (size_t)comm->world.rank * bytes;
     for (int i = 0; i < comm->world.size; i++) {
         if (i == comm->world.rank)

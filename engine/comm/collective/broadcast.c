@@ -42,7 +42,9 @@ static void divided(cs_comm *comm, const ce_members *among, char *data, size_t b
 
 void ce_among_broadcast(cs_comm *comm, const ce_members *among, void *data, size_t bytes, int root)
 {
-    if (among->count <= 2 || bytes <= comm->transport->sizes.broadcast_whole)
+    bool is_whole = among->count <= 2 || bytes <= comm->sizes.broadcast_whole;
+    comm->algorithm = is_whole ? "whole" : "divided";
+    if (is_whole)
         whole(comm, among, data, bytes, root);
     else
         divided(comm, among, data, bytes, root);

@@ -83,6 +83,14 @@ int64_t ce_parts_count(const ce_parts *parts, int member)
     return parts->counts ? parts->counts[member] : parts->count;
 }
 
+int64_t ce_parts_longest(const ce_parts *parts, int members)
+{
+    int64_t count = 0;
+    for (int i = 0; i < members; i++)
+        count = ce_parts_count(parts, i) > count ? ce_parts_count(parts, i) : count;
+    return count;
+}
+
 size_t ce_parts_offset(const ce_parts *parts, int member, size_t element_bytes)
 {
     int64_t before = 0;

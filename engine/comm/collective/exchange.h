@@ -23,6 +23,7 @@ void ce_exchange_reduce_slots(cs_comm *comm, const ce_members *among, void *out,
                               cs_dtype dtype, cs_reduce_op op);
 
 int64_t ce_parts_count(const ce_parts *parts, int member);
+int64_t ce_parts_longest(const ce_parts *parts, int members); /* elements of the longest part */
 size_t ce_parts_offset(const ce_parts *parts, int member, size_t element_bytes);
 
 #endif

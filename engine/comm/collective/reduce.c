@@ -64,7 +64,7 @@ void ce_messages_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
 {
     request r = { comm, dtype, op, root };
     size_t element = cs_dtype_bytes(dtype), slot = ce_exchange_slot_bytes(&comm->all);
-    bool is_short = (size_t)count * element <= comm->transport->sizes.reduce_whole;
+    bool is_short = (size_t)count * element <= comm->sizes.reduce_whole;
     int64_t piece = (int64_t)(slot / element) * (is_short ? 1 : comm->world.size), at = 0;
     do {
         int64_t some = count - at < piece ? count - at : piece;
@@ -75,4 +75,5 @@ void ce_messages_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
             divided_piece(&r, data_at, some);
         at += some;
     } while (at < count);
+    comm->algorithm = is_short ? "whole" : "divided";
 }

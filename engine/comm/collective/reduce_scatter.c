@@ -1,7 +1,8 @@
 /* reduce_scatter.c - gives each rank its part of a sum over ranks.
  *
  *     direct    1 step for each piece, (n - 1) / n of the vector sent by each rank: each rank sends to every other
- *               rank the part of that other rank, and sums its own part in the order of the tree. */
+ *               rank the part of that other rank, and sums its own part in the order of the tree.
+ *     ring, halving   in ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -12,19 +13,12 @@ static int64_t piece_of(const ce_parts *parts, int member, int64_t piece, int64_
     return left < 0 ? 0 : left < piece ? left : piece;
 }
 
-static int64_t longest(const ce_parts *parts, int members)
-{
-    int64_t count = 0;
-    for (int i = 0; i < members; i++)
-        count = ce_parts_count(parts, i) > count ? ce_parts_count(parts, i) : count;
-    return count;
-}
-
 void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
                              cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
-    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = longest(parts, among->count), step = 0;
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = ce_parts_longest(parts, among->count),
+            step = 0;
     do { /* in the first step all ranks send messages, even empty ones, so that all compare their calls */
         int64_t own_count = piece_of(parts, among->own_index, piece, step);
         size_t at = (size_t)(step * piece) * element;
@@ -47,6 +41,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
 void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                 cs_reduce_op op)
 {
+    comm->algorithm = "direct";
     ce_parts parts = { .count = count, .apart = (size_t)count * cs_dtype_bytes(dtype) };
     ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
 }

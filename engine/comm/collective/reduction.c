@@ -6,7 +6,7 @@
  * is padded and uses the same instructions. */
 #include "comm/collective/reduction.h"
 
-#include "base/must.h"
+#include "base/half.h"
 
 #include <string.h>
 
@@ -239,7 +239,7 @@ void ce_reduce_divide(void *data, int64_t count, cs_dtype dtype, int ranks)
     int32_t *words = data;
     int64_t *longs = data;
     uint8_t *bytes = data;
-    CS_ASSERT(dtype != CS_BF16 && dtype != CS_F16);
+    uint16_t *halves = data;
     for (int64_t i = 0; i < count; i++)
         if (dtype == CS_F32)
             reals[i] /= (float)ranks;
@@ -247,6 +247,10 @@ void ce_reduce_divide(void *data, int64_t count, cs_dtype dtype, int ranks)
             words[i] /= ranks;
         else if (dtype == CS_I64)
             longs[i] /= ranks;
+        else if (dtype == CS_BF16)
+            halves[i] = ce_float_to_bf16(ce_bf16_to_float(halves[i]) / (float)ranks);
+        else if (dtype == CS_F16)
+            halves[i] = ce_float_to_f16(ce_f16_to_float(halves[i]) / (float)ranks);
         else
             bytes[i] = (uint8_t)(bytes[i] / ranks);
 }

@@ -8,6 +8,7 @@
 
 void ce_messages_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
 {
+    comm->algorithm = "direct";
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     int rank = comm->world.rank;
     for (int i = 0; i < comm->world.size && rank == root; i++)

@@ -6,6 +6,7 @@
  * copied into the other buffer. The host's transport sums element by element, so wherever the vector is divided, the
  * result has the same bits as in a run on the CPU. The caller waits for all copies but the last copy back, which is
  * queued on the comm stream when the call returns. In a world of one rank the data is copied inside the device. */
+#include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "base/beat.h"
 
@@ -61,20 +62,19 @@ static void put(const staging_buffers *buffers, const request *r, const char *pi
 static void run_on_host(cs_comm *comm, const request *r, char *piece, int64_t count)
 {
     cs_comm *host = comm->host;
-    const ce_transport *by = host->transport;
     char *own_part = piece + bytes_of(r, comm->world.rank * count);
     switch (r->what) {
     case CS_BEAT_ALL_REDUCE:
-        by->all_reduce(host, piece, count, r->dtype, r->op);
+        ce_algorithms_all_reduce(host, piece, count, r->dtype, r->op);
         break;
     case CS_BEAT_REDUCE_SCATTER:
-        by->reduce_scatter(host, own_part, piece, count, r->dtype, r->op);
+        ce_algorithms_reduce_scatter(host, own_part, piece, count, r->dtype, r->op);
         break;
     case CS_BEAT_ALL_GATHER:
-        by->all_gather(host, piece, own_part, count, r->dtype);
+        ce_algorithms_all_gather(host, piece, own_part, count, r->dtype);
         break;
     case CS_BEAT_BROADCAST:
-        by->broadcast(host, piece, count, r->dtype, r->peer);
+        host->transport->broadcast(host, piece, count, r->dtype, r->peer);
         break;
     case CS_BEAT_SEND:
         ce_exchange_send(host, r->peer, piece, (size_t)count);

@@ -4,15 +4,13 @@
  *     in place   1 step between two barriers: each rank reads its part from the others' memory, or writes it into the
  *                root's. Nothing is staged. Only buffers that another rank reads or writes must be shared.
  *
- * If these buffers are not in shared memory, or the vector has at most SMALL bytes, messages are used. Whether a call
+ * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used. Whether a call
  * is in place follows from the descriptions that all ranks wrote before the first barrier, so all ranks agree. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/collective.h"
 #include "comm/collective/reduction.h"
 #include "base/range.h"
-
-enum { SMALL = 16 << 10 };
 
 static char *shared_of(const ce_shm *shm, int rank)
 {
@@ -29,12 +27,13 @@ static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
     for (int i = 0; i < shm->size; i++)
         if ((root < 0 || i == root) && ce_shm_call_of(shm, i)->first == CS_SHM_NOWHERE)
             return false;
+    shm->comm->algorithm = "in_place";
     return true;
 }
 
 static bool is_small(const ce_shm *shm, int64_t count, cs_dtype dtype)
 {
-    return (size_t)(count * shm->size) * cs_dtype_bytes(dtype) <= SMALL;
+    return (size_t)(count * shm->size) * cs_dtype_bytes(dtype) <= shm->comm->sizes.messages;
 }
 
 void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)

@@ -16,12 +16,12 @@
 
 enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
-/* SPINS and YIELDS: how often a waiting rank spins, and how often it then yields its core, before it sleeps. SMALL:
- * ce_shm.small_bytes. With one core for each rank, most waits end before the sleep. With fewer cores, it is better to
+/* SPINS and YIELDS: how often a waiting rank spins, and how often it then yields its core, before it sleeps. With one
+ * core for each rank, most waits end before the sleep. With fewer cores, it is better to
  * give the core to the rank that the others wait for; and as a barrier costs more there, vectors of more bytes are
  * copied to save one. */
 enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
-enum { SMALL_OWN_CORE = 2 << 10, SMALL_SHARED_CORE = 8 << 10 };
+enum { CROWDED = 4 }; /* ce_sizes.slots is multiplied by this if ranks share cores */
 
 _Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
 _Static_assert(sizeof(ce_shm_signal) == CS_SHM_LINE, "a signal is one cache line");
@@ -99,7 +99,7 @@ static void choose_patience(ce_shm *shm)
     bool roomy = CPU_COUNT(&all) >= shm->size;
     shm->spins = roomy ? SPINS_OWN_CORE : SPINS_SHARED_CORE;
     shm->yields = roomy ? YIELDS_OWN_CORE : YIELDS_SHARED_CORE;
-    shm->small_bytes = roomy ? SMALL_OWN_CORE : SMALL_SHARED_CORE;
+    shm->comm->sizes.slots *= roomy ? 1 : CROWDED;
 }
 
 static cs_status make_lists(ce_shm *shm)

@@ -51,7 +51,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CS_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), ce_shm_place_of(shm, data), 0 };
-    bool small = (size_t)count * element <= shm->small_bytes;
+    bool small = (size_t)count * element <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -65,6 +65,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
         shm->outputs[i] = first_of(shm, i) + (size_t)own_range.from * element;
         shm->inputs[i] = shm->outputs[i];
     }
+    comm->algorithm = "in_place";
     ce_reduce(shm->outputs, shm->size, shm->inputs, shm->size, ce_range_length(own_range), dtype, op);
     ce_shm_barrier(shm, &call);
 }
@@ -75,7 +76,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), ce_shm_place_of(shm, in), 0 };
-    bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
+    bool small = (size_t)(shm->size * count) * element <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -84,6 +85,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
     }
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * apart) * element;
+    comm->algorithm = "in_place";
     ce_reduce(&out, 1, shm->inputs, shm->size, count, dtype, op);
     ce_shm_barrier(shm, &call);
 }
@@ -139,9 +141,10 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CS_BEAT_ALL_GATHER, dtype, 0, 0, count), ce_shm_place_of(shm, out),
                          ce_shm_place_of(shm, in) };
-    bool small = (size_t)shm->size * bytes <= shm->small_bytes;
+    bool small = (size_t)shm->size * bytes <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
+    comm->algorithm = "in_place";
     if (!small && all_have_second(shm)) {
         pull(shm, out, in, bytes);
     } else if (!small && all_have_first(shm)) {
@@ -158,13 +161,14 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CS_BEAT_BROADCAST, dtype, 0, root, count), ce_shm_place_of(shm, data), 0 };
-    bool small = bytes <= shm->small_bytes;
+    bool small = bytes <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || ce_shm_call_of(shm, root)->first == CS_SHM_NOWHERE) {
         ce_shm_slots_broadcast(shm, &call, data);
         return;
     }
+    comm->algorithm = "in_place";
     if (comm->world.rank != root)
         ce_copy_nontemporal(data, first_of(shm, root), bytes);
     ce_shm_barrier(shm, &call);
@@ -192,7 +196,7 @@ const ce_transport ce_comm_shm = {
     .fits = fits,
     .open = ce_segment_open,
     .close = ce_segment_close,
-    .sizes = { .reduce_whole = 64 << 10 },
+    .sizes = { .reduce_whole = 64 << 10, .slots = 2 << 10, .messages = 16 << 10 },
     .move = ce_shm_messages_move,
     .announce = ce_shm_announce,
     .all_reduce = all_reduce,

@@ -84,7 +84,6 @@ typedef struct {
     uint32_t point;          /* number of barriers passed */
     uint32_t slot;           /* number of slots used */
     int spins, yields;       /* reads of a signal before a waiting rank yields its core; yields before it sleeps */
-    size_t small_bytes;      /* vectors of at most this size go through the slots with one barrier instead of two */
     const void **inputs;     /* [size] the operands of the current reduction */
     void **outputs;
     uint32_t *sent, *received; /* [size] number of chunks to and from each rank */

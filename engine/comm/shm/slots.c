@@ -56,7 +56,8 @@ void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
     int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
-    bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->small_bytes;
+    bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->comm->sizes.slots;
+    shm->comm->algorithm = "slots";
     do {
         int64_t count = call->is.count - at < room ? call->is.count - at : room;
         char *piece = (char *)data + (size_t)at * element;
@@ -74,6 +75,7 @@ void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out
     size_t element = cs_dtype_bytes(call->is.dtype),
            stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
     int64_t room = (int64_t)(stride / element), at = 0;
+    shm->comm->algorithm = "slots";
     do {
         int64_t count = call->is.count - at < room ? call->is.count - at : room;
         for (int i = 0; i < shm->size; i++)
@@ -95,6 +97,7 @@ void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, co
 {
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     copy((char *)out + (size_t)shm->rank * total, in, total);
+    shm->comm->algorithm = "slots";
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
         copy(slot_of(shm, shm->rank), (const char *)in + at, bytes);
@@ -110,6 +113,7 @@ void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, co
 void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
+    shm->comm->algorithm = "slots";
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
         char *piece = (char *)data + at;

@@ -120,7 +120,7 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
 {
     size_t element = cs_dtype_bytes(dtype);
     int each = tcp->inside->world.size;
-    int64_t part = (size_t)count * element > CS_TCP_SMALL ? count / each : 0;
+    int64_t part = (size_t)count * element > tcp->comm->sizes.all_reduce_whole ? count / each : 0;
     char *own_part = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
     if (rounds(dtype, op)) {
         ce_messages_all_reduce(tcp->comm, data, count, dtype, op);
@@ -134,6 +134,7 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
     }
     if (count > part * each) /* all of a short vector, or the rest of a long one */
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
+    tcp->comm->algorithm = "hierarchical";
 }
 
 /* Works piece by piece. For each rank that has this rank's local rank, on any host, sums the operands of this host into
@@ -158,6 +159,7 @@ void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int6
         at += some;
     } while (at < count);
     finish(tcp, out, count, dtype, op);
+    tcp->comm->algorithm = "hierarchical";
 }
 
 void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
@@ -169,6 +171,7 @@ void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t 
     for (int i = 0; i < tcp->across.count; i++)
         shm_of(tcp)->all_gather(tcp->inside, (char *)out + (size_t)i * host,
                                 (char *)out + (size_t)i * host + own_offset, count, dtype);
+    tcp->comm->algorithm = "hierarchical";
 }
 
 void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
@@ -177,6 +180,7 @@ void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype 
     if (tcp->inside->world.rank == root % each)
         ce_among_broadcast(tcp->comm, &tcp->across, data, (size_t)count * cs_dtype_bytes(dtype), root / each);
     shm_of(tcp)->broadcast(tcp->inside, data, count, dtype, root % each);
+    tcp->comm->algorithm = "hierarchical";
 }
 
 /* A rank sends a message to other hosts only after all ranks of its own host have reached the barrier. */

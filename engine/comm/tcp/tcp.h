@@ -55,8 +55,6 @@ struct ce_tcp {
     char *slots;       /* CS_COMM_STAGING bytes: sums over this host */
 };
 
-enum { CS_TCP_SMALL = 16 << 10 };
-
 /* frames.c */
 
 /* Adds a frame to or from a rank. ce_tcp_frames_run moves all frames and returns when they are complete. */
