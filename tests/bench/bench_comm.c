@@ -14,7 +14,8 @@
  * faster so. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
  * tests/peers/comm_gloo.py (if CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device, the
  * vectors in place and the copied vectors are in the device's memory, and the time includes the wait for its stream;
- * the staged vectors are in host memory. */
+ * the staged vectors are in host memory. The ratios are those of the rounds, the median and their range: a peer's time
+ * divided by ours. */
 #include "bench.h"
 #include "base/log.h"
 #include "device/device.h"
@@ -294,19 +295,51 @@ static void cell(double seconds, size_t bytes)
         printf(" %10s %7s", "-", "-");
 }
 
+/* Open MPI uses shared memory on one host, so over TCP the peer is Gloo. */
+static bool is_tcp(const results *all)
+{
+    return strcmp(all->kind, "tcp") == 0;
+}
+
 static void print_head(const results *all, int ranks)
 {
     printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n", all->kind, all->device ? " on " : "",
            all->description, ranks);
     if (strstr(all->description, "Emulated"))
         printf("the GPU is emulated: all times, those of the host too, are the emulator's\n");
-    printf("%-14s %10s %18s %10s %18s %8s %18s %18s %9s\n", "", "bytes", "in place", "host us", "staged", "of copy",
-           "OpenMPI", "Gloo", "best peer");
+    printf("%-14s %10s %18s %10s %18s %8s %18s %18s %22s %22s\n", "", "bytes", "in place", "host us", "staged",
+           "of copy", "OpenMPI", "Gloo", is_tcp(all) ? "in place, Gloo" : "in place, best peer",
+           is_tcp(all) ? "staged, Gloo" : "staged, OpenMPI");
 }
 
-static void print_row(const results *all, int row, int i)
+/* The time of a peer, which may be the better of all (WAY_COUNT); 0: not measured. */
+static double peer_seconds(const results *round, int way, int row, int i)
 {
-    double own = all->seconds[IN_PLACE][row][i], best = 0;
+    double mpi = round->seconds[MPI][row][i], gloo = round->seconds[GLOO][row][i];
+    if (way < WAY_COUNT)
+        return round->seconds[way][row][i];
+    return mpi > 0 && (gloo <= 0 || mpi < gloo) ? mpi : gloo;
+}
+
+/* Prints the time of a peer divided by ours, the median over rounds and their range. */
+static void print_ratio(const results *kept, int rounds, int own_way, int way, int row, int i)
+{
+    double ratios[MOST_ROUNDS];
+    int count = 0;
+    for (int round = 0; round < rounds; round++) {
+        double peer = peer_seconds(&kept[round], way, row, i), own = kept[round].seconds[own_way][row][i];
+        if (peer > 0 && own > 0)
+            ratios[count++] = peer / own;
+    }
+    if (count == 0)
+        return;
+    double middle = median(ratios, count);
+    printf(" %7.2fx (%5.2f-%5.2f)", middle, ratios[0], ratios[count - 1]);
+}
+
+static void print_row(const results *all, const results *kept, int rounds, int row, int i)
+{
+    double own = all->seconds[IN_PLACE][row][i];
     if (own <= 0)
         return;
     printf("%-14s %10zu", row_names[row], size_at(i));
@@ -314,23 +347,20 @@ static void print_row(const results *all, int row, int i)
     printf(" %10.1f", all->seconds[HOST][row][i] * 1e6);
     cell(all->seconds[STAGED][row][i], size_at(i));
     printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
-    for (int way = MPI; way <= GLOO; way++) {
-        double seconds = all->seconds[way][row][i];
-        cell(seconds, size_at(i));
-        best = seconds > 0 && (best == 0 || seconds < best) ? seconds : best;
-    }
-    if (best > 0)
-        printf(" %8.2fx", best / own);
+    for (int way = MPI; way <= GLOO; way++)
+        cell(all->seconds[way][row][i], size_at(i));
+    print_ratio(kept, rounds, IN_PLACE, is_tcp(all) ? GLOO : WAY_COUNT, row, i);
+    print_ratio(kept, rounds, STAGED, is_tcp(all) ? GLOO : MPI, row, i);
     printf("\n");
 }
 
-static void print(const results *all, int ranks)
+static void print(const results *all, const results *kept, int rounds, int ranks)
 {
     print_head(all, ranks);
     for (int row = 0; row < ROW_COUNT; row++)
         for (int i = 0; i < SIZE_COUNT; i++)
             if (wanted(all, i))
-                print_row(all, row, i);
+                print_row(all, kept, rounds, row, i);
 }
 
 static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)
@@ -351,8 +381,9 @@ static void bench(results *page, int ranks, int rounds, bool peers, const char *
             values[round] = ((double *)kept[round].seconds)[i];
         cells[i] = median(values, rounds);
     }
+    if (kept)
+        print(page, kept, rounds, ranks);
     free(kept);
-    print(page, ranks);
 }
 
 static void remove_mpi(const char *folder)

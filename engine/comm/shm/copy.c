@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { STREAM_LEAST = 4 << 20, LINE = 64 };
+enum { STREAM_LEAST = 4 << 20, OTHERS_LEAST = 4 << 10, LINE = 64 };
 
 __attribute__((target("avx2"))) static void copy_lines(char *to, const char *from, size_t lines)
 {
@@ -35,17 +35,29 @@ void ce_copy_cached(void *to, const void *from, size_t bytes)
     memcpy((char *)to + lines * LINE, (const char *)from + lines * LINE, bytes - lines * LINE);
 }
 
-void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
+static void copy_streaming(void *to, const void *from, size_t bytes)
 {
     size_t first = -(uintptr_t)to % LINE; /* bytes before the first cache line of the target */
-    if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2")) {
-        ce_copy_cached(to, from, bytes);
-        return;
-    }
     size_t lines = (bytes - first) / LINE, end = first + lines * LINE;
     memcpy(to, from, first);
     stream_lines((char *)to + first, (const char *)from + first, lines);
     memcpy((char *)to + end, (const char *)from + end, bytes - end);
+}
+
+void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
+{
+    if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2"))
+        ce_copy_cached(to, from, bytes);
+    else
+        copy_streaming(to, from, bytes);
+}
+
+void ce_copy_for_others(void *to, const void *from, size_t bytes)
+{
+    if (bytes < OTHERS_LEAST || !__builtin_cpu_supports("avx2"))
+        ce_copy_cached(to, from, bytes);
+    else
+        copy_streaming(to, from, bytes);
 }
 #else
 void ce_copy_cached(void *to, const void *from, size_t bytes)
@@ -54,6 +66,11 @@ void ce_copy_cached(void *to, const void *from, size_t bytes)
 }
 
 void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void ce_copy_for_others(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }

@@ -10,4 +10,8 @@ void ce_copy_cached(void *to, const void *from, size_t bytes);
  * itself before it is read. */
 void ce_copy_nontemporal(void *to, const void *from, size_t bytes);
 
+/* Like memcpy, into a buffer that other cores have read since it was written, and will read. Their caches still have
+ * its lines, and a normal store waits until each line has been taken from them; a non-temporal store does not. */
+void ce_copy_for_others(void *to, const void *from, size_t bytes);
+
 #endif

@@ -35,7 +35,7 @@ static bool send_chunk(ce_shm *shm, ce_message *message)
     channel->call[side] = shm->comm->call;
     channel->bytes[side] = message->bytes;
     if (part)
-        ce_copy_cached(channel->chunk[side], message->data + message->moved, part);
+        ce_copy_for_others(channel->chunk[side], message->data + message->moved, part);
     shm->sent[message->peer]++;
     atomic_store(&channel->filled, number + 1);
     return true;

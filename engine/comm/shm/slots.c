@@ -16,6 +16,13 @@ static char *slot_of(const ce_shm *shm, int rank)
     return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
 }
 
+/* Copies into this rank's slot, which the other ranks have read. */
+static void fill(void *to, const void *from, size_t bytes)
+{
+    if (bytes)
+        ce_copy_for_others(to, from, bytes);
+}
+
 static void copy(void *to, const void *from, size_t bytes)
 {
     if (bytes && to != from)
@@ -25,7 +32,7 @@ static void copy(void *to, const void *from, size_t bytes)
 /* Every rank sums the whole piece. */
 static void reduce_piece_alone(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
-    copy(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->is.dtype));
+    fill(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->is.dtype));
     ce_shm_barrier(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = i == shm->rank ? data : slot_of(shm, i);
@@ -38,7 +45,7 @@ static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *da
     size_t element = cs_dtype_bytes(call->is.dtype);
     ce_range own_range = ce_range_part(count, shm->rank, shm->size);
     size_t from = (size_t)own_range.from * element;
-    copy(slot_of(shm, shm->rank), data, (size_t)count * element);
+    fill(slot_of(shm, shm->rank), data, (size_t)count * element);
     ce_shm_barrier(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = slot_of(shm, i) + from;
@@ -80,7 +87,7 @@ void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out
         int64_t count = call->is.count - at < room ? call->is.count - at : room;
         for (int i = 0; i < shm->size; i++)
             if (i != shm->rank)
-                copy(slot_of(shm, shm->rank) + (size_t)i * stride,
+                fill(slot_of(shm, shm->rank) + (size_t)i * stride,
                      (const char *)in + (size_t)(i * apart + at) * element, (size_t)count * element);
         ce_shm_barrier(shm, call);
         for (int i = 0; i < shm->size; i++)
@@ -100,7 +107,7 @@ void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, co
     shm->comm->algorithm = "slots";
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
-        copy(slot_of(shm, shm->rank), (const char *)in + at, bytes);
+        fill(slot_of(shm, shm->rank), (const char *)in + at, bytes);
         ce_shm_barrier(shm, call);
         for (int i = 0; i < shm->size; i++)
             if (i != shm->rank)
@@ -118,7 +125,7 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data)
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
         char *piece = (char *)data + at;
         if (shm->rank == call->is.root)
-            copy(slot_of(shm, shm->rank), piece, bytes);
+            fill(slot_of(shm, shm->rank), piece, bytes);
         ce_shm_barrier(shm, call);
         if (shm->rank != call->is.root)
             copy(piece, slot_of(shm, call->is.root), bytes);
