@@ -23,7 +23,7 @@ endif()
 
 # Programs and libraries.
 install(TARGETS cspeed_command RUNTIME)
-install(TARGETS train generate eval pack RUNTIME DESTINATION ${programs_folder})
+install(TARGETS train generate eval pack bench RUNTIME DESTINATION ${programs_folder})
 install(TARGETS cspeed_shared EXPORT cspeed LIBRARY)
 install(TARGETS cspeed ARCHIVE)
 if(TARGET cspeed_cuda)

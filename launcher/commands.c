@@ -10,19 +10,45 @@
 
 enum { WIDEST = 100 }; /* longer lines are hard to read */
 
-extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_run,
-    cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report, cl_command_ssh,
-    cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop, cl_command_clean, cl_command_config,
-    cl_command_lr, cl_command_plot, cl_command_comm, cl_command_elastic, cl_command_manual, cl_command_completion,
-    cl_command_version, cl_command_inspect, cl_command_verify, cl_command_diff, cl_command_export, cl_command_import;
+extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_bench,
+    cl_command_run, cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report,
+    cl_command_ssh, cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop, cl_command_clean,
+    cl_command_config, cl_command_lr, cl_command_plot, cl_command_comm, cl_command_elastic, cl_command_manual,
+    cl_command_completion, cl_command_version, cl_command_inspect, cl_command_verify, cl_command_diff,
+    cl_command_export, cl_command_import;
 
 const cl_command *const cl_commands[] = {
-    &cl_command_train, &cl_command_run,    &cl_command_launch,     &cl_command_plan,    &cl_command_check,
-    &cl_command_env,   &cl_command_report, &cl_command_ssh,        &cl_command_ps,      &cl_command_status,
-    &cl_command_logs,  &cl_command_stop,   &cl_command_clean,      &cl_command_config,  &cl_command_lr,
-    &cl_command_plot,  &cl_command_comm,   &cl_command_elastic,    &cl_command_inspect, &cl_command_verify,
-    &cl_command_diff,  &cl_command_export, &cl_command_import,     &cl_command_pack,    &cl_command_generate,
-    &cl_command_eval,  &cl_command_manual, &cl_command_completion, &cl_command_version, NULL,
+    &cl_command_train,
+    &cl_command_run,
+    &cl_command_launch,
+    &cl_command_plan,
+    &cl_command_check,
+    &cl_command_env,
+    &cl_command_report,
+    &cl_command_ssh,
+    &cl_command_ps,
+    &cl_command_status,
+    &cl_command_logs,
+    &cl_command_stop,
+    &cl_command_clean,
+    &cl_command_config,
+    &cl_command_lr,
+    &cl_command_plot,
+    &cl_command_comm,
+    &cl_command_elastic,
+    &cl_command_inspect,
+    &cl_command_verify,
+    &cl_command_diff,
+    &cl_command_export,
+    &cl_command_import,
+    &cl_command_pack,
+    &cl_command_generate,
+    &cl_command_eval,
+    &cl_command_bench,
+    &cl_command_manual,
+    &cl_command_completion,
+    &cl_command_version,
+    NULL,
 };
 
 static void print_text(const char *text)

@@ -70,8 +70,9 @@ static const floor_rule rules[] = {
     { "launcher/manual", " top public " },
     { "launcher",
       " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
-    { "programs",
-      " public engine/base engine/data engine/text engine/chat programs/train programs/generate " }, /* they read texts */
+    { "programs", /* they read texts */
+      " public engine/base engine/data engine/text engine/chat programs/train programs/generate programs/bench " },
+    { "programs/bench", " public " },
     { "programs/generate", " public engine/base engine/text engine/formats " },
     { "programs/train", " public engine/base " },
     { "examples", " public " },

@@ -1,4 +1,4 @@
-/* programs.c - `cspeed train`, `generate`, `eval` and `pack`: cspeed's own programs as commands. */
+/* programs.c - `cspeed train`, `generate`, `eval`, `pack` and `bench`: cspeed's own programs as commands. */
 #include "command/programs.h"
 
 #include "codes.h"

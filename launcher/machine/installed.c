@@ -63,7 +63,7 @@ static void add_onednn(cl_facts *facts)
 
 static void add_programs(cl_facts *facts)
 {
-    static const char *const names[] = { "train", "pack", "generate", "eval" };
+    static const char *const names[] = { "train", "pack", "generate", "eval", "bench" };
     char self_path[PATH_MAX], folder[PATH_MAX] = "", path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
     ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
     self_path[length < 0 ? 0 : length] = '\0';

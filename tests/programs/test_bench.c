@@ -1,0 +1,103 @@
+/* test_bench.c - `cspeed bench comm`: its table, its plot, the sizes that --tune prints, and what it refuses. */
+#include "shell.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *said(int code, const char *arguments)
+{
+    int got = shell_run(CS_BIN "/cspeed --num_gpus 2 --oversubscribe --quiet --no_prefix --console first bench %s 2>&1",
+                        arguments);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "bench %s: exit code %d: %.1500s", arguments, got, text);
+    return text;
+}
+
+static void must_have(const char *text, const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
+}
+
+/* Every column of a line, and the arithmetic between them. */
+START_TEST(a_line_has_size_time_and_bandwidths)
+{
+    size_t size;
+    double us, algbw, busbw, of_copy;
+    char algorithm[32];
+    shell_enter();
+    char *text = said(0, "comm --collectives all_gather,all_reduce --min_bytes 65536 --max_bytes 131072 --plot a.svg");
+    const char *line = strstr(text, "\nall_reduce            131072 ");
+    must_have(text, "2 ranks over shm, shared memory");
+    must_have(text, "\nall_gather             65536 in_place ");
+    ck_assert_ptr_nonnull(line);
+    int fields =
+        sscanf(line, " all_reduce %zu %31s %lf %lf %lf %lf%%", &size, algorithm, &us, &algbw, &busbw, &of_copy);
+    ck_assert_int_eq(fields, 6);
+    ck_assert_str_eq(algorithm, "in_place");
+    ck_assert(us > 0 && of_copy > 0);
+    ck_assert_double_eq_tol(algbw, 131072 / us * 1e-3, 0.02 + 0.1 * algbw); /* the time is rounded to 0.1 us */
+    ck_assert_double_eq_tol(busbw, algbw, 0.02);                            /* 2 (n - 1) / n is 1 for 2 ranks */
+    char *svg = shell_read("a.svg", NULL);
+    must_have(svg, "bus bandwidth in GB/s");
+    free(svg);
+    free(text);
+    text = said(0, "comm --comm tcp --algorithms all_reduce=ring --max_bytes 1024 --collectives all_reduce");
+    must_have(text, "2 ranks over tcp");
+    must_have(text, "1024 ring ");
+    free(text);
+    text = said(0, "comm --ordinary --collectives broadcast,reduce,scatter,gather,all_to_all --max_bytes 2048");
+    must_have(text, "ordinary memory");
+    must_have(text, "\nall_to_all              2048 direct ");
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+/* The list that --tune prints is one that --algorithms, and so the key of a configuration, takes. */
+START_TEST(tune_prints_a_key)
+{
+    static const char before[] = "\"cspeed\": {\"comm_algorithms\": \"";
+    const char *kinds[] = { "shm", "tcp" };
+    shell_enter();
+    for (int i = 0; i < 2; i++) {
+        char words[512], list[400] = "";
+        snprintf(words, sizeof words, "comm --tune --comm %s --max_bytes 1024", kinds[i]);
+        char *text = said(0, words);
+        must_have(text, i ? "\ntcp.all_reduce_whole, by all_reduce" : "\nshm.slots, by all_reduce");
+        const char *key = strstr(text, before);
+        ck_assert_ptr_nonnull(key);
+        ck_assert_int_eq(sscanf(key + strlen(before), "%399[^\"]", list), 1);
+        must_have(list, i ? "tcp.reduce_whole=" : "shm.messages=");
+        snprintf(words, sizeof words, "comm --comm %s --max_bytes 1024 --algorithms %s", kinds[i], list);
+        free(text);
+        free(said(0, words));
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(mistakes_are_named)
+{
+    static const struct {
+        const char *words, *says;
+        int code;
+    } wrong[] = {
+        { "", "say what to measure", 64 },
+        { "modem", "say what to measure: comm, not modem", 64 },
+        { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
+        { "comm --plot a.png", "\"a.png\"", 64 },
+        { "comm --algorithms all_reduce=rong", "all_reduce=rong: its algorithms are", 78 },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *text = said(wrong[i].code, wrong[i].words);
+        must_have(text, wrong[i].says);
+        free(text);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("bench", a_line_has_size_time_and_bandwidths, tune_prints_a_key, mistakes_are_named)
