@@ -308,7 +308,8 @@ static void print_head(const results *all, int ranks)
     if (strstr(all->description, "Emulated"))
         printf("the GPU is emulated: all times, those of the host too, are the emulator's\n");
     printf("%-14s %10s %18s %10s %18s %8s %18s %18s %22s %22s\n", "", "bytes", "in place", "host us", "staged",
-           "of copy", "OpenMPI", "Gloo", "in place, best peer", "staged, OpenMPI");
+           "of copy", "OpenMPI", "Gloo", is_tcp(all) ? "in place, Gloo" : "in place, best peer",
+           is_tcp(all) ? "staged, Gloo" : "staged, OpenMPI");
 }
 
 /* The time of a peer, which may be the better of all (WAY_COUNT); 0: not measured. */

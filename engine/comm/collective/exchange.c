@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGES_PER_RANK = 4, SLOT = 256 << 10, SLOT_STEP = 64 };
+enum { MESSAGES_PER_RANK = 4, SLOT = 1 << 20, SLOT_STEP = 64 };
 
 cs_status ce_exchange_open(cs_comm *comm)
 {
