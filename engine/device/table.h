@@ -27,9 +27,9 @@ typedef struct {
 ce_product_class ce_product_class_of(const ce_product *product);
 void ce_product_list_add(ce_product_list *list, const ce_product *product);
 
-/* The products of E experts. product->c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of a
- * and b, are the slots, which bounds (E + 1) i32 divides among the experts; the other matrix has E parts of equal size.
- */
+/* The products of E experts. product.c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of
+ * a and b, are the slots, which bounds (E + 1) i32 divides among the experts. The other matrix has E parts of equal
+ * size. */
 typedef struct {
     ce_product product;
     cs_tensor bounds;

@@ -239,7 +239,7 @@ static const struct {
     const char *block, *matrix[3];
 } expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
 
-/* A tensor of transformers 5: the end of its name, and which matrices it has of each expert, `count` from `first` on. */
+/* A tensor of transformers 5: the end of its name, and which matrices of each expert it has: `count`, from `first`. */
 static const struct {
     const char *end;
     int first, count; /* count 0: it is the router's */

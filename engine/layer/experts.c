@@ -1,9 +1,9 @@
 /* experts.c - a mixture of experts: router, experts, shared expert.
  *
- * Forward copies the rows to the slots of their experts (cs_routing), so the tensors of all experts together have as many
- * rows as there are slots, however the router divides them: memory does not depend on the data. A slot's factor is
- * applied before the down projection, which is narrower than its result. Backward computes what stands between the two
- * products again. */
+ * Forward copies the rows to the slots of their experts (cs_routing). The tensors of all experts together have as many
+ * rows as there are slots, however the router divides them, so memory does not depend on the data. A slot's factor is
+ * applied before the down projection, whose input is narrower than its result. Backward computes what stands between
+ * the two products again. */
 #include "layer/linear.h"
 #include "unit/unit.h"
 

@@ -71,8 +71,8 @@ typedef struct {
     float *probabilities;  /* (layers, experts), as in cs_routing */
     float *dprobabilities; /* (experts), as in cs_balance */
 } ce_load;
-/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. `idle`: elements of
- * the layer's experts that do not compute a token. */
+/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. `idle`: elements
+ * of the layer's experts that do not compute a token. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {

@@ -294,55 +294,78 @@ END_TEST
     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"num_local_experts\": 3, "     \
     "\"max_position_embeddings\": 64, \"initializer_range\": 0.2}"
 
-/* Replaces the tensors from `from` to `to`, whose data are adjacent, by one tensor that has all their data. */
-static void unite(json_t *header, const char *from, const char *to, const char *name, json_t *shape)
+/* A safetensors file that is being written. */
+typedef struct {
+    json_t *header;
+    FILE *data;
+    int64_t bytes;
+} made_file;
+
+/* Appends the data of the tensors with these names to the file, as one tensor. */
+static void append(made_file *to, const char *text, const json_t *header, const char *name, json_t *shape,
+                   char names[][96], int count)
 {
-    json_t *begin = json_object_get(json_object_get(header, from), "data_offsets");
-    json_t *end = json_object_get(json_object_get(header, to), "data_offsets");
-    int64_t limits[] = { json_integer_value(json_array_get(begin, 0)), json_integer_value(json_array_get(end, 1)) };
-    const char *key;
-    json_t *tensor;
-    void *next;
-    json_object_foreach_safe(header, next, key, tensor)
-    {
-        int64_t at = json_integer_value(json_array_get(json_object_get(tensor, "data_offsets"), 0));
-        if (strcmp(key, "__metadata__") != 0 && at >= limits[0] && at < limits[1])
-            json_object_del(header, key);
+    int64_t begin = to->bytes;
+    for (int i = 0; i < count; i++) {
+        const json_t *offsets = json_object_get(json_object_get(header, names[i]), "data_offsets");
+        int64_t from = json_integer_value(json_array_get(offsets, 0)),
+                end = json_integer_value(json_array_get(offsets, 1));
+        ck_assert_msg(end > from, "%s", names[i]);
+        ck_assert_uint_eq(fwrite(text + from, 1, (size_t)(end - from), to->data), (size_t)(end - from));
+        to->bytes += end - from;
     }
-    json_object_set_new(header, name,
-                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", limits[0],
-                                  limits[1]));
+    json_object_set_new(to->header, name,
+                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", begin,
+                                  to->bytes));
 }
 
-/* Gives the tensors of MIXTRAL the form that they have in transformers 5. The data remain as they are. */
+/* Appends the experts and the router of a layer of MIXTRAL as transformers 5 has them. */
+static void append_experts(made_file *to, const char *text, const json_t *header, int layer)
+{
+    char gate_up[6][96], down[3][96], router[1][96], name[96];
+    for (int e = 0; e < 3; e++) {
+        const char *form = "model.layers.%d.block_sparse_moe.experts.%d.w%d.weight";
+        snprintf(gate_up[2 * e], 96, form, layer, e, 1);
+        snprintf(gate_up[2 * e + 1], 96, form, layer, e, 3);
+        snprintf(down[e], 96, form, layer, e, 2);
+    }
+    snprintf(router[0], 96, "model.layers.%d.block_sparse_moe.gate.weight", layer);
+    snprintf(name, sizeof name, "model.layers.%d.mlp.experts.gate_up_proj", layer);
+    append(to, text, header, name, json_pack("[i, i, i]", 3, 80, 24), gate_up, 6);
+    snprintf(name, sizeof name, "model.layers.%d.mlp.experts.down_proj", layer);
+    append(to, text, header, name, json_pack("[i, i, i]", 3, 24, 40), down, 3);
+    snprintf(name, sizeof name, "model.layers.%d.mlp.gate.weight", layer);
+    append(to, text, header, name, json_pack("[i, i]", 3, 24), router, 1);
+}
+
+/* Writes the tensors of MIXTRAL again in the form that they have in transformers 5. */
 static void unite_experts(const char *path)
 {
-    size_t bytes;
+    size_t bytes, used = 0;
     uint64_t length;
-    char *text = shell_read(path, &bytes), from[128], to[128], name[128];
+    char *text = shell_read(path, &bytes), *data = NULL, own[1][96];
+    const char *key;
+    json_t *tensor;
     memcpy(&length, text, 8);
     json_t *header = ce_json_strict(text + 8, length);
-    ck_assert_ptr_nonnull(header);
-    for (int layer = 0; layer < 2; layer++) {
-        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.experts.0.w1.weight", layer);
-        snprintf(to, sizeof to, "model.layers.%d.block_sparse_moe.experts.2.w3.weight", layer);
-        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.gate_up_proj", layer);
-        unite(header, from, to, name, json_pack("[i, i, i]", 3, 80, 24));
-        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.experts.0.w2.weight", layer);
-        snprintf(to, sizeof to, "model.layers.%d.block_sparse_moe.experts.2.w2.weight", layer);
-        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.down_proj", layer);
-        unite(header, from, to, name, json_pack("[i, i, i]", 3, 24, 40));
-        snprintf(from, sizeof from, "model.layers.%d.block_sparse_moe.gate.weight", layer);
-        snprintf(name, sizeof name, "model.layers.%d.mlp.gate.weight", layer);
-        unite(header, from, from, name, json_pack("[i, i]", 3, 24));
+    made_file to = { .header = json_object(), .data = open_memstream(&data, &used) };
+    json_object_foreach (header, key, tensor) {
+        snprintf(own[0], sizeof own[0], "%s", key);
+        if (strcmp(key, "__metadata__") != 0 && !strstr(key, ".block_sparse_moe."))
+            append(&to, text + 8 + length, header, key, json_incref(json_object_get(tensor, "shape")), own, 1);
     }
-    char *made = json_dumps(header, JSON_COMPACT);
+    for (int layer = 0; layer < 2; layer++)
+        append_experts(&to, text + 8 + length, header, layer);
+    fclose(to.data);
+    char *made = json_dumps(to.header, JSON_COMPACT);
     uint64_t now = strlen(made);
     FILE *file = fopen(path, "wb");
     ck_assert(fwrite(&now, 8, 1, file) == 1 && fwrite(made, 1, now, file) == now);
-    ck_assert(fwrite(text + 8 + length, 1, bytes - 8 - length, file) == bytes - 8 - length && fclose(file) == 0);
+    ck_assert(fwrite(data, 1, used, file) == used && fclose(file) == 0);
     json_decref(header);
+    json_decref(to.header);
     free(made);
+    free(data);
     free(text);
 }
 

@@ -102,8 +102,8 @@ void ce_cpu_drop_workspaces(cs_device *device);
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
-/* product.c */
-/* Computes a product in parts that depend only on its shape, by a method that depends only on its type, so that its bits do not depend on the number of threads. */
+/* product.c: the first computes a product in parts that depend only on its shape, by a method that does not depend on
+ * the shape, so that the number of threads does not change its bits. */
 void ce_cpu_steady_product(cs_device *device, const ce_product *product);
 ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* what FIXED means for one thread's panel */
 /* Computes one panel by a given method in the calling thread. */

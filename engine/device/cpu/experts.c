@@ -63,8 +63,8 @@ void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_rout
 
 /* ---- products ---- */
 
-/* Requests the workspace of ce_cpu_steady_product for all slots, because an expert may get them all: the number of slots
- * of an expert must not lead to an allocation in a later step. */
+/* Requests the workspace of ce_cpu_steady_product for all slots, because an expert may get them all: the number of its
+ * slots must not lead to an allocation in a later step. */
 static void reserve(cs_device *device, const ce_product *whole)
 {
     bool widens = whole->a.dtype != CS_F32 && !ce_gemm_fits();
