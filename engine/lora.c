@@ -65,6 +65,10 @@ static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
     engine->facts.cpu_only = "DoRA";
     if (engine->config->reads)
         settings->dropout = 0;
+    if (!engine->config->reads && !settings->adapter && !engine->settings->model_path)
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.lora.dora: cspeed.model must be a folder with weights, because their norms "
+                       "are the first magnitudes");
     return settings->dropout <= 0 ? CS_OK
                                   : ce_fail(CS_UNSUPPORTED,
                                             "not supported: cspeed.lora.dropout %g with DoRA: set it to 0, or "

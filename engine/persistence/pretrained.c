@@ -90,9 +90,10 @@ cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
                          "%s has a config.json and no weights (no *.safetensors), so there is no trained "
                          "model to use: only training starts from random values",
                          folder);
-    if (status == CS_OK && !found && engine->settings->lora.dora && !engine->config->reads)
-        status =
-            ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, whose norms are the first magnitudes", folder);
+    if (status == CS_OK && !found && engine->settings->lora.dora && !engine->settings->lora.adapter &&
+        !engine->config->reads)
+        status = ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, and their norms are the first magnitudes",
+                         folder);
     CS_TRY(ce_collective_status(engine->comm, status));
     if (found)
         CS_TRY(ce_base_note(engine, folder));

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MODEL "cspeed.model=\"base\""
 #define LORA "cspeed.lora={\"r\": 3, \"alpha\": 7, \"targets\": [\"c_attn\", \"mlp.c_proj\"], \"rslora\": true}"
@@ -132,19 +133,25 @@ START_TEST(folders_hold_what_was_trained)
 }
 END_TEST
 
-/* Before the first step B is zero and the magnitudes are the norms of the weights. */
+/* Before the first step B is zero and the magnitudes are the norms of the weights. Recomputation changes nothing. */
 START_TEST(dora_begins_as_the_model)
 {
     int64_t count, same;
     shell_enter();
-    cs_destroy(make_folders(LORA));
+    cs_engine *trained = make_folders(DORA);
     run_spec spec = plain;
+    spec.recompute = "unit";
     spec.set[0] = MODEL;
     spec.set[1] = DORA;
+    spec.set[2] = "optimizer.params.lr=0.1";
     cs_engine *engine = run_open(&spec, NULL);
     float *begun = logits_of(engine, &count), *base = reopened("base", NULL, &same);
     ck_assert_double_le(distance(begun, base, count), 1e-5);
+    for (int step = 0; step < spec.steps; step++)
+        run_step(engine, &spec);
+    ck_assert_uint_eq(run_masters(engine), run_masters(trained));
     cs_destroy(engine);
+    cs_destroy(trained);
     free(begun);
     free(base);
     shell_leave();
@@ -199,6 +206,21 @@ static void refuse(const char *key, const char *value, const char *word)
     free(text);
 }
 
+static void refuse_training(const char *model, const char *lora, const char *word)
+{
+    char path[4096];
+    cs_config *config;
+    cs_engine *engine;
+    run_write_config(&plain, path, sizeof path);
+    CS_MUST(cs_config_open(&config, path));
+    unlink(path);
+    if (model)
+        CS_MUST(cs_config_set(config, model));
+    CS_MUST(cs_config_set(config, lora));
+    ck_assert_msg(cs_initialize(&engine, config, NULL) != CS_OK, "%s is accepted", lora);
+    ck_assert_msg(strstr(cs_error(), word), "%s: %s", lora, cs_error());
+}
+
 START_TEST(other_adapters_are_refused_by_name)
 {
     ce_source source;
@@ -222,6 +244,9 @@ START_TEST(other_adapters_are_refused_by_name)
     ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG);
     ck_assert_msg(strstr(cs_error(), "adapters of its own"), "%s", cs_error());
     cs_config_close(config);
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"dora\": true, \"dropout\": 0.1}", "cspeed.lora.dropout");
+    refuse_training(NULL, "cspeed.lora={\"r\": 2, \"dora\": true}", "cspeed.lora.dora");
+    refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"use_dora\": true}", "cspeed.lora.dora");
     ce_huggingface_output output = { .folder = "none", .max_shard = 1 << 30 };
     ck_assert_int_ne(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = true }, "first", NULL),
                      CS_OK);
