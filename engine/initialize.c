@@ -80,35 +80,22 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
-static const char *const kinds[] = {
-    [CS_CHOOSE_AUTO_DEVICE] = "auto", [CS_CHOOSE_CPU] = "cpu", [CS_CHOOSE_CUDA] = "cuda"
-};
-
 static cs_status open_world(cs_engine *engine)
 {
-    engine->world = engine->config->world;
-    int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* OMP_NUM_THREADS has priority */
-    ce_device_settings wanted = {
-        .kind = kinds[engine->settings->device],
-        .threads = threads,
-        .local_ranks = engine->world.bound ? 1 : engine->world.local_size,
-        .local_rank = engine->world.local_rank,
-        .tf32 = engine->settings->tf32,
-    };
-    CS_TRY(ce_device_open(&engine->device, &wanted));
+    cs_config *config = engine->config;
+    if (!config->comm)
+        CS_TRY(ce_connect(config));
+    engine->world = config->world;
+    engine->comm = config->comm;
+    engine->device = config->device;
+    config->disconnect = NULL; /* from here on the engine closes both */
     if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
         return ce_fail(
             CS_UNSUPPORTED,
             "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
             "runs it",
             engine->facts.cpu_only);
-    if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
-        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (engine->settings->threads > 0 && engine->settings->threads != ce_device_threads(engine->device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)engine->settings->threads, ce_device_threads(engine->device));
-    cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
-    return cs_comm_open(&engine->comm, &engine->world, &talk);
+    return CS_OK;
 }
 
 static void say_padding(const cs_memory *memory)
@@ -306,7 +293,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     ce_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
-    CS_TRY(lay_out(engine, kinds[engine->settings->device]));
+    CS_TRY(lay_out(engine, ce_connect_kind(engine->settings->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; memory && engine->zero.rank < engine->world.size; engine->zero.rank++) {
