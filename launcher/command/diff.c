@@ -1,4 +1,5 @@
 /* diff.c - `cspeed diff`: compares two checkpoints. */
+#include "base/progress.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
 #include "codes.h"
@@ -88,19 +89,42 @@ static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], co
     return CS_OK;
 }
 
-static cs_status compare(request *r, cl_open_checkpoint checkpoint[2])
+static bool is_chosen(const request *r, const ce_manifest_tensor *tensor)
+{
+    return !r->glob || fnmatch(r->glob, tensor->name, 0) == 0;
+}
+
+static int64_t elements_of(const ce_manifest_tensor *tensor)
+{
+    int64_t count = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+static void begin_progress(ce_progress *progress, const request *r, const ce_manifest *manifest)
+{
+    int64_t elements = 0;
+    for (int64_t i = 0; i < manifest->tensor_count; i++)
+        elements += is_chosen(r, &manifest->tensors[i]) ? elements_of(&manifest->tensors[i]) : 0;
+    ce_progress_begin(progress, "comparing", "elements", elements);
+}
+
+static cs_status compare(request *r, cl_open_checkpoint checkpoint[2], ce_progress *progress)
 {
     for (int side = 0; side < 2; side++) {
         const ce_manifest *mine = &checkpoint[side].reader->manifest, *others = &checkpoint[!side].reader->manifest;
         for (int64_t i = 0; i < mine->tensor_count; i++) {
             const ce_manifest_tensor *tensor = &mine->tensors[i], *twin = ce_manifest_find(others, tensor->name);
-            if (r->glob && fnmatch(r->glob, tensor->name, 0) != 0)
+            if (!is_chosen(r, tensor))
                 continue;
             r->tensors += side == 0 || !twin;
             if (!twin)
                 add(r, json_pack("{sssssi}", "tensor", tensor->name, "what", "missing", "only_in", side + 1));
             else if (side == 0)
                 CS_TRY(compare_tensor(r, checkpoint, tensor, twin));
+            if (side == 0)
+                ce_progress_add(progress, elements_of(tensor));
         }
     }
     return CS_OK;
@@ -153,8 +177,11 @@ static int run(const cl_options *options, char **arguments)
     for (int side = 0; side < 2 && code == 0; side++)
         code = cl_open_checkpoint_open(&checkpoint[side], r.path[side], NULL);
     if (code == 0) {
+        ce_progress progress;
         r.rows = json_array();
-        cs_status status = compare(&r, checkpoint);
+        begin_progress(&progress, &r, &checkpoint[0].reader->manifest);
+        cs_status status = compare(&r, checkpoint, &progress);
+        ce_progress_end(&progress);
         code = cs_exit_code(status);
         if (status == CS_OK)
             print(&r);

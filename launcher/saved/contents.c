@@ -109,7 +109,7 @@ void cl_contents_print_stats(const json_t *stats)
            min, real_of(stats, "max"), real_of(stats, "mean"), real_of(stats, "std"));
     json_array_foreach (bins, i, bin) {
         int length = (int)(json_integer_value(bin) * BAR / max);
-        printf("%12.4g %12lld %.*s\n", min + width * (double)i, (long long)json_integer_value(bin), length,
-               "########################################");
+        printf("%12.4g %12lld%s%.*s\n", min + width * (double)i, (long long)json_integer_value(bin), length ? " " : "",
+               length, "########################################");
     }
 }

@@ -111,7 +111,7 @@ static void must_fit(const char *command)
 START_TEST(every_help_fits_into_80_columns)
 {
     static const char *const others[] = { "cspeed --help", "cspeed help flags", "train --help",   "generate --help",
-                                          "eval --help",   "pack --help",       "ddp_toy --help", "mlp_npy --help" };
+                                          "eval --help",   "pack --help",       "ddp_toy --help", "train_npy --help" };
     char command[80];
     shell_enter();
     for (const cl_command *const *each = cl_commands; *each; each++) {
