@@ -186,8 +186,8 @@ void ce_served_place(cs_engine *engine, int rank);
 /* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
 cs_status ce_served_prepare(cs_engine *engine);
 bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
-/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each other if
- * there is a parameter server. Collective. */
+/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each
+ * other if there is a parameter server. Collective. */
 void ce_served_add_up(cs_engine *engine, void *data, size_t count);
 
 /* ---- served_async.c: cspeed.ps.async; all but _is_async do nothing without it ---- */

@@ -1,10 +1,10 @@
-/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread. The
- * engine that the program uses is the master and the first replica. In each step it hands its parameters to the other
- * replicas, divides the batch among all, adds the gradients of all to its own in the order of the ranks' all-reduce, and
- * updates the parameters alone.
+/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread.
+ * The engine that the program uses is the master and the first replica. In each step it hands its parameters to the
+ * other replicas, divides the batch among all, adds the gradients of all to its own in the order of the ranks'
+ * all-reduce, and updates the parameters alone.
  *
- * A replica is an engine of a world of one rank without optimizer state. Its thread opens it, because operations of a
- * device belong to the thread that opened the device, and then carries out the master's commands. */
+ * A replica is an engine of a world of one rank without optimizer state. Its thread opens it, because operations of
+ * a device belong to the thread that opened the device, and then carries out the master's commands. */
 #include "engine.h"
 
 #include <pthread.h>
