@@ -317,6 +317,11 @@ void ce_graphs_backward(cs_engine *engine);
 void ce_graphs_end(cs_engine *engine);
 
 /* ---- what cs_initialize calls ---- */
+
+/* Opens the device and connects the ranks: sets config->device and config->comm. */
+cs_status ce_connect(cs_config *config);
+cs_status ce_connect_device(cs_device **device, const cs_config *config); /* opens a device as the settings say */
+const char *ce_connect_kind(int device); /* the word of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
 cs_status ce_dry_run(cs_engine *engine);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than

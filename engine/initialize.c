@@ -80,35 +80,22 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
-static const char *const kinds[] = {
-    [CS_CHOOSE_AUTO_DEVICE] = "auto", [CS_CHOOSE_CPU] = "cpu", [CS_CHOOSE_CUDA] = "cuda"
-};
-
-/* Threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority. The replicas of one process share them. */
-static int threads_of(const cs_engine *engine)
+/* A replica has a device and a comm of its own, whose only rank it is. */
+static cs_status open_apart(cs_engine *engine)
 {
-    const char *variable = getenv("OMP_NUM_THREADS");
-    int threads = (int)engine->settings->threads, replicas = engine->settings->lanes;
-    if (engine->settings->mode != CS_MODE_DP)
-        return variable ? 0 : threads;
-    threads = variable ? atoi(variable) : threads;
-    return threads > replicas ? threads / replicas : threads > 0;
+    CS_TRY(ce_connect_device(&engine->device, engine->config));
+    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = "self" });
 }
 
 static cs_status open_world(cs_engine *engine)
 {
-    bool replicas = engine->settings->mode == CS_MODE_DP;
-    engine->world = engine->config->world;
-    ce_device_settings wanted = {
-        .kind = kinds[engine->settings->device],
-        .threads = threads_of(engine),
-        .local_ranks = replicas              ? engine->settings->lanes
-                       : engine->world.bound ? 1
-                                             : engine->world.local_size,
-        .local_rank = engine->world.local_rank,
-        .tf32 = engine->settings->tf32,
-    };
-    CS_TRY(ce_device_open(&engine->device, &wanted));
+    cs_config *config = engine->config;
+    if (!config->comm)
+        CS_TRY(ce_connect(config));
+    engine->world = config->world;
+    engine->comm = config->comm;
+    engine->device = config->device;
+    config->disconnect = NULL; /* from here on the engine closes both */
     if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
         return ce_fail(
             CS_UNSUPPORTED,
@@ -118,14 +105,7 @@ static cs_status open_world(cs_engine *engine)
     if (engine->settings->mode != CS_MODE_ZERO && ce_device_has_own_memory(engine->device))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.mode \"ps\" or \"dp\" on a GPU; \"device\": \"cpu\" runs it");
-    if (engine->settings->tf32 && strcmp(ce_device_kind(engine->device), "cuda") != 0)
-        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (engine->settings->threads > 0 && !replicas && engine->settings->threads != ce_device_threads(engine->device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)engine->settings->threads, ce_device_threads(engine->device));
-    cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
-    talk.nonblocking = engine->settings->mode == CS_MODE_PS && engine->settings->ps.async;
-    return cs_comm_open(&engine->comm, &engine->world, &talk);
+    return CS_OK;
 }
 
 static void say_padding(const cs_memory *memory)
@@ -283,8 +263,9 @@ static cs_status build(cs_engine *engine, cs_model *model)
 
 static cs_status build_replica(cs_engine *engine)
 {
+    engine->world = engine->config->world;
     CS_TRY(open_model(engine, NULL));
-    CS_TRY(open_world(engine));
+    CS_TRY(open_apart(engine));
     CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     return open_shards(engine);
@@ -369,7 +350,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     ce_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
-    CS_TRY(lay_out(engine, kinds[engine->settings->device]));
+    CS_TRY(lay_out(engine, ce_connect_kind(engine->settings->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (int i = 0; memory && i < engine->world.size; i++) {

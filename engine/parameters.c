@@ -1,4 +1,4 @@
-/* parameters.c - the parameters of a model by name, and the part of each that this rank holds. */
+/* parameters.c - the parameters of a model by name, the part of each that this rank holds, and the parameter groups. */
 #include "engine.h"
 #include "base/must.h"
 
@@ -6,7 +6,7 @@
 
 static const ce_unit_entry *entry_at(const cs_engine *engine, int64_t index, const ce_shard **shard)
 {
-    for (int i = 0; i < engine->model->count; i++) {
+    for (int i = 0; i < engine->model->total; i++) {
         const cs_unit *unit = engine->model->units[i];
         if (index < unit->entry_count) {
             *shard = engine->shards[i];
@@ -20,7 +20,7 @@ static const ce_unit_entry *entry_at(const cs_engine *engine, int64_t index, con
 int64_t cs_param_count(const cs_engine *engine)
 {
     int64_t count = 0;
-    for (int i = 0; i < engine->model->count; i++)
+    for (int i = 0; i < engine->model->total; i++)
         count += engine->model->units[i]->entry_count;
     return count;
 }
@@ -54,7 +54,7 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
 {
     const ce_unit_entry *entry = ce_model_find(engine->model, name);
     const ce_shard *shard = NULL;
-    for (int i = 0; entry && i < engine->model->count; i++)
+    for (int i = 0; entry && i < engine->model->total; i++)
         for (int at = 0; at < engine->model->units[i]->entry_count; at++)
             if (engine->model->units[i]->entries[at] == entry)
                 shard = engine->shards[i];
@@ -72,4 +72,26 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
     part->shape.data = NULL;
     part->shape.dtype = held.dtype;
     return CS_OK;
+}
+
+int cs_param_group_count(const cs_engine *engine)
+{
+    return engine->settings->groups.count;
+}
+
+cs_param_group cs_param_group_at(const cs_engine *engine, int index)
+{
+    const ce_groups *groups = &engine->settings->groups;
+    if (index < 0 || index >= groups->count)
+        ce_fatal(CS_MISUSE, "cs_param_group_at: there is no group %d; the optimizer has %d", index, groups->count);
+    const ce_group *group = &groups->group[index];
+    ce_assigned has = ce_assign_count(groups, engine->model, index);
+    return (cs_param_group){
+        .optimizer = group->optimizer.name,
+        .learning_rate = cs_schedule_rate(engine, engine->scheduled) * group->ratio,
+        .weight_decay = group->settings.weight_decay,
+        .tensors = has.tensors,
+        .elements = has.elements,
+        .frozen = group->frozen,
+    };
 }

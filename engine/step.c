@@ -13,21 +13,25 @@ static void follow_comm(cs_engine *engine)
     ce_stream_follow(ce_device_stream(engine->device, CS_COMPUTE), ce_device_stream(engine->device, CS_COMM));
 }
 
-static double next_rate(const cs_engine *engine)
+double cs_schedule_rate(const cs_engine *engine, int64_t step)
 {
+    if (step < 0)
+        ce_fatal(CS_MISUSE, "cs_schedule_rate: there is no update number %lld", (long long)step);
     if (!engine->rate)
-        return ce_schedule_rate(&engine->settings->schedule, engine->scheduled);
-    double rate = engine->rate(engine->scheduled, engine->rate_argument);
+        return ce_schedule_rate(&engine->settings->schedule, step);
+    double rate = engine->rate(step, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
         ce_fatal(CS_MISUSE, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
-                 (long long)engine->scheduled);
+                 (long long)step);
     return rate;
 }
 
 static ce_update_terms next_update(cs_engine *engine)
 {
     ce_schedule_change_say(engine);
-    ce_update_terms terms = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = ce_step_judge_gate(engine) };
+    ce_update_terms terms = { .rate = cs_schedule_rate(engine, engine->scheduled),
+                              .t = engine->updates + 1,
+                              .gate = ce_step_judge_gate(engine) };
     terms.cycles = !engine->rate && ce_schedule_momentum(&engine->settings->schedule, engine->scheduled,
                                                          &terms.betas[0], &terms.betas[1]);
     return terms;

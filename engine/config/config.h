@@ -182,6 +182,10 @@ struct cs_config {
     bool reads; /* made by cs_reopen: the model is used, not trained */
     ce_settings settings;
     char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
+    /* Set by cs_init_distributed; NULL before. They are closed by `disconnect`, or by the engine if that is NULL. */
+    cs_comm *comm;
+    cs_device *device;
+    void (*disconnect)(cs_config *config);
 };
 
 /* These two functions change a finished configuration and its text: the first sets cspeed.data.seq_len, the second the

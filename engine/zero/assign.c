@@ -51,7 +51,22 @@ cs_status ce_assign_groups(const ce_groups *groups, cs_model *model)
     return CS_OK;
 }
 
-static void print_group(const ce_group *group, int64_t tensors, int64_t elements, int64_t undecayed)
+ce_assigned ce_assign_count(const ce_groups *groups, const cs_model *model, int number)
+{
+    ce_assigned all = { 0 };
+    for (int i = 0; i < model->total; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const ce_unit_entry *entry = model->units[i]->entries[at];
+            if (entry->group != number)
+                continue;
+            all.tensors++;
+            all.elements += entry->count;
+            all.undecayed += !entry->param.decay && !groups->group[number].decays;
+        }
+    return all;
+}
+
+static void print_group(const ce_group *group, ce_assigned has)
 {
     char who[32] = "optimizer", decay[96] = "";
     const ce_optim_settings *settings = &group->settings;
@@ -59,28 +74,19 @@ static void print_group(const ce_group *group, int64_t tensors, int64_t elements
         return;
     if (group->params)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
-    if (settings->weight_decay > 0 && undecayed > 0)
-        snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)undecayed);
+    if (settings->weight_decay > 0 && has.undecayed > 0)
+        snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)has.undecayed);
     ce_log(CS_LOG_INFO, "%s: %s moves %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
-           group->optimizer.name, (long long)tensors, (long long)elements, settings->rate,
+           group->optimizer.name, (long long)has.tensors, (long long)has.elements, settings->rate,
            group->ratio == 1 ? "" : " (in proportion under the schedule)", settings->weight_decay, decay);
 }
 
 void ce_assign_print(const ce_groups *groups, const cs_model *model)
 {
     for (int number = 0; number < groups->count; number++) {
-        int64_t tensors = 0, elements = 0, undecayed = 0;
-        for (int i = 0; i < model->count; i++)
-            for (int at = 0; at < model->units[i]->entry_count; at++) {
-                const ce_unit_entry *entry = model->units[i]->entries[at];
-                if (entry->group != number)
-                    continue;
-                tensors++;
-                elements += entry->count;
-                undecayed += !entry->param.decay && !groups->group[number].decays;
-            }
-        if (tensors > 0)
-            print_group(&groups->group[number], tensors, elements, undecayed);
+        ce_assigned has = ce_assign_count(groups, model, number);
+        if (has.tensors > 0)
+            print_group(&groups->group[number], has);
     }
     if (model->trained < model->parameters)
         ce_log(CS_LOG_INFO,

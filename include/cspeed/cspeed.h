@@ -41,6 +41,7 @@ typedef struct cs_config cs_config;
 typedef struct cs_model cs_model;
 typedef struct cs_unit cs_unit;
 typedef struct cs_pass cs_pass;
+typedef struct cs_comm cs_comm; /* comm.h */
 typedef struct cs_data cs_data;
 typedef struct cs_stream cs_stream;
 
@@ -133,6 +134,13 @@ void cs_config_help(void);
  * weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
+/* Opens the device and connects the ranks before there is a model, for programs that prepare data or agree on something
+ * first: rank 0 writes a file while the others wait at cs_comm_barrier(*comm). It calls cs_config_finish. Optional, since
+ * cs_initialize connects ranks that are not connected; a second call returns the same comm. The comm is for host memory
+ * between the calls of a training; it is valid until cs_destroy or, without an engine, until cs_config_close. Errors are
+ * those of cs_config_finish and cs_comm_open. Collective. */
+cs_status cs_init_distributed(cs_config *config, cs_comm **comm);
+
 /* Connects the ranks, opens the device and builds the model. `model` is one made with cs_model_new, or NULL for the
  * model that the configuration names. The engine takes ownership of `config` and `model`, even if the call fails.
  * CS_DISAGREE: ranks were given different settings. Only the device, the number of threads, the names of files and
@@ -148,6 +156,25 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps);
  * `step`, counted from 0. The rate must depend on `step` only and be the same on every rank. After a checkpoint was
  * loaded, `rate` is called with the number of the next update. NULL restores the configuration's schedule. */
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
+
+/* Returns the learning rate of applied update number `step`, counted from 0, by the schedule in force: that of
+ * cs_set_schedule or else of the configuration. It is optimizer.params.lr under the schedule, which each parameter group
+ * multiplies by its own factor. PyTorch's lr_scheduler.get_last_lr() is cs_last_step(engine).learning_rate. */
+double cs_schedule_rate(const cs_engine *engine, int64_t step);
+
+/* A parameter group of the optimizer, as PyTorch's optimizer.param_groups: one of cspeed.param_groups, or all other
+ * parameters. */
+typedef struct {
+    const char *optimizer; /* "AdamW", ... */
+    double learning_rate;  /* of the next update */
+    double weight_decay;
+    int64_t tensors, elements; /* of its parameters in the whole model */
+    bool frozen;               /* "train": false */
+} cs_param_group;
+int cs_param_group_count(const cs_engine *engine);
+/* 0 <= index < cs_param_group_count. The groups of cspeed.param_groups come first, in their order; with Muon each group
+ * is two, of the matrices and of the other parameters. */
+cs_param_group cs_param_group_at(const cs_engine *engine, int index);
 
 /* Returns rank 0's value on every rank. Collective. */
 int64_t cs_agree(cs_engine *engine, int64_t value);
@@ -220,7 +247,8 @@ typedef struct {
  * not communicate. */
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part);
 int64_t cs_param_count(const cs_engine *engine);                   /* the number of parameters; tied ones count once */
-const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the model's order */
+const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the model's order, the
+                                                                    * frozen ones last */
 
 int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
 int64_t cs_vocabulary(const cs_engine *engine);      /* of a language model that the configuration names; otherwise 0 */

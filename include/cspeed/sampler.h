@@ -8,7 +8,7 @@
  * A sampler consists of a few numbers and allocates no memory: each entry of the order is computed by the call that
  * needs it. The order is a function of (seed, epoch, count) and the same on all ranks; entry k of the order belongs to
  * rank k % size. If `epoch` does not change, each pass has the same order, as in PyTorch without set_epoch. A program
- * whose data is tokens needs no sampler: cs_data_next does all this. */
+ * whose data is tokens needs no sampler: cs_data_next does all this. loader.h reads the samples in threads. */
 #ifndef CSPEED_SAMPLER_H
 #define CSPEED_SAMPLER_H
 
@@ -32,7 +32,14 @@ typedef struct {
     cs_sampler_end end;
     uint64_t seed;
     int64_t epoch;
+    /* NULL: each sample once. Otherwise samples are drawn with replacement, as PyTorch's WeightedRandomSampler draws
+     * them, and `shuffle` is not read: cs_sampler_weigh fills this array of `count` sums. The caller owns it. */
+    const double *cumulative;
 } cs_sampler;
+
+/* Sets cumulative[i] to weights[0] + ... + weights[i]. A sample's probability is its weight divided by the sum of all.
+ * CS_MISUSE: a weight is negative or not finite, or all are 0. */
+cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t count);
 
 /* Returns how many samples this rank has in an epoch. The number is the same on all ranks, except with
  * CS_SAMPLER_EXACT. */

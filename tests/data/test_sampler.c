@@ -4,6 +4,7 @@
 
 #include "cspeed/sampler.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,4 +71,40 @@ START_TEST(each_epoch_has_an_order)
 }
 END_TEST
 
-SUITE_MAIN("sampler", ranks_share_the_data, each_epoch_has_an_order)
+/* With weights, a sample is drawn in proportion to its weight, over all ranks together, and never if its weight is 0. */
+START_TEST(weights_are_probabilities)
+{
+    enum { COUNT = 20000, KINDS = 4 };
+    static double weights[COUNT], cumulative[COUNT];
+    int drawn[KINDS] = { 0 };
+    for (int i = 0; i < COUNT; i++)
+        weights[i] = i % KINDS; /* kind 0 is never drawn, kind 3 three times as often as kind 1 */
+    ck_assert_int_eq(cs_sampler_weigh(cumulative, weights, COUNT), CS_OK);
+    cs_sampler s = { .count = COUNT, .size = 3, .seed = 8, .end = CS_SAMPLER_EXACT, .cumulative = cumulative };
+    for (s.rank = 0; s.rank < s.size; s.rank++)
+        for (int64_t i = 0; i < cs_sampler_count(&s); i++)
+            drawn[cs_sampler_at(&s, i) % KINDS]++;
+    ck_assert_int_eq(drawn[0], 0);
+    for (int kind = 1; kind < KINDS; kind++) {
+        double expected = COUNT * kind / 6.0;
+        ck_assert_double_le(fabs(drawn[kind] - expected), 5 * sqrt(expected)); /* five standard deviations */
+    }
+    cs_sampler next = s;
+    s.rank = next.rank = 0;
+    next.epoch = 1;
+    ck_assert_int_eq(differing(s, s), 0);
+    ck_assert_int_gt(differing(s, next), 6000);
+}
+END_TEST
+
+START_TEST(weights_without_a_meaning_are_refused)
+{
+    static const double rows[][2] = { { 1, -1 }, { NAN, 1 }, { INFINITY, 1 }, { 0, 0 }, { 1.7e308, 1.7e308 } };
+    double cumulative[2];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_int_eq(cs_sampler_weigh(cumulative, rows[i], 2), CS_MISUSE);
+}
+END_TEST
+
+SUITE_MAIN("sampler", ranks_share_the_data, each_epoch_has_an_order, weights_are_probabilities,
+           weights_without_a_meaning_are_refused)

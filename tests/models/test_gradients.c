@@ -4,6 +4,7 @@
 #include "pieces.h"
 #include "runs.h"
 #include "cspeed/layer.h"
+#include "../../examples/convolution.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -177,6 +178,52 @@ START_TEST(beside_frozen_parameters)
 }
 END_TEST
 
+static void last_declare(cs_unit *unit, const void *sizes)
+{
+    (void)sizes;
+    cs_linear_declare(cs_unit_self(unit, sizeof(cs_linear)), unit, "linear", 6, 2, (cs_init){ CS_NORMAL, 0.3f },
+                      CS_IN_OUT, CS_BIAS);
+}
+
+static void last_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    cs_tensor guess = cs_linear_forward(cs_unit_self(unit, sizeof(cs_linear)), pass, x);
+    cs_op_squared_error(cs_pass_stream(pass), y, guess, cs_pass_targets(pass));
+    cs_pass_keep(pass, guess);
+}
+
+static void last_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    cs_tensor guess = cs_pass_take(pass), dguess = cs_pass_like(pass, guess);
+    cs_op_squared_error_grad(cs_pass_stream(pass), dguess, dy, guess, cs_pass_targets(pass));
+    cs_op_cast(cs_pass_stream(pass), dx, cs_linear_backward(cs_unit_self(unit, sizeof(cs_linear)), pass, dguess));
+}
+
+/* The unit of examples/convolution.h, on images that are not square. */
+START_TEST(convolutions)
+{
+    static const cs_kind last = { "squared error", last_declare, last_forward, last_backward, NULL };
+    enum { ROWS = 3, HEIGHT = 8, WIDTH = 4 };
+    static float inputs[ROWS * HEIGHT * WIDTH], targets[ROWS * 2];
+    unsigned short state[3] = { 9, 9, 9 };
+    run_spec spec = { .world = 1, .steps = 1, .micro = ROWS, .precision = "fp32", .recompute = "unit" };
+    cs_model *model;
+    CS_MUST(cs_model_new(&model, 6));
+    cs_model_floats(model, HEIGHT * WIDTH, 2);
+    cs_model_add(model, &convnet_kind, "features", &(convnet_sizes){ HEIGHT, WIDTH, { 3, 5 }, 6 });
+    cs_model_add(model, &last, "output", NULL);
+    for (int i = 0; i < ROWS * HEIGHT * WIDTH; i++)
+        inputs[i] = (float)(2 * erand48(state) - 1);
+    for (int i = 0; i < ROWS * 2; i++)
+        targets[i] = (float)(2 * erand48(state) - 1);
+    cs_engine *engine = run_open(&spec, model);
+    cs_batch batch = { .inputs = cs_matrix(inputs, CS_F32, ROWS, HEIGHT * WIDTH),
+                       .targets = cs_matrix(targets, CS_F32, ROWS, 2) };
+    ck_assert_int_eq(check_all(engine, &batch), 6 + 2);
+    cs_destroy(engine);
+}
+END_TEST
+
 /* A target below 0 is masked: its row has no loss and no gradient. */
 START_TEST(masked_targets_weigh_nothing)
 {
@@ -202,5 +249,5 @@ START_TEST(masked_targets_weigh_nothing)
 }
 END_TEST
 
-SUITE_MAIN("gradients", adapters, beside_frozen_parameters, gpt2, gpt2_with_dropout_and_recomputation, qwen3,
-           masked_targets_weigh_nothing)
+SUITE_MAIN("gradients", convolutions, adapters, beside_frozen_parameters, gpt2, gpt2_with_dropout_and_recomputation,
+           qwen3, masked_targets_weigh_nothing)

@@ -1,4 +1,4 @@
-/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and mlp_npy learns from arrays
+/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and train_npy learns from arrays
  * with each loss, with the same result at any number of ranks, and refuses files that are no such arrays. */
 #include "shell.h"
 #include "suite.h"
@@ -39,7 +39,7 @@ START_TEST(the_toy_prints_eight_lines)
 }
 END_TEST
 
-/* ---- mlp_npy ---- */
+/* ---- train_npy ---- */
 
 enum { ROWS = 300, INPUTS = 3 };
 
@@ -81,7 +81,7 @@ static double run(int ranks, const char *arguments, const char *word)
     if (ranks > 1)
         snprintf(launch, sizeof launch, CS_BIN "/cspeed --quiet --oversubscribe --no_prefix --num_gpus %d ", ranks);
     int code =
-        shell_run("%s" CS_BIN "/mlp_npy --config " CS_SOURCE "/configs/mlp_npy.json --inputs x.npy %s 2> err.txt",
+        shell_run("%s" CS_BIN "/train_npy --config " CS_SOURCE "/configs/train_npy.json --inputs x.npy %s 2> err.txt",
                   launch, arguments);
     char *out = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL), *last = NULL;
     ck_assert_msg(code == 0, "%s: exit code %d: %s%s", arguments, code, out, err);
@@ -106,6 +106,38 @@ START_TEST(each_loss_falls)
 }
 END_TEST
 
+/* Images of 8 x 8 pixels; the class is the quarter that is bright. A convnet that lost the places of pixels could not
+ * tell the quarters apart. */
+static void write_images(void)
+{
+    static float x[ROWS][8][8];
+    static int64_t class[ROWS];
+    unsigned short state[3] = { 4, 5, 6 };
+    for (int i = 0; i < ROWS; i++) {
+        class[i] = i % 4;
+        for (int row = 0; row < 8; row++)
+            for (int column = 0; column < 8; column++)
+                x[i][row][column] = (float)(erand48(state) - 0.5 + (row / 4 * 2 + column / 4 == class[i] ? 0.7 : 0));
+    }
+    write_npy("images.npy", "<f4", "300, 8, 8", x, sizeof x);
+    write_npy("odd.npy", "<f4", "400, 8, 6", x, sizeof x);
+    write_npy("quarters.npy", "<i8", "300,", class, sizeof class);
+}
+
+START_TEST(a_convnet_learns_from_images)
+{
+    static const char arguments[] = "--model convnet --inputs images.npy --targets quarters.npy --loss cross_entropy "
+                                    "--epochs 6 --width 16";
+    shell_enter();
+    write_arrays();
+    write_images();
+    ck_assert(run(1, arguments, "accuracy ") > 0.95);
+    ck_assert(run(2, arguments, "accuracy ") > 0.95);
+    ck_assert_int_eq(shell_run(CS_BIN "/train_npy --model convnet --inputs odd.npy --targets quarters.npy 2>&1"), 65);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(other_files_are_refused)
 {
     static const struct {
@@ -120,7 +152,7 @@ START_TEST(other_files_are_refused)
     shell_enter();
     write_arrays();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ck_assert_int_eq(shell_run(CS_BIN "/mlp_npy --inputs x.npy %s 2>&1", rows[i].arguments), 65);
+        ck_assert_int_eq(shell_run(CS_BIN "/train_npy --inputs x.npy %s 2>&1", rows[i].arguments), 65);
         char *out = shell_read("out.txt", NULL);
         ck_assert_msg(strstr(out, rows[i].sentence) != NULL, "%s: %s", rows[i].arguments, out);
         free(out);
@@ -129,4 +161,5 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
-SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, other_files_are_refused)
+SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, a_convnet_learns_from_images,
+           other_files_are_refused)

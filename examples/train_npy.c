@@ -1,97 +1,27 @@
-/* mlp_npy.c - a perceptron on NumPy arrays: regression with the squared or the absolute error, or classification.
+/* train_npy.c - a perceptron or a convolutional network on NumPy arrays: regression with the squared or the absolute
+ * error, or classification.
  *
- *     cspeed --num_gpus 2 mlp_npy --inputs x.npy --targets y.npy --loss mse|mae|cross_entropy --epochs 20
+ *     cspeed --num_gpus 2 train_npy --inputs x.npy --targets y.npy --loss mse|mae|cross_entropy --epochs 20
+ *     cspeed --num_gpus 2 train_npy --model convnet --inputs images.npy --targets digits.npy --loss cross_entropy
  *
- * x.npy is (N, F) in float32. y.npy is (N, C) in float32; for cross_entropy it is (N) in int64 or int32, with classes
- * from 0. Arrays are little-endian and in C order, as np.save writes them. After each epoch rank 0 prints the mean loss
- * of the epoch's last step. At the end it prints the accuracy over all samples, a ratio of counts that are summed over
- * all ranks. */
+ * x.npy is (N, F) in float32, or (N, H, W) for a convnet. y.npy is (N, C) in float32; for cross_entropy it is (N) in
+ * int64 or int32, with classes from 0. Arrays are little-endian and in C order, as np.save writes them. Two threads fill
+ * the next batches during a step. After each epoch rank 0 prints the mean loss of the epoch's last step. At the end it
+ * prints the accuracy over all samples, a ratio of counts that are summed over all ranks. */
+#include "convolution.h"
+#include "npy.h"
+
 #include "cspeed/cspeed.h"
 #include "cspeed/layer.h"
+#include "cspeed/loader.h"
 #include "cspeed/options.h"
 #include "cspeed/sampler.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-typedef enum { MSE, MAE, CROSS_ENTROPY } loss_kind; /* in the order of the option's choices */
-
-/* ---- .npy files ---- */
-
-typedef struct {
-    int64_t rows, columns; /* `columns` is 1 for a vector */
-    char type[8];          /* "<f4", "<i8" */
-    char *data;
-} array;
-
-_Noreturn static void refuse(const char *path, const char *why)
-{
-    if (cs_launched_rank() == 0)
-        fprintf(stderr, "mlp_npy: %s: %s\n", path, why);
-    exit(cs_exit_code(CS_BAD_FILE));
-}
-
-/* Reads {'descr': '<f4', 'fortran_order': False, 'shape': (100, 8), } */
-static void read_header(array *a, const char *header, const char *path)
-{
-    const char *type = strstr(header, "'descr': '"), *shape = strstr(header, "'shape': (");
-    if (!type || !shape || !strstr(header, "'fortran_order': False"))
-        refuse(path, "an array in C order is needed, as np.save(path, np.ascontiguousarray(a)) writes it");
-    a->columns = 1;
-    if (sscanf(type, "'descr': '%7[^']'", a->type) != 1 ||
-        sscanf(shape, "'shape': (%" SCNd64 ", %" SCNd64, &a->rows, &a->columns) < 1 || a->rows < 1 || a->columns < 1)
-        refuse(path, "the header names no type, or no shape of one or two dimensions");
-}
-
-static size_t element_bytes(const array *a, const char *path)
-{
-    if (strcmp(a->type, "<f4") != 0 && strcmp(a->type, "<i4") != 0 && strcmp(a->type, "<i8") != 0)
-        refuse(path, "its type is not float32, int32 or int64 in little-endian order");
-    return a->type[2] == '8' ? 8 : 4;
-}
-
-static array read_array(const char *path)
-{
-    array a = { 0 };
-    unsigned char start[12];
-    FILE *file = fopen(path, "rb");
-    if (!file || fread(start, 1, 12, file) != 12 || memcmp(start, "\x93NUMPY", 6) != 0)
-        refuse(path, "it cannot be read, or is no .npy file");
-    long wide = start[6] > 1, begin = wide ? 12 : 10;
-    size_t length = (size_t)start[8] | (size_t)start[9] << 8 | (wide ? (size_t)start[10] << 16 : 0);
-    char *header = calloc(length + 1, 1);
-    if (!header || fseek(file, begin, SEEK_SET) != 0 || fread(header, 1, length, file) != length)
-        refuse(path, "its header is cut off");
-    read_header(&a, header, path);
-    size_t bytes = (size_t)a.rows * (size_t)a.columns * element_bytes(&a, path);
-    a.data = malloc(bytes);
-    if (!a.data || fread(a.data, 1, bytes, file) != bytes)
-        refuse(path, "it is shorter than its shape says");
-    fclose(file);
-    free(header);
-    return a;
-}
-
-static float number_at(const array *a, int64_t index)
-{
-    float number;
-    memcpy(&number, a->data + index * 4, 4);
-    return number;
-}
-
-static int64_t whole_at(const array *a, int64_t index)
-{
-    int64_t wide;
-    int32_t narrow;
-    memcpy(&narrow, a->data + index * 4, 4);
-    if (a->type[2] == '4')
-        return narrow;
-    memcpy(&wide, a->data + index * 8, 8);
-    return wide;
-}
+/* Both are in the order of the options' choices. */
+typedef enum { PERCEPTRON, CONVNET } model_kind;
+typedef enum { MSE, MAE, CROSS_ENTROPY } loss_kind;
 
 /* ---- the units ---- */
 
@@ -177,7 +107,7 @@ static const cs_kind output_kind = { "output and loss", declare, output_forward,
 
 typedef struct {
     const char *config, *inputs, *targets;
-    int loss;
+    int model, loss;
     int64_t epochs, width;
 } settings;
 
@@ -193,6 +123,8 @@ static data_set open_data(const settings *given)
     bool classes = all.loss == CROSS_ENTROPY;
     if (strcmp(all.x.type, "<f4") != 0)
         refuse(given->inputs, "inputs are float32");
+    if (given->model == CONVNET && (all.x.height % 4 != 0 || all.x.width % 4 != 0))
+        refuse(given->inputs, "a convnet needs images (N, H, W) with H and W divisible by 4");
     if ((strcmp(all.y.type, "<f4") == 0) == classes || (classes && all.y.columns != 1))
         refuse(given->targets,
                classes ? "classes are a vector of int32 or int64" : "targets of mse and mae are float32");
@@ -208,7 +140,7 @@ static data_set open_data(const settings *given)
     return all;
 }
 
-/* Copies samples [from, from + rows) of this rank's part of the epoch into the batch. */
+/* Copies samples [from, from + rows) of this rank's part of the epoch to the batch. */
 static void fill(const data_set *all, const cs_sampler *sampler, int64_t from, cs_batch *batch)
 {
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++) {
@@ -222,47 +154,78 @@ static void fill(const data_set *all, const cs_sampler *sampler, int64_t from, c
     }
 }
 
-static cs_model *perceptron(const data_set *all, int64_t width)
+static cs_model *build_model(const data_set *all, model_kind kind, int64_t width)
 {
     cs_model *model;
+    convnet_sizes sizes = { all->x.height, all->x.width, { 8, 16 }, width };
     CS_MUST(cs_model_new(&model, width));
     if (all->loss == CROSS_ENTROPY)
         cs_model_classifies(model, all->x.columns);
     else
         cs_model_floats(model, all->x.columns, all->outputs);
-    cs_model_add(model, &hidden_kind, "hidden.0", &(layer_sizes){ all->x.columns, width, all->loss });
+    if (kind == CONVNET)
+        cs_model_add(model, &convnet_kind, "features", &sizes);
+    else
+        cs_model_add(model, &hidden_kind, "hidden.0", &(layer_sizes){ all->x.columns, width, all->loss });
     cs_model_add(model, &hidden_kind, "hidden.1", &(layer_sizes){ width, width, all->loss });
     cs_model_add(model, &output_kind, "output", &(layer_sizes){ width, all->outputs, all->loss });
     return model;
 }
 
-static cs_batch make_batch(const data_set *all, int64_t rows)
+/* A batch over memory of batch_bytes: the inputs, then the targets. */
+static cs_batch batch_in(const data_set *all, int64_t rows, void *memory)
 {
     bool classes = all->loss == CROSS_ENTROPY;
     int64_t columns = classes ? 1 : all->outputs;
-    float *memory = calloc((size_t)(rows * (all->x.columns + columns)), sizeof *memory);
-    if (!memory)
-        exit(1);
     return (cs_batch){ .inputs = cs_matrix(memory, CS_F32, rows, all->x.columns),
-                       .targets = cs_matrix(memory + rows * all->x.columns, classes ? CS_I32 : CS_F32, rows, columns) };
+                       .targets = cs_matrix((float *)memory + rows * all->x.columns, classes ? CS_I32 : CS_F32, rows,
+                                            columns) };
 }
 
-static void train(cs_engine *engine, const data_set *all, cs_batch *batch, int64_t epochs)
+static size_t batch_bytes(const data_set *all, int64_t rows)
+{
+    return (size_t)(rows * (all->x.columns + all->outputs)) * sizeof(float);
+}
+
+/* What the loader's threads need to fill batch `index` of the training. */
+typedef struct {
+    const data_set *all;
+    cs_sampler sampler;
+    int64_t rows, steps; /* of a batch; of an epoch */
+} epochs_of;
+
+static void fill_ahead(void *argument, int64_t index, void *memory)
+{
+    const epochs_of *self = argument;
+    cs_sampler sampler = self->sampler;
+    cs_batch batch = batch_in(self->all, self->rows, memory);
+    sampler.epoch = index / self->steps;
+    fill(self->all, &sampler, index % self->steps * self->rows, &batch);
+}
+
+static void train(cs_engine *engine, const data_set *all, int64_t rows, int64_t epochs)
 {
     cs_sampler sampler = {
         .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .shuffle = true
     };
-    int64_t rows = batch->inputs.shape[0], steps = (cs_sampler_count(&sampler) + rows - 1) / rows;
-    for (sampler.epoch = 0; sampler.epoch < epochs; sampler.epoch++) {
-        for (int64_t step = 0; step < steps; step++) {
-            fill(all, &sampler, step * rows, batch);
-            cs_forward(engine, batch);
+    epochs_of self = { all, sampler, rows, (cs_sampler_count(&sampler) + rows - 1) / rows };
+    cs_loader *loader;
+    CS_MUST(cs_loader_open(&loader, &(cs_loader_settings){ .fill = fill_ahead,
+                                                           .argument = &self,
+                                                           .bytes = batch_bytes(all, rows),
+                                                           .workers = 2,
+                                                           .count = epochs * self.steps }));
+    for (int64_t epoch = 0; epoch < epochs; epoch++) {
+        for (int64_t step = 0; step < self.steps; step++) {
+            cs_batch batch = batch_in(all, rows, cs_loader_next(loader));
+            cs_forward(engine, &batch);
             cs_backward(engine);
             cs_step(engine);
         }
         if (cs_rank(engine) == 0)
-            printf("epoch %" PRId64 "  loss %.5f\n", sampler.epoch, (double)cs_loss(engine));
+            printf("epoch %" PRId64 "  loss %.5f\n", epoch, (double)cs_loss(engine));
     }
+    cs_loader_close(loader);
 }
 
 static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_t from, cs_tensor logits)
@@ -280,19 +243,23 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
 
 /* Counts each sample once, sums the counts of all ranks, and divides the sums. cs_predict is collective, so every rank
  * calls it as often as rank 0, which has the most samples. */
-static void print_accuracy(cs_engine *engine, const data_set *all, cs_batch *batch)
+static void print_accuracy(cs_engine *engine, const data_set *all, int64_t rows)
 {
     cs_sampler sampler = {
         .count = all->x.rows, .rank = cs_rank(engine), .size = cs_world_size(engine), .end = CS_SAMPLER_EXACT
     };
     cs_sampler first = sampler;
     first.rank = 0;
-    int64_t rows = batch->inputs.shape[0], hits = 0, sum = 0;
+    int64_t hits = 0, sum = 0;
+    void *memory = calloc(1, batch_bytes(all, rows));
+    cs_batch batch = batch_in(all, rows, memory);
+    if (!memory)
+        exit(1);
     for (int64_t from = 0; from < cs_sampler_count(&first); from += rows) {
         cs_tensor logits;
         if (cs_sampler_count(&sampler) > 0)
-            fill(all, &sampler, from, batch);
-        CS_MUST(cs_predict(engine, batch, &logits));
+            fill(all, &sampler, from, &batch);
+        CS_MUST(cs_predict(engine, &batch, &logits));
         hits += count_hits(all, &sampler, from, logits);
     }
     char text[32], *texts;
@@ -303,42 +270,49 @@ static void print_accuracy(cs_engine *engine, const data_set *all, cs_batch *bat
     if (cs_rank(engine) == 0)
         printf("accuracy %.4f (%" PRId64 " of %" PRId64 ")\n", (double)sum / (double)all->x.rows, sum, all->x.rows);
     free(texts);
+    free(memory);
 }
 
 int main(int count, char **argument)
 {
     static const cs_option table[] = {
-        { CS_OPTION(TEXT, "inputs", settings, inputs, "X.npy", "(N, F) float32") },
+        { CS_OPTION(TEXT, "inputs", settings, inputs, "X.npy", "(N, F) float32, or images (N, H, W)") },
         { CS_OPTION(TEXT, "targets", settings, targets, "Y.npy", "(N, C) float32, or (N) int64 or int32 classes") },
+        { CS_OPTION(CHOICE, "model", settings, model, "perceptron|convnet", "the model (perceptron)") },
         { CS_OPTION(CHOICE, "loss", settings, loss, "mse|mae|cross_entropy", "what is minimised (mse)") },
         { CS_OPTION(WHOLE, "epochs", settings, epochs, "N", "passes over the data (10)"), .min = 1, .max = 1e6 },
         { CS_OPTION(WHOLE, "width", settings, width, "N", "of the hidden layers (64)"), .min = 1, .max = 65536 },
-        { CS_OPTION(TEXT, "config", settings, config, "FILE", "the configuration (configs/mlp_npy.json)") },
+        { CS_OPTION(TEXT, "config", settings, config, "FILE", "the configuration (configs/train_npy.json)") },
         { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
     };
     static const cs_options_form form = {
-        .usage = "usage: mlp_npy --inputs X.npy --targets Y.npy [options]\n\n",
+        .usage = "usage: train_npy --inputs X.npy --targets Y.npy [options]\n\n",
         .what = "flag",
         .hint = "try --help",
         CS_OPTIONS_TABLE(table),
     };
-    settings given = { .config = "configs/mlp_npy.json", .epochs = 10, .width = 64 };
+    settings given = { .config = "configs/train_npy.json", .epochs = 10, .width = 64 };
     cs_config *config;
     cs_engine *engine;
     (void)count;
     cs_options_main(&form, &given, argument);
     if (!given.inputs || !given.targets) {
-        fprintf(stderr, "mlp_npy: --inputs X.npy and --targets Y.npy are needed; try --help\n");
+        fprintf(stderr, "train_npy: --inputs X.npy and --targets Y.npy are needed; try --help\n");
         return CS_OPTIONS_WRONG;
     }
     data_set all = open_data(&given);
     CS_MUST(cs_config_open(&config, given.config));
-    CS_MUST(cs_initialize(&engine, config, perceptron(&all, given.width)));
-    cs_batch batch = make_batch(&all, cs_config_get_int(config, "train_micro_batch_size_per_gpu"));
-    train(engine, &all, &batch, given.epochs);
+    CS_MUST(cs_initialize(&engine, config, build_model(&all, (model_kind)given.model, given.width)));
+    if (given.model == CONVNET &&
+        (strncmp(cs_device_description(engine), "cpu", 3) != 0 || cs_config_get_bool(config, "bf16.enabled") ||
+         cs_config_get_bool(config, "fp16.enabled")))
+        cs_must(CS_UNSUPPORTED,
+                "not supported: the convnet on a GPU or in 16 bits, because convolution.h has loops over "
+                "fp32 in host memory");
+    int64_t rows = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
+    train(engine, &all, rows, given.epochs);
     if (all.loss == CROSS_ENTROPY)
-        print_accuracy(engine, &all, &batch);
-    free(batch.inputs.data);
+        print_accuracy(engine, &all, rows);
     free(all.x.data);
     free(all.y.data);
     cs_destroy(engine);

@@ -1,0 +1,83 @@
+/* connect.c - cs_init_distributed: opens the device of this rank and connects the ranks. cs_initialize calls it too. */
+#include "engine.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *ce_connect_kind(int device)
+{
+    static const char *const kinds[] = {
+        [CS_CHOOSE_AUTO_DEVICE] = "auto", [CS_CHOOSE_CPU] = "cpu", [CS_CHOOSE_CUDA] = "cuda"
+    };
+    return kinds[device];
+}
+
+/* What cs_config_close calls if no engine took device and comm. */
+static void disconnect(cs_config *config)
+{
+    cs_comm_close(config->comm);
+    ce_device_close(config->device);
+}
+
+/* Threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority. The replicas of one process share them. */
+static int threads_of(const ce_settings *settings)
+{
+    const char *variable = getenv("OMP_NUM_THREADS");
+    int threads = (int)settings->threads;
+    if (settings->mode != CS_MODE_DP)
+        return variable ? 0 : threads;
+    threads = variable ? atoi(variable) : threads;
+    return threads > settings->lanes ? threads / settings->lanes : threads > 0;
+}
+
+cs_status ce_connect_device(cs_device **device, const cs_config *config)
+{
+    const ce_settings *settings = &config->settings;
+    ce_device_settings wanted = {
+        .kind = ce_connect_kind(settings->device),
+        .threads = threads_of(settings),
+        .local_ranks = config->world.bound ? 1 : config->world.local_size,
+        .local_rank = config->world.local_rank,
+        .tf32 = settings->tf32,
+    };
+    if (settings->mode == CS_MODE_DP)
+        wanted.local_ranks = settings->lanes;
+    return ce_device_open(device, &wanted);
+}
+
+static cs_status open_device(cs_config *config)
+{
+    const ce_settings *settings = &config->settings;
+    CS_TRY(ce_connect_device(&config->device, config));
+    if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
+        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
+    if (settings->threads > 0 && settings->mode != CS_MODE_DP && settings->threads != ce_device_threads(config->device))
+        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
+               (long long)settings->threads, ce_device_threads(config->device));
+    return CS_OK;
+}
+
+cs_status ce_connect(cs_config *config)
+{
+    config->disconnect = disconnect;
+    if (!config->device)
+        CS_TRY(open_device(config));
+    cs_comm_settings settings = { .kind = config->settings.comm,
+                                  .device = config->device,
+                                  .nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async };
+    return cs_comm_open(&config->comm, &config->world, &settings);
+}
+
+cs_status cs_init_distributed(cs_config *config, cs_comm **comm)
+{
+    *comm = NULL;
+    CS_TRY(cs_config_finish(config));
+    ce_log_open(config->reads ? CS_LOG_WARNING : CS_LOG_INFO, config->world.rank);
+    if (config->comm)
+        ce_log(CS_LOG_INFO, "cs_init_distributed: the ranks are connected already");
+    else
+        CS_TRY(ce_connect(config));
+    *comm = config->comm;
+    return CS_OK;
+}
