@@ -24,50 +24,50 @@ static void disconnect(cs_config *config)
 static int threads_of(const ce_settings *settings)
 {
     const char *variable = getenv("OMP_NUM_THREADS");
-    int threads = (int)settings->threads, replicas = settings->lanes;
+    int threads = (int)settings->threads;
     if (settings->mode != CS_MODE_DP)
         return variable ? 0 : threads;
     threads = variable ? atoi(variable) : threads;
-    return threads > replicas ? threads / replicas : threads > 0;
+    return threads > settings->lanes ? threads / settings->lanes : threads > 0;
 }
 
-static cs_status open_device(const cs_config *config, cs_device **device)
+cs_status ce_connect_device(cs_device **device, const cs_config *config)
 {
     const ce_settings *settings = &config->settings;
-    bool replicas = settings->mode == CS_MODE_DP;
     ce_device_settings wanted = {
         .kind = ce_connect_kind(settings->device),
         .threads = threads_of(settings),
-        .local_ranks = replicas              ? settings->lanes
-                       : config->world.bound ? 1
-                                             : config->world.local_size,
+        .local_ranks = config->world.bound ? 1 : config->world.local_size,
         .local_rank = config->world.local_rank,
         .tf32 = settings->tf32,
     };
-    CS_TRY(ce_device_open(device, &wanted));
-    if (settings->tf32 && strcmp(ce_device_kind(*device), "cuda") != 0)
-        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (settings->threads > 0 && !replicas && settings->threads != ce_device_threads(*device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)settings->threads, ce_device_threads(*device));
-    return CS_OK;
+    if (settings->mode == CS_MODE_DP)
+        wanted.local_ranks = settings->lanes;
+    return ce_device_open(device, &wanted);
 }
 
-cs_status ce_connect_to(const cs_config *config, cs_device **device, cs_comm **comm)
+static cs_status open_device(cs_config *config)
 {
-    if (!*device)
-        CS_TRY(open_device(config, device));
-    cs_comm_settings settings = { .kind = config->settings.comm,
-                                  .device = *device,
-                                  .algorithms = config->settings.comm_algorithms,
-                                  .nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async };
-    return cs_comm_open(comm, &config->world, &settings);
+    const ce_settings *settings = &config->settings;
+    CS_TRY(ce_connect_device(&config->device, config));
+    if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
+        ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
+    if (settings->threads > 0 && settings->mode != CS_MODE_DP && settings->threads != ce_device_threads(config->device))
+        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
+               (long long)settings->threads, ce_device_threads(config->device));
+    return CS_OK;
 }
 
 cs_status ce_connect(cs_config *config)
 {
     config->disconnect = disconnect;
-    return ce_connect_to(config, &config->device, &config->comm);
+    if (!config->device)
+        CS_TRY(open_device(config));
+    cs_comm_settings settings = { .kind = config->settings.comm,
+                                  .device = config->device,
+                                  .algorithms = config->settings.comm_algorithms,
+                                  .nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async };
+    return cs_comm_open(&config->comm, &config->world, &settings);
 }
 
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm)

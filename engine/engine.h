@@ -195,8 +195,8 @@ void ce_served_place(cs_engine *engine, int rank);
 /* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
 cs_status ce_served_prepare(cs_engine *engine);
 bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
-/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each other if
- * there is a parameter server. Collective. */
+/* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each
+ * other if there is a parameter server. Collective. */
 void ce_served_add_up(cs_engine *engine, void *data, size_t count);
 
 /* ---- served_async.c: cspeed.ps.async; all but _is_async do nothing without it ---- */
@@ -337,8 +337,7 @@ void ce_graphs_end(cs_engine *engine);
 
 /* Opens the device and connects the ranks: sets config->device and config->comm. */
 cs_status ce_connect(cs_config *config);
-/* The same for a replica (cspeed.mode "dp"), which has a device and a comm of its own. */
-cs_status ce_connect_to(const cs_config *config, cs_device **device, cs_comm **comm);
+cs_status ce_connect_device(cs_device **device, const cs_config *config); /* opens a device as the settings say */
 const char *ce_connect_kind(int device); /* the word of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory from it */
 cs_status ce_dry_run(cs_engine *engine);

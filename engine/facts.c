@@ -1,4 +1,5 @@
-/* facts.c - facts about an open engine: ranks, workers, sizes; values on which ranks agree; the learning-rate schedule. */
+/* facts.c - facts about an open engine: ranks, workers, sizes; values on which ranks agree; the learning-rate
+ * schedule. */
 #include "engine.h"
 
 int cs_rank(const cs_engine *engine)

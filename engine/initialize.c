@@ -80,12 +80,19 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
+/* A replica has a device and a comm of its own, whose only rank it is. */
+static cs_status open_apart(cs_engine *engine)
+{
+    CS_TRY(ce_connect_device(&engine->device, engine->config));
+    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = "self" });
+}
+
 static cs_status open_world(cs_engine *engine)
 {
     cs_config *config = engine->config;
     engine->world = config->world;
     if (engine->master)
-        return ce_connect_to(config, &engine->device, &engine->comm);
+        return open_apart(engine);
     if (!config->comm)
         CS_TRY(ce_connect(config));
     engine->comm = config->comm;
@@ -288,8 +295,9 @@ static cs_status build(cs_engine *engine, cs_model *model)
 
 static cs_status build_replica(cs_engine *engine)
 {
+    engine->world = engine->config->world;
     CS_TRY(open_model(engine, NULL));
-    CS_TRY(open_world(engine));
+    CS_TRY(open_apart(engine));
     CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     return open_shards(engine);

@@ -1,4 +1,5 @@
-/* mode_costs.c - cs_mode_costs_of: traffic and staleness of a parameter server, and the work of the master of replicas. */
+/* mode_costs.c - cs_mode_costs_of: traffic and staleness of a parameter server, and the work of the master of
+ * replicas. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 

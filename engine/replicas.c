@@ -1,12 +1,11 @@
-/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread. The
- * engine that the program uses is the master and the first replica. In each step it hands its parameters to the other
- * replicas, divides the batch among all, adds the gradients of all to its own in the order of the ranks' all-reduce, and
- * updates the parameters alone.
+/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread.
+ * The engine that the program uses is the master and the first replica. In each step it hands its parameters to the
+ * other replicas, divides the batch among all, adds the gradients of all to its own in the order of the ranks'
+ * all-reduce, and updates the parameters alone.
  *
- * A replica is an engine of a world of one rank without optimizer state. Its thread opens it, because operations of a
- * device belong to the thread that opened the device, and then carries out the master's commands. */
+ * A replica is an engine of a world of one rank without optimizer state. Its thread opens it, because operations of
+ * a device belong to the thread that opened the device, and then carries out the master's commands. */
 #include "engine.h"
-#include "comm/collective/reduction.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -228,9 +227,7 @@ void ce_replicas_gather(cs_engine *engine)
         all->inputs[0] = ce_shard_sum(own);
         for (int i = 0; i < all->count; i++)
             all->inputs[i + 1] = ce_shard_sum(all->each[i].engine->shards[unit]);
-        int64_t elements = ce_shard_sum_count(own);
-        ce_reduce(&(void *){ ce_shard_sum(own) }, 1, all->inputs, all->count + 1, elements, CS_F32, CS_SUM);
-        all->costs.gathered += (uint64_t)all->count * (uint64_t)elements * sizeof(float);
+        all->costs.gathered += (uint64_t)all->count * ce_shard_add_up(own, all->inputs, all->count + 1);
     }
     for (int i = 0; i < all->count; i++)
         ce_exact_merge(&engine->judge.device->sums.loss, &all->each[i].engine->judge.device->sums.loss);

@@ -1,9 +1,11 @@
-/* served.c - a parameter server, cspeed.mode "ps": the last ranks are servers, each with a part of every unit's parameters
- * and their optimizer state; the other ranks, the workers, compute gradients with whole copies of the parameters.
+/* served.c - a parameter server, cspeed.mode "ps": the last ranks are servers, each with a part of every unit's
+ * parameters and their optimizer state; the other ranks, the workers, compute gradients with whole copies of the
+ * parameters.
  *
  * A synchronous step is that of stage 0, with other verbs (zero/served.c): instead of an all-reduce the workers push
- * their gradients, which a server adds in the order of the all-reduce; each server updates its part; the workers pull the
- * new values. The sums by which a step is judged go through the first server, so that all ranks reach one verdict. */
+ * their gradients, which a server adds in the order of the all-reduce; each server updates its part; the workers
+ * pull the new values. The sums by which a step is judged go through the first server, so that all ranks reach one
+ * verdict. */
 #include "engine.h"
 
 static int servers_of(const cs_engine *engine)

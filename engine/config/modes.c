@@ -105,5 +105,6 @@ void ce_modes_resolve(cs_config *config)
     for (int i = 0; i < s->groups.count; i++)
         refuse(config, s->groups.group[i].optimizer.directs, "optimizer.type",
                "the step of Lamb and Muon needs whole tensors");
+    refuse(config, s->mode == CS_MODE_DP && s->trace.file, "cspeed.trace.file", "a process records one replica only");
     check_async(config);
 }

@@ -1,6 +1,7 @@
-/* local.c - the elements of one parameter that this rank holds. */
+/* local.c - what this rank holds: the elements of one parameter, and rows that replicas of one process share. */
 #include "zero/part.h"
 #include "base/must.h"
+#include "comm/collective/reduction.h"
 
 #include <string.h>
 
@@ -43,7 +44,8 @@ float *ce_shard_sum(const ce_shard *shard)
     return shard->sum;
 }
 
-int64_t ce_shard_sum_count(const ce_shard *shard)
+size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count)
 {
-    return shard->padded;
+    ce_reduce(&shard->sum, 1, rows, count, shard->padded, CS_F32, CS_SUM);
+    return (size_t)shard->padded * sizeof(float);
 }

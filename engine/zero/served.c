@@ -1,9 +1,9 @@
-/* served.c - the verbs of a shard in the mode of a parameter server: gradients are pushed to the servers, new values are
- * pulled from them, and sums of integers go through the first server. Workers and servers exchange messages; two
+/* served.c - the verbs of a shard in the mode of a parameter server: gradients are pushed to the servers, new values
+ * are pulled from them, and sums of integers go through the first server. Workers and servers exchange messages; two
  * workers never do.
  *
- * All ranks go through the units in the same order. Within a unit a worker serves the servers in ascending order and a
- * server the workers, so that no two ranks wait for each other. */
+ * All ranks go through the units in the same order. Within a unit a worker serves the servers in ascending order and
+ * a server the workers, so that no two ranks wait for each other. */
 #include "zero/part.h"
 #include "base/trace.h"
 #include "comm/collective/reduction.h"

@@ -175,9 +175,10 @@ void ce_shard_published(const ce_zero *zero);
 
 /* For replicas in one process, whose rows of values are REPLICATED: copies the row of `from` and returns its bytes. */
 size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
-/* The row of summed gradients, fp32 and REPLICATED, and its number of elements; 0: all parameters are frozen. */
+/* The row of summed gradients, fp32 and REPLICATED; and the sum of `count` such rows, in the order of ce_reduce, which
+ * replaces the row of `shard`. Returns the bytes of a row. */
 float *ce_shard_sum(const ce_shard *shard);
-int64_t ce_shard_sum_count(const ce_shard *shard);
+size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count);
 
 /* Initializes this rank's own elements. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);

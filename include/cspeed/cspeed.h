@@ -291,8 +291,8 @@ typedef struct {
     int64_t *ahead; /* with cspeed.ps.async: ahead[k] is the number of steps that a worker began k steps ahead of the
                      * slowest worker, as the first server counts; `levels` elements */
     int64_t levels;
-    /* "dp": bytes of parameters that the master has copied to the other replicas, and of gradients that it has read from
-     * them; seconds in which the master worked while the other replicas waited, and of all steps */
+    /* "dp": bytes of parameters that the master has copied to the other replicas, and of gradients that it has read
+     * from them; seconds in which the master worked while the other replicas waited, and of all steps */
     uint64_t handed_out, gathered;
     double master_seconds, seconds;
 } cs_mode_costs;

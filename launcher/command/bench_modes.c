@@ -1,8 +1,8 @@
 /* bench_modes.c - `cspeed bench modes`: samples in a second of each mode of training on this machine.
  *
- * Each measurement is a training of its own, which this command starts as a user does, in a temporary folder. The time of
- * a step is the mean over the steps behind the warm-up, from the metrics of the training. What remains of the training's
- * duration is its start and end. */
+ * Each measurement is a training of its own, which this command starts as a user does, in a temporary folder. The
+ * time of a step is the mean over the steps behind the warm-up, from the metrics of the training. What remains of
+ * the training's duration is its start and end. */
 #include "command/bench_modes.h"
 
 #include "base/status.h"

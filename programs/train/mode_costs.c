@@ -44,8 +44,8 @@ static void print_staleness(const cs_mode_costs *costs)
 
 static void print_master(const cs_mode_costs *costs)
 {
-    say("\nthe master handed out %.1f MB of parameters and gathered %.1f MB of gradients; for %.1f of %.1f s (%.0f%%) the "
-        "other replicas waited for it",
+    say("\nthe master handed out %.1f MB of parameters and gathered %.1f MB of gradients; for %.1f of %.1f s "
+        "(%.0f%%) the other replicas waited for it",
         1e-6 * (double)costs->handed_out, 1e-6 * (double)costs->gathered, costs->master_seconds, costs->seconds,
         costs->seconds > 0 ? 100 * costs->master_seconds / costs->seconds : 0);
 }

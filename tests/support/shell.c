@@ -133,7 +133,7 @@ static int count(const char *word)
     return found;
 }
 
-pid_t shell_find(const char *word, const char *name)
+static pid_t find(const char *word, const char *other, const char *name)
 {
     DIR *proc = opendir("/proc");
     pid_t found = 0;
@@ -142,10 +142,22 @@ pid_t shell_find(const char *word, const char *name)
     snprintf(line, sizeof line, "%s\n", name);
     for (struct dirent *entry; (entry = readdir(proc)) && !found;)
         if (atoi(entry->d_name) > 0 && mentions(entry->d_name, "environ", word) &&
-            mentions(entry->d_name, "comm", line))
+            mentions(entry->d_name, "environ", other) && mentions(entry->d_name, "comm", line))
             found = atoi(entry->d_name);
     closedir(proc);
     return found;
+}
+
+pid_t shell_find(const char *word, const char *name)
+{
+    return find(word, word, name);
+}
+
+pid_t shell_find_rank(const char *word, int local_rank, const char *name)
+{
+    char rank[32];
+    snprintf(rank, sizeof rank, "LOCAL_RANK=%d", local_rank);
+    return find(word, rank, name);
 }
 
 int shell_left(const char *word, double seconds)

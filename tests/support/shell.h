@@ -25,6 +25,8 @@ int shell_wait(pid_t child);
 
 /* Finds a process with this program name that has the word in its environment; 0: there is none. */
 pid_t shell_find(const char *word, const char *name);
+/* As shell_find; the process is also this rank of its host. At most 10 ranks. */
+pid_t shell_find_rank(const char *word, int local_rank, const char *name);
 
 /* Returns the number of processes, except this test, that have this word in their environment or command line. Waits up
  * to `seconds` for the number to become 0. */
