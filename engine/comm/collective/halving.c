@@ -270,10 +270,10 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
 static void exchange_parts(cs_comm *comm, int peer, char *out, const ce_parts *parts, size_t element, ce_range members,
                            bool incoming)
 {
-    size_t from = ce_parts_offset(parts, (int)members.from, element);
-    size_t bytes = ce_parts_offset(parts, (int)members.to, element) - from;
     if (ce_range_length(members) == 0)
         return;
+    size_t from = ce_parts_offset(parts, (int)members.from, element);
+    size_t bytes = ce_parts_offset(parts, (int)members.to, element) - from;
     if (incoming)
         ce_exchange_receive(comm, peer, out + from, bytes);
     else
