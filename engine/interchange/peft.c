@@ -207,6 +207,8 @@ static cs_status list(ce_source *source, bool adapters)
         char *name = adapters                   ? name_in_folder(over, tensor->name)
                      : is_adapter(tensor->name) ? NULL
                                                 : strdup(tensor->name);
+        if (!name && !adapters && !is_adapter(tensor->name))
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         if (!name)
             continue;
         over->from[source->count] = i;
