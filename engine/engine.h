@@ -442,8 +442,8 @@ void ce_schedule_change_say(cs_engine *engine);
 cs_status ce_pretrained_load(cs_engine *engine, const char *folder);
 /* Reads the weights of another folder in the same way; they must be of the same model. Collective. */
 cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
-/* Reads the parameters of unit i from a source: if `adapter` is true those that a folder of PEFT has, otherwise those of
- * the model, and the norms with which the magnitudes of DoRA begin. */
+/* Reads the parameters of unit i from a source: if `adapter` is true those that a folder of PEFT has, otherwise those
+ * of the model, and the norms with which the magnitudes of DoRA begin. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
 /* True if a folder of PEFT has this parameter: it belongs to an adapter, or is trained beside the adapters. */
@@ -451,9 +451,9 @@ bool ce_adapter_has(const ce_unit_entry *entry);
 /* Always fails, with the message for a folder without config.json: it says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
 
-/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora, dora, bias and targets (*targets is
- * a new reference to them), and dropout if `dropout` is true. If such a folder is configured, _load reads the values.
- * Collective. */
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. _describe sets r, alpha, rslora, dora, bias and targets (*targets
+ * is a new reference to them), and dropout if `dropout` is true. If such a folder is configured, _load reads the
+ * values. Collective. */
 cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
 

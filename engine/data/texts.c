@@ -132,7 +132,8 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
-/* Refuses a folder with a text and its compressed copy, or with two compressed copies, which `gzip -k` leaves: the text would be read twice. */
+/* Refuses a folder with a text and its compressed copy, which `gzip -k` leaves, or with two compressed copies: the text
+ * would be read twice. */
 static cs_status check_twins(const glob_t *paths, size_t first)
 {
     char plain[NAME_BYTES];

@@ -158,8 +158,8 @@ static int64_t find_beside(const layered *over, const char *name, const char *wo
     return ce_source_find(&over->inner, other);
 }
 
-/* Returns the new name in PEFT's folder of a tensor of the checkpoint: of an adapter, or of a bias that was trained. NULL:
- * it is not in the folder. */
+/* Returns the new name in PEFT's folder of a tensor of the checkpoint: of an adapter, or of a bias that was trained.
+ * NULL: it is not in the folder. */
 static char *name_in_folder(const layered *over, const char *name)
 {
     static const char word[] = ".bias";
@@ -207,6 +207,8 @@ static cs_status list(ce_source *source, bool adapters)
         char *name = adapters                   ? name_in_folder(over, tensor->name)
                      : is_adapter(tensor->name) ? NULL
                                                 : strdup(tensor->name);
+        if (!name && !adapters && !is_adapter(tensor->name))
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         if (!name)
             continue;
         over->from[source->count] = i;

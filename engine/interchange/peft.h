@@ -21,9 +21,10 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
  * or NULL. A new reference. */
 json_t *ce_peft_config(const json_t *lora, const char *base);
 
-/* Both functions take ownership of a checkpoint's source and replace it. ce_peft_adapters: by a source that has only
- * the adapters' tensors and the trained biases, under PEFT's names. ce_peft_merge: by a source that has only the model's tensors, with the
- * adapters added to their values (in fp32, rounded once). */
+/* Both functions take ownership of a checkpoint's source and replace it; `lora` is the provenance's object, which must
+ * live as long. ce_peft_adapters: by a source that has only the adapters' tensors and the trained biases, under PEFT's
+ * names. ce_peft_merge: by a source that has only the model's tensors, with the adapters added to their values (in
+ * fp32, rounded once). */
 cs_status ce_peft_adapters(ce_source *source, const json_t *lora);
 cs_status ce_peft_merge(ce_source *source, const json_t *lora);
 

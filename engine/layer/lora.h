@@ -60,9 +60,9 @@ typedef struct {
 
 double ce_lora_scale(int64_t r, double alpha, bool rslora);
 /* Gives the layers that `targets` names adapters, and marks all other parameters of the model as frozen, except the
- * biases that are trained too. A is uniform within 1 / sqrt(inputs), B is zero, as in PEFT; the initial magnitudes of DoRA
- * are set when the weights are read. CS_BAD_CONFIG if a name matches no layer. The caller must call
- * ce_lora_close after a failure too. */
+ * biases that are trained too. A is uniform within 1 / sqrt(inputs), B is zero, as in PEFT; the first magnitudes of
+ * DoRA are set when the weights are read. CS_BAD_CONFIG if a name matches no layer. The caller must call ce_lora_close
+ * after a failure too. */
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes);
 void ce_lora_close(ce_lora *lora);
 

@@ -19,6 +19,8 @@ enum { UNITS = 5, PAGE = 4096, RANK = 4 };
 #define LORA "cspeed.lora={\"r\": 4, \"alpha\": 16, \"dropout\": 0.1}"
 #define LORA_ALL "cspeed.lora={\"r\": 4, \"targets\": \"all-linear\", \"rslora\": true}"
 
+#define BIASES "cspeed.lora={\"r\": 4, \"bias\": \"all\"}"
+
 /* ---- memory ---- */
 
 static int64_t padded(int64_t count, int world)
@@ -107,8 +109,8 @@ END_TEST
 
 START_TEST(stages_have_the_same_losses)
 {
-    static const char *const what[] = { LOWER, SOME, LORA, LORA_ALL };
-    for (int i = 0; i < 4; i++) {
+    static const char *const what[] = { LOWER, SOME, LORA, LORA_ALL, BIASES };
+    for (int i = 0; i < (int)(sizeof what / sizeof *what); i++) {
         run_result first, next;
         for (int stage = 0; stage <= 3; stage++) {
             run_spec spec = { .world = 2,
@@ -240,6 +242,7 @@ START_TEST(a_training_goes_on)
 {
     check_resume(SOME, "fp32");
     check_resume(LORA_ALL, "bf16");
+    check_resume(BIASES, "bf16");
 }
 END_TEST
 
@@ -266,6 +269,9 @@ START_TEST(what_is_not_supported_is_refused_by_name)
     static const char llama[] =
         "cspeed.model={\"model_type\": \"llama\", \"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 36, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"max_position_embeddings\": 16}";
+    static const char qwen[] =
+        "cspeed.model={\"model_type\": \"qwen2\", \"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 36, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"max_position_embeddings\": 16}";
     refuse("cspeed.param_groups=[{\"params\": \"*\", \"train\": false}]", NULL, "every parameter is frozen");
     refuse("cspeed.param_groups=[{\"params\": \"*.q_proj.*\", \"train\": false}]", llama, "freeze both or none");
     refuse("cspeed.param_groups=[{\"params\": \"*.wte.*\", \"train\": false, \"lr\": 1}]", NULL,
@@ -276,7 +282,8 @@ START_TEST(what_is_not_supported_is_refused_by_name)
     refuse("cspeed.lora={\"r\": 2, \"targets\": \".*proj\"}", NULL, "regular expressions");
     refuse("cspeed.lora={\"alpha\": 2}", NULL, "set cspeed.lora.r");
     refuse("cspeed.lora={\"r\": 2, \"dora\": true}", NULL, "cspeed.lora.dora");
-    refuse("cspeed.lora={\"r\": 2, \"bias\": \"all\"}", NULL, "cspeed.lora.bias");
+    refuse("cspeed.lora={\"r\": 2, \"bias\": \"some\"}", NULL, "cspeed.lora.bias");
+    refuse("cspeed.lora={\"r\": 2, \"targets\": [\"q_proj\"], \"bias\": \"lora_only\"}", qwen, "freeze both or none");
     refuse("cspeed.lora={\"r\": 2, \"qlora\": true}", NULL, "cspeed.lora.qlora");
     refuse("cspeed.lora={\"adapter\": \"nowhere\"}", NULL, "nowhere");
     refuse("cspeed.lora={\"adapter\": \"nowhere\", \"r\": 2}", NULL, "leave it out");

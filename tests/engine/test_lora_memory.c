@@ -1,5 +1,5 @@
-/* test_lora_memory.c - LoRA on a model of the shape of Llama 3.2 1B, in bf16: what the engine allocates is what the plan
- * counts, to the byte, and far below 24 GB. */
+/* test_lora_memory.c - LoRA on a model of the shape of Llama 3.2 1B, in bf16: what the engine allocates is what the
+ * plan counts, to the byte, and far below 24 GB. */
 #include "runs.h"
 #include "suite.h"
 
