@@ -179,12 +179,12 @@ START_TEST(test_curve)
                 "\"WarmupDecayLR\", \"params\": { \"warmup_max_lr\": \"auto\", \"warmup_num_steps\": 2, "
                 "\"total_num_steps\": \"auto\", \"warmup_type\": \"linear\" } } }");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr b.json --steps 8"), 0);
-    must_say("           4  5e-05           \n", true);
+    must_say("           4  5e-05\n", true);
     must_say("beta1", false);
     shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* uses the Trainer's rate and decay */
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr c.json --steps 5"), 0);
-    must_say("           1  5e-05           \n           2  4e-05           \n", true);
-    must_say("           5  1e-05           \n", true);
+    must_say("           1  5e-05\n           2  4e-05\n", true);
+    must_say("           5  1e-05\n", true);
     shell_leave();
 }
 END_TEST

@@ -49,9 +49,9 @@ START_TEST(tags_are_listed)
                          "mkdir -p out/half/weights out/mine out/ds && cp -r out/c out/cut && "
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
-    expect(0, "c                          *        20", "inspect out");
+    expect(0, "c     *     20", "inspect out");
     /* the row shows the folder's name, which is not its tag */
-    expect(0, "\ncut                                 20", "inspect out");
+    expect(0, "\ncut         20", "inspect out");
     expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");
     ck_assert_uint_eq(json_array_size(rows), 5);
