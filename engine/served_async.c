@@ -20,13 +20,14 @@ typedef struct {
     bool leaves;           /* the worker ends, and sends no gradients */
 } announcement;
 
+/* Only servers use the fields below `from`. */
 struct ce_served_async {
-    announcement *from; /* of a server: [workers]; of a worker: one, its own */
-    cs_work **coming;   /* of a server: [workers] the receive into from[worker]; NULL: the worker has left */
-    int64_t *steps;     /* of a server: [workers] steps that each worker has done */
-    bool *held;         /* of a server: [workers] the worker waits for values */
-    int64_t *ahead; /* of a server: [staleness + 1] how many steps began so many steps ahead of the slowest worker */
-    int64_t rounds; /* of a server: steps that every worker has done or must do before the step returns */
+    announcement *from; /* [workers] on a server; on a worker one element, its own */
+    cs_work **coming;   /* [workers] the pending receive into from[worker]; NULL: the worker has left */
+    int64_t *steps;     /* [workers] steps that each worker has done */
+    bool *held;         /* [workers] true: the worker waits for values */
+    int64_t *ahead;     /* [staleness + 1] ahead[k]: number of steps that began k steps ahead of the slowest worker */
+    int64_t rounds;     /* steps that every worker has done, or must do before the step returns */
 };
 
 bool ce_served_is_async(const cs_engine *engine)

@@ -72,7 +72,7 @@ void ce_library_open(ce_library *library, const char *name, const char *variable
             continue;
         library->handle = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL);
         const char *why = library->handle ? NULL : dlerror();
-        if (why && !found) /* the message about an existing file says more than that about a name that was not found */
+        if (why && !found) /* an error about an existing file is more useful than that a bare name was not found */
             snprintf(library->why, sizeof library->why, "%s", why);
         found = found || strchr(library->path, '/');
     }

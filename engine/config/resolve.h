@@ -39,6 +39,6 @@ void ce_preference_resolve(cs_config *config); /* preference.c: checks the secti
 /* modes.c: sets settings.lanes, which ce_resolve_batch needs; checks what a mode does not combine with, at the end. */
 void ce_modes_count_lanes(cs_config *config);
 void ce_modes_resolve(cs_config *config);
-void ce_resolve_run(cs_config *config);        /* the section "cspeed": model, data, sequence length, transport */
+void ce_resolve_run(cs_config *config); /* the section "cspeed": model, data, sequence length, transport */
 
 #endif

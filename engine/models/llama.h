@@ -18,8 +18,10 @@ typedef struct {
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
     json_t *padding; /* pad_token_id */
-    /* Mixtures of experts: number of experts (also by its other name), how many a row goes to, width inside an expert
-     * and inside the shared expert, and the layers that have experts: each `sparse_step`-th, without dense_layers */
+    /* Mixtures of experts. `experts` is the number of experts of a layer, and `other_experts` the same number under the
+     * name that transformers 5 writes. `chosen` experts compute a token. `expert_inner` and `shared_inner` are the widths
+     * inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except the layers that
+     * `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
     bool normalized, balanced; /* norm_topk_prob; output_router_logits */
     double balance;            /* router_aux_loss_coef */

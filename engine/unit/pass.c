@@ -15,7 +15,7 @@ static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* references that end with the current unit */
+    int young; /* how many of `references` are given up when the current unit ends */
 } live_tensor;
 
 struct cs_pass {

@@ -346,10 +346,12 @@ cs_metrics cs_last_step(cs_engine *engine);
 typedef struct {
     int64_t layers, experts; /* number of layers that have experts, and of experts in each; layers 0: there are none */
     const int64_t *tokens;   /* (layers, experts), owned by the engine, valid until the next cs_step */
-    double imbalance; /* tokens of the layer's busiest expert divided by the mean of the layer's experts: the mean
-                              * over the layers. 1: all experts got as many. NaN before the first step */
-    double worst;     /* the same quotient of the layer in which it is greatest */
-    int64_t unused;   /* experts of all layers that got no token */
+    double
+        imbalance;  /* for each layer, the tokens of its busiest expert are divided by the mean number of tokens of its
+                              * experts; this is the mean of these quotients over the layers. 1: all experts got
+                              * equally many tokens. NaN before the first step */
+    double worst;   /* the same quotient of the layer in which it is greatest */
+    int64_t unused; /* experts of all layers that got no token */
 } cs_expert_load;
 cs_expert_load cs_expert_load_of(cs_engine *engine);
 

@@ -96,8 +96,9 @@ typedef struct {
     int worker_count;
     cl_phase phase;
     int attempt, restarts; /* restarts: how many of the attempts --max_restarts counts */
-    /* Re-forming with nodes that came while ranks ran. Times are CLOCK_MONOTONIC nanoseconds, 0: not yet: when the ranks
-     * of this attempt were started, when a node was first seen that waits, and when the checkpoint was asked for. */
+    /* These three times serve to form the job again with nodes that came while ranks ran. Each is in CLOCK_MONOTONIC
+     * nanoseconds, or 0 if the event has not happened. ranks_began: the ranks of this attempt were started.
+     * waiting_since: a node was first seen waiting. save_asked_at: the checkpoint was requested. */
     int64_t ranks_began, waiting_since, save_asked_at;
     int64_t kept_before_asking; /* cl_workers_kept at that time */
     bool reforming;             /* the ranks are ended, so that nodes that came can take part */

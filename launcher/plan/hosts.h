@@ -17,7 +17,9 @@ typedef struct {
     int port;      /* port= of sshd; 0: not given */
     int slot_count;
     int *slots; /* ids, ascending: 0..N-1, or those of gpus=; after the selection, only the remaining ones */
-    char **env; /* env.X=VALUE as "X=VALUE", NULL-terminated; NULL: none */
+    char **
+        env; /* variables that the host's words env.X=VALUE set, as "X=VALUE"; NULL ends the list. The pointer itself is
+                 * NULL if there are none */
 } cl_host;
 
 typedef struct {

@@ -224,8 +224,8 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* Decides whether this run may take the folder. `still` is a content of the file that did not change for the required
- * time; its text is empty if there is none. */
+/* Decides whether this run may take the folder. `seen` is the file as it is now. `still` is the file as an earlier wait
+ * saw it, unchanged for the required time; before the first such wait still->text is empty. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;

@@ -98,8 +98,8 @@ __device__ inline ce_view ce_norm_source(const ce_norm_job &job, const ce_norm_w
     return ce_run_from(job.more.data ? job.sum : job.x, work.place);
 }
 
-/* Converts a loaded run to fp32. If `more` is present, adds dropout(more), stores the sum, and rounds x to the stored
- * type. */
+/* Converts a run (eight consecutive elements, run.cuh) to fp32 in x. If job.more is present, adds dropout(more) to x,
+ * stores the sum in job.sum, and rounds x to the type of job.sum. */
 __device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_norm_work &work, int64_t at, ce_run run,
                                    ce_run run_more)
 {

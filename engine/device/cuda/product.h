@@ -44,7 +44,7 @@ struct ce_cuda_products {
     uint64_t *digest, *fetched; /* the digest in device memory, and its copy in pinned memory */
 };
 
-/* Puts the product into the compute stream, run by `algorithm`. */
+/* Queues the product on the compute stream; cuBLASLt computes it with `algorithm`. */
 cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *on,
                                 const cublasLtMatmulAlgo_t *algorithm);
 

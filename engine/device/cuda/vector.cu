@@ -74,7 +74,8 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
     }
 }
 
-/* With job->takes, `narrow` is only written, but the kernel reads it too: a second kernel would save only that read. */
+/* If job->takes is set, the old values of `narrow` are not needed, but the kernel reads them all the same: a separate
+ * kernel for this case would save only that read. */
 extern "C" void ce_cuda_columns(cs_device *device, const ce_columns *job)
 {
     ce_view wide = ce_run_view(job->wide);
