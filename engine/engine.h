@@ -194,6 +194,8 @@ double ce_phase_clock(cs_engine *engine);
 void ce_served_place(cs_engine *engine, int rank);
 /* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
 cs_status ce_served_prepare(cs_engine *engine);
+/* Bytes that the rank at its place sends in a synchronous step. */
+size_t ce_served_sent(const cs_engine *engine, const ce_plan *plan);
 bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
 /* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each
  * other if there is a parameter server. Collective. */

@@ -398,6 +398,8 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         *rank = engine->memory;
         if (ce_served_serves(engine))
             rank->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
+        if (engine->zero.served)
+            rank->sent = ce_served_sent(engine, &plan);
         rank->values = plan.values;
         rank->gradients = plan.gradients;
         rank->masters = plan.masters;

@@ -29,22 +29,20 @@ void ce_served_place(cs_engine *engine, int rank)
     engine->zero.rank = serves ? rank - workers : 0;
 }
 
-/* Bytes that this rank sends in an optimizer step. */
-static size_t sent(const cs_engine *engine)
+size_t ce_served_sent(const cs_engine *engine, const ce_plan *plan)
 {
-    const cs_memory *memory = &engine->memory;
     size_t sums = ce_step_judge_summed(engine), others = (size_t)engine->world.size - 1;
     if (!ce_served_serves(engine))
-        return memory->gradients + sums;
-    return memory->values * (size_t)engine->lanes.count + sums * (engine->zero.rank == 0 ? others : 1);
+        return plan->gradients + sums;
+    return plan->values * (size_t)engine->lanes.count + sums * (engine->zero.rank == 0 ? others : 1);
 }
 
 cs_status ce_served_prepare(cs_engine *engine)
 {
     ce_served_place(engine, engine->world.rank);
     CS_TRY(ce_served_open(&engine->zero, engine->settings->lanes, servers_of(engine), engine->model));
+    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
     if (ce_served_serves(engine)) {
-        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
         engine->memory.values = plan.values;
         engine->memory.gradients = plan.gradients;
         engine->memory.masters = plan.masters;
@@ -53,7 +51,7 @@ cs_status ce_served_prepare(cs_engine *engine)
         engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
         engine->memory.prediction = 0;
     }
-    engine->memory.sent = sent(engine);
+    engine->memory.sent = ce_served_sent(engine, &plan);
     return CS_OK;
 }
 
