@@ -1,10 +1,10 @@
-/* convolution.h - a unit of two convolutions for images of one channel, written with a linear layer and loops of its own:
- * an example of a layer that cspeed does not have.
+/* convolution.h - a unit of two convolutions for images of one channel, written with a linear layer and loops of its
+ * own: an example of a layer that cspeed does not have.
  *
- * Each convolution has 3 x 3 kernels and zero padding, and is followed by GELU and by a mean over 2 x 2 pixels. A linear
- * layer and GELU make `outputs` numbers of the last image. Pixels are stored (row, column, channel). A convolution is a
- * matrix product of the neighbourhoods of all pixels (im2col: Chellapilla, Puri and Simard, "High performance
- * convolutional neural networks for document processing", 2006). The loops need fp32 in host memory. */
+ * Each convolution has 3 x 3 kernels and zero padding, and is followed by GELU and by a mean over 2 x 2 pixels. A
+ * linear layer and GELU make `outputs` numbers of the last image. Pixels are stored (row, column, channel). A
+ * convolution is a matrix product of the neighbourhoods of all pixels (im2col: Chellapilla, Puri and Simard, "High
+ * performance convolutional neural networks for document processing", 2006). The loops need fp32 in host memory. */
 #ifndef CS_EXAMPLES_CONVOLUTION_H
 #define CS_EXAMPLES_CONVOLUTION_H
 
@@ -54,8 +54,9 @@ static inline void convnet_declare(cs_unit *unit, const void *given)
                       (cs_init){ CS_NORMAL, 1 / sqrtf((float)inputs) }, CS_IN_OUT, CS_BIAS);
 }
 
-/* Row p of `columns` (pixels, 9 channels) holds the 3 x 3 neighbourhood of pixel p. Forward copies the pixels of `image`
- * there, and zeros for pixels beyond the edge; backward adds the rows to the pixels from which they were copied. */
+/* Row p of `columns` (pixels, 9 channels) holds the 3 x 3 neighbourhood of pixel p. Forward copies the pixels of
+ * `image` there, and zeros for pixels beyond the edge; backward adds the rows to the pixels from which they were
+ * copied. */
 static inline void neighbourhoods(images size, float *image, float *columns, bool backward)
 {
     for (int64_t n = 0; n < size.count; n++)

@@ -5,9 +5,9 @@
  *     cspeed --num_gpus 2 train_npy --model convnet --inputs images.npy --targets digits.npy --loss cross_entropy
  *
  * x.npy is (N, F) in float32, or (N, H, W) for a convnet. y.npy is (N, C) in float32; for cross_entropy it is (N) in
- * int64 or int32, with classes from 0. Arrays are little-endian and in C order, as np.save writes them. Two threads fill
- * the next batches during a step. After each epoch rank 0 prints the mean loss of the epoch's last step. At the end it
- * prints the accuracy over all samples, a ratio of counts that are summed over all ranks. */
+ * int64 or int32, with classes from 0. Arrays are little-endian and in C order, as np.save writes them. Two threads
+ * fill the next batches during a step. After each epoch rank 0 prints the mean loss of the epoch's last step. At the
+ * end it prints the accuracy over all samples, a ratio of counts that are summed over all ranks. */
 #include "convolution.h"
 #include "npy.h"
 

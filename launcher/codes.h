@@ -32,8 +32,8 @@ int cl_codes_of_status(int wait_status);
 /* Returns a clause about the reason for which a rank exits with this code; "" if the code tells no reason. */
 const char *cl_codes_meaning(int code);
 
-/* Returns true if `code` stands for a failure that every rank meets in the same way and reports in a message of its own,
- * such as an invalid configuration or a missing file. */
+/* Returns true if `code` stands for a failure that every rank meets in the same way and reports in a message of its
+ * own, such as an invalid configuration or a missing file. */
 int cl_codes_explained(int code);
 
 /* cl_codes_signal_name(9) returns "SIGKILL". cl_codes_signal_number returns 9 for "SIGKILL", "KILL", "kill" or "9", and

@@ -2,7 +2,8 @@
  *
  * size: bytes of the longest buffer of a call. algbw: size divided by the time. busbw: algbw multiplied by the share of
  * the vector that every rank must at least send or receive, so that it can be compared with the bandwidth of memory or
- * of a link for any number of ranks. of copy: the time in which every rank copies as many bytes, divided by the time. */
+ * of a link for any number of ranks. of copy: the time in which every rank copies as many bytes, divided by the
+ * time. */
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
 #include "bench/bench.h"

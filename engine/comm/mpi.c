@@ -1,5 +1,5 @@
-/* mpi.c - the transport mpi: collectives over messages, which libcspeed_mpi.so moves. The module is opened when the first
- * comm with this transport is opened. */
+/* mpi.c - the transport mpi: collectives over messages, which libcspeed_mpi.so moves. The module is opened when the
+ * first comm with this transport is opened. */
 #include "comm/mpi/module.h"
 #include "base/library.h"
 #include "comm/collective/collective.h"

@@ -1,5 +1,5 @@
-/* loader.c - threads that fill batches ahead of the program. Batch i uses slot i % slots; a worker that is free takes the
- * lowest batch that is not taken yet, as soon as its slot is free. */
+/* loader.c - threads that fill batches ahead of the program. Batch i uses slot i % slots; a worker that is free takes
+ * the lowest batch that is not taken yet, as soon as its slot is free. */
 #include "cspeed/loader.h"
 
 #include "base/must.h"

@@ -31,7 +31,8 @@ typedef struct {
     int count;
 } ce_shape_columns;
 
-/* Gives a key another name, which must stay valid. CS_BAD_CONFIG: there is no such key, or it has another name already. */
+/* Gives a key another name, which must stay valid. CS_BAD_CONFIG: there is no such key, or it has another name
+ * already. */
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a NULL-terminated list with all keys that ce_shape_read may look at. */

@@ -59,8 +59,8 @@ bool ce_device_holds(cs_device *device, const void *memory);
 /* Bytes that are allocated now, including the workspace of kernels. */
 size_t ce_device_allocated(const cs_device *device);
 size_t ce_device_room(cs_device *device); /* free bytes on the device; 0: not known */
-/* Bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel needs more than
- * before. After the first step it does not change while the shapes of the steps stay the same. */
+/* Bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel needs more
+ * than before. After the first step it does not change while the shapes of the steps stay the same. */
 size_t ce_device_workspace(const cs_device *device);
 
 /* Begins and ends a named range of the caller's time for the device's profiler, if it has one. Ranges nest. */

@@ -189,9 +189,9 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
     source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
-/* In the model, every name of the body begins with the prefix of the model's class. Some sources leave the prefix out: if
- * the source has the first parameter without it, this function adds it to the source's names. The head's parameters and
- * the head's alias get no prefix. */
+/* In the model, every name of the body begins with the prefix of the model's class. Some sources leave the prefix out:
+ * if the source has the first parameter without it, this function adds it to the source's names. The head's parameters
+ * and the head's alias get no prefix. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = ce_model_first(model), *rest = strchr(first, '.');

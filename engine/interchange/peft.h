@@ -1,5 +1,5 @@
-/* peft.h - reads adapter_config.json of PEFT's folders of LoRA adapters, and presents the tensors of a checkpoint either
- * under the names of such a folder or with the adapters merged into the weights. */
+/* peft.h - reads adapter_config.json of PEFT's folders of LoRA adapters, and presents the tensors of a checkpoint
+ * either under the names of such a folder or with the adapters merged into the weights. */
 #ifndef CS_INTERCHANGE_PEFT_H
 #define CS_INTERCHANGE_PEFT_H
 

@@ -12,8 +12,8 @@ typedef struct {
     cs_embed_sizes wide;
 } ce_ends_first;
 extern const cs_kind ce_ends_embedding;
-/* Sets the token without gradient from config.json's pad_token_id, which becomes PyTorch's padding_idx: a negative number
- * counts from the end of the vocabulary; NULL or null: there is none. Another value is a fault, which the second
+/* Sets the token without gradient from config.json's pad_token_id, which becomes PyTorch's padding_idx: a negative
+ * number counts from the end of the vocabulary; NULL or null: there is none. Another value is a fault, which the second
  * function adds to the input's document. */
 void ce_ends_pad(cs_embed_sizes *sizes, const json_t *token);
 void ce_ends_check_pad(const json_t *token, const ce_family_input *input);

@@ -19,9 +19,9 @@ typedef struct {
     json_t *scaling, *rotary, *layer_types;
     json_t *padding; /* pad_token_id */
     /* Mixtures of experts. `experts` is the number of experts of a layer, and `other_experts` the same number under the
-     * name that transformers 5 writes. `chosen` experts compute a token. `expert_inner` and `shared_inner` are the widths
-     * inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except the layers that
-     * `dense_layers` lists. */
+     * name that transformers 5 writes. `chosen` experts compute a token. `expert_inner` and `shared_inner` are the
+     * widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except the layers
+     * that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
     bool normalized, balanced; /* norm_topk_prob; output_router_logits */
     double balance;            /* router_aux_loss_coef */

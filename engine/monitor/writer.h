@@ -7,8 +7,8 @@
 /* A function that fails sets errno and returns false; after that only `close` is called. */
 typedef struct {
     const char *name; /* name of the section in the configuration */
-    /* Opens the writer. `at` is the position (DeepSpeed's sample count) of the first value that will be written. Returns
-     * data that the writer owns until `close`, or NULL with errno set. */
+    /* Opens the writer. `at` is the position (DeepSpeed's sample count) of the first value that will be written.
+     * Returns data that the writer owns until `close`, or NULL with errno set. */
     void *(*open)(const char *folder, int64_t at);
     bool (*write)(void *private_data, const char *tag, double value, int64_t at);
     bool (*flush)(void *private_data);

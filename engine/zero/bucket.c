@@ -1,8 +1,8 @@
 /* bucket.c - buckets of gradients: consecutive units whose sums are adjacent in memory, so that one all-reduce adds the
  * gradients of all of them. The sums of an element over ranks do not depend on the bucket in which it is.
  *
- * Where gradients go through a reduce-scatter, a rank's parts of several units are not adjacent in the row that is sent,
- * so every unit is a bucket by itself. */
+ * Where gradients go through a reduce-scatter, a rank's parts of several units are not adjacent in the row that is
+ * sent, so every unit is a bucket by itself. */
 #include "zero/zero.h"
 
 #include <stdlib.h>

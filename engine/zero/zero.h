@@ -180,16 +180,17 @@ size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
 float *ce_shard_sum(const ce_shard *shard);
 size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count);
 
-/* Initializes this rank's own elements. A value depends only on seed, parameter name and element. Calls ce_shard_spread. */
+/* Initializes this rank's own elements. A value depends only on seed, parameter name and element. Calls
+ * ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
 void ce_shard_forget(ce_shard *shard);
-/* To be called after this rank's own elements of master and slots were set: updates all other copies of these values on all
- * ranks. Collective. */
+/* To be called after this rank's own elements of master and slots were set: updates all other copies of these values on
+ * all ranks. Collective. */
 void ce_shard_spread(ce_shard *shard);
 
-/* This rank's own elements of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to the first
- * of these elements, in device memory; gradient and slots have the precision's types. */
+/* This rank's own elements of one parameter, for checkpoints: elements `range` of the parameter. The pointers are to
+ * the first of these elements, in device memory; gradient and slots have the precision's types. */
 typedef struct {
     ce_unit_entry *entry;
     ce_range range;

@@ -66,8 +66,8 @@ typedef struct {
      *   "shm"   shared memory; all ranks are on one host
      *   "tcp"   sockets; one host or several. Where the tree of summation allows it, the ranks of each host first sum
      *           among themselves through shared memory.
-     *   "mpi"   messages of MPI, for ranks that mpirun or srun started; libcspeed_mpi.so must have been built. The world
-     *           must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program that
+     *   "mpi"   messages of MPI, for ranks that mpirun or srun started; libcspeed_mpi.so must have been built. The
+     *           world must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program that
      *           initializes MPI itself must ask for MPI_THREAD_SERIALIZED, and finalizes it itself, after it has closed
      *           its comms. When a rank dies, mpirun ends the others. Memory of a GPU goes as with "auto"
      *   "nccl"  memory of a GPU; host memory goes as with "auto"
@@ -96,8 +96,8 @@ typedef struct {
      *   TRANSPORT.SIZE=BYTES   a number of the transport's table of sizes, as `cspeed bench comm --tune` prints it
      * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than above; then
      * too they have the same bits on every rank and in every run with as many ranks. The list must be the same on all
-     * ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE: the lists of
-     * two ranks differ. */
+     * ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE: the lists
+     * of two ranks differ. */
     const char *algorithms;
 } cs_comm_settings;
 

@@ -135,10 +135,10 @@ void cs_config_help(void);
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Opens the device and connects the ranks before there is a model, for programs that prepare data or agree on something
- * first: rank 0 writes a file while the others wait at cs_comm_barrier(*comm). It calls cs_config_finish. Optional, since
- * cs_initialize connects ranks that are not connected; a second call returns the same comm. The comm is for host memory
- * between the calls of a training; it is valid until cs_destroy or, without an engine, until cs_config_close. Errors are
- * those of cs_config_finish and cs_comm_open. Collective. */
+ * first: rank 0 writes a file while the others wait at cs_comm_barrier(*comm). It calls cs_config_finish. Optional,
+ * since cs_initialize connects ranks that are not connected; a second call returns the same comm. The comm is for host
+ * memory between the calls of a training; it is valid until cs_destroy or, without an engine, until cs_config_close.
+ * Errors are those of cs_config_finish and cs_comm_open. Collective. */
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm);
 
 /* Connects the ranks, opens the device and builds the model. `model` is one made with cs_model_new, or NULL for the
@@ -158,8 +158,8 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps);
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
 
 /* Returns the learning rate of applied update number `step`, counted from 0, by the schedule in force: that of
- * cs_set_schedule or else of the configuration. It is optimizer.params.lr under the schedule, which each parameter group
- * multiplies by its own factor. PyTorch's lr_scheduler.get_last_lr() is cs_last_step(engine).learning_rate. */
+ * cs_set_schedule or else of the configuration. It is optimizer.params.lr under the schedule, which each parameter
+ * group multiplies by its own factor. PyTorch's lr_scheduler.get_last_lr() is cs_last_step(engine).learning_rate. */
 double cs_schedule_rate(const cs_engine *engine, int64_t step);
 
 /* A parameter group of the optimizer, as PyTorch's optimizer.param_groups: one of cspeed.param_groups, or all other

@@ -24,8 +24,8 @@ extern "C" {
 typedef struct cs_loader cs_loader;
 
 typedef struct {
-    /* Writes batch number `index`, counted from 0, to `batch`. With workers, it is called in several threads at the same
-     * time, for different batches; the memory of a batch keeps what an earlier batch wrote there. */
+    /* Writes batch number `index`, counted from 0, to `batch`. With workers, it is called in several threads at the
+     * same time, for different batches; the memory of a batch keeps what an earlier batch wrote there. */
     void (*fill)(void *argument, int64_t index, void *batch);
     void *argument;
     size_t bytes;  /* of a batch: above 0. Its memory is aligned to 64 bytes and first filled with zeros */

@@ -1,5 +1,5 @@
-/* process.h - processes that help this one on its machine, and what they share: Python's multiprocessing as a thin layer
- * over the C library.
+/* process.h - processes that help this one on its machine, and what they share: Python's multiprocessing as a thin
+ * layer over the C library.
  *
  *     multiprocessing   here                   the C library's own
  *     Process           cs_process             fork, waitpid
@@ -18,12 +18,13 @@
  *     cs_process_join(helper, -1, &code);
  *     cs_process_close(helper);
  *
- * A started process is a copy of this one: it has its memory as it was, and shares the objects below if they were opened
- * before. It has one thread, so start processes before cs_initialize; for ranks of a training use cs_spawn. Each process
- * closes the objects that it has. A process that this one started is killed when the thread that started it ends.
+ * A started process is a copy of this one: it has its memory as it was, and shares the objects below if they were
+ * opened before. It has one thread, so start processes before cs_initialize; for ranks of a training use cs_spawn. Each
+ * process closes the objects that it has. A process that this one started is killed when the thread that started it
+ * ends.
  *
- * Times are in seconds; a negative one is no limit. Functions that return cs_status fail with CS_NO_MEMORY, or CS_IO_ERROR
- * where processes or descriptors have run out; cs_error() has the reason. */
+ * Times are in seconds; a negative one is no limit. Functions that return cs_status fail with CS_NO_MEMORY, or
+ * CS_IO_ERROR where processes or descriptors have run out; cs_error() has the reason. */
 #ifndef CSPEED_PROCESS_H
 #define CSPEED_PROCESS_H
 
@@ -43,14 +44,15 @@ typedef struct cs_process cs_process;
 /* Starts a process that calls run(argument) and ends with its result as exit code. */
 cs_status cs_process_start(cs_process **process, int (*run)(void *argument), void *argument);
 int64_t cs_process_id(const cs_process *process);
-/* Waits until the process has ended, at most `seconds`. Returns false if it still runs. *code, if code is not NULL, becomes
- * its exit code, or -N if signal N ended it. */
+/* Waits until the process has ended, at most `seconds`. Returns false if it still runs. *code, if code is not NULL,
+ * becomes its exit code, or -N if signal N ended it. */
 bool cs_process_join(cs_process *process, double seconds, int *code);
 void cs_process_close(cs_process *process); /* kills the process if it still runs; accepts NULL */
 
-/* Calls run(argument, i, result i) for each i from 0 to count - 1, in `workers` processes that take the next i when they are
- * free, and waits for all. `results` has room for `count` results of `result_bytes` each, in the order of i; run gets the
- * place of its own, filled with zeros. CS_NO_PEER: a worker ended before its work was done; `results` is not changed. */
+/* Calls run(argument, i, result i) for each i from 0 to count - 1, in `workers` processes that take the next i when
+ * they are free, and waits for all. `results` has room for `count` results of `result_bytes` each, in the order of i;
+ * run gets the place of its own, filled with zeros. CS_NO_PEER: a worker ended before its work was done; `results` is
+ * not changed. */
 cs_status cs_pool_map(int workers, int64_t count, void (*run)(void *argument, int64_t index, void *result),
                       void *argument, void *results, size_t result_bytes);
 

@@ -181,7 +181,8 @@ void cl_join_agents_remind(cl_front *front, int64_t now);
 int cl_join_agents_there(const cl_front *front); /* returns the number of nodes that are present */
 /* Returns the number of nodes that an attempt beginning now would have; 0: the elasticity allows none. */
 int cl_join_agents_possible(const cl_front *front);
-/* Returns true for a node that has come by itself to an elastic job after its first attempt, and has run no ranks yet. */
+/* Returns true for a node that has come by itself to an elastic job after its first attempt, and has run no ranks
+ * yet. */
 bool cl_join_agents_is_new(const cl_front *front, int node);
 /* Ends a node's part in the job: sends it the reason and an exit code, and closes its link. */
 void cl_join_agents_dismiss(cl_link *link, int code, const char *why);

@@ -1,10 +1,10 @@
 /* reform.c - the re-forming of a running elastic job with nodes that came while its ranks ran.
  *
  * A node that comes waits until it may take part: --last_call after it came, or at once if all MAX nodes are there, and
- * not before the ranks have run for --last_call, so that a node that comes and goes cannot end attempts more often. Then
- * the front asks rank 0 for a checkpoint, if its program saves on request (cs_save_asked). When that is complete, or
- * after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are there. --max_restarts
- * does not count it. */
+ * not before the ranks have run for --last_call, so that a node that comes and goes cannot end attempts more often.
+ * Then the front asks rank 0 for a checkpoint, if its program saves on request (cs_save_asked). When that is complete,
+ * or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are there.
+ * --max_restarts does not count it. */
 #include "front/front.h"
 
 #include <stdio.h>

@@ -56,8 +56,8 @@ static bool is_finished(const cl_front *front)
     return true;
 }
 
-/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or one of these was lost
- * before the ranks of this attempt were started. */
+/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or one of these was
+ * lost before the ranks of this attempt were started. */
 static bool is_free(const cl_front *front)
 {
     bool lost = front->first_node >= 0 && front->code == CL_CODE_PEER && !front->ranks_began;

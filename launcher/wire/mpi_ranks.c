@@ -102,7 +102,8 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
-/* Open MPI takes a host in each part of the line; MPICH takes all hosts before the first part, and fills them in order. */
+/* Open MPI takes a host in each part of the line; MPICH takes all hosts before the first part, and fills them in
+ * order. */
 static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
 {
     if (by_openmpi) { /* a rank has threads, which mpirun would put on one core */

@@ -16,8 +16,8 @@ int cl_starter_secret(void);
  * Returns 0, CL_CODE_USAGE, or CL_CODE_NOT_FOUND with a message that names what to install. */
 int cl_starter_open(pid_t *pid, const cl_plan *plan, int port);
 
-/* Finds the program of CL_BY_OPENMPI, CL_BY_MPICH or CL_BY_SLURM in PATH. Returns 0, or CL_CODE_NOT_FOUND with a message
- * that names what to install. */
+/* Finds the program of CL_BY_OPENMPI, CL_BY_MPICH or CL_BY_SLURM in PATH. Returns 0, or CL_CODE_NOT_FOUND with a
+ * message that names what to install. */
 int cl_starter_find(const char **program, int launcher);
 /* If this process is root's: sets the variables without which Open MPI's mpirun refuses to run. */
 void cl_starter_allow_root(void);

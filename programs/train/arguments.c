@@ -34,8 +34,8 @@ static int print_config_help(void *to, const char *flag, const char *value)
     exit(0);
 }
 
-/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; if it is NULL, the option
- * has no value and the key becomes true; otherwise it is a text. */
+/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; if it is NULL,
+ * the option has no value and the key becomes true; otherwise it is a text. */
 #define KEY(names_, path_, value_, text_)                                                                              \
     {                                                                                                                  \
         .names = names_, .kind = CS_OPTION_INERT, .value = value_, .text = text_, .sets = path_                        \

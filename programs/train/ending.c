@@ -27,7 +27,8 @@ static bool is_found_as_cspeed(const char *file)
 }
 
 /* Returns the text to print before "cspeed" in a command: the folder of this program with a slash at its end, as a user
- * would type it. The text is empty if the folder has no cspeed, as in an installed tree, or PATH leads to that cspeed. */
+ * would type it. The text is empty if the folder has no cspeed, as in an installed tree, or PATH leads to that
+ * cspeed. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM], cspeed[ROOM + 8];

@@ -16,8 +16,8 @@ typedef struct {
     bool *given; /* a switch, without a value */
 } bench_option;
 
-/* Reads argv[1] and all arguments after it. If the table does not allow an argument, prints the error to stderr and ends
- * the process with exit code 64. --help prints the options and ends the process with 0. */
+/* Reads argv[1] and all arguments after it. If the table does not allow an argument, prints the error to stderr and
+ * ends the process with exit code 64. --help prints the options and ends the process with 0. */
 void bench_arguments(int argc, char **argv, const bench_option *options);
 
 #endif

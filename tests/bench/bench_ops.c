@@ -1,10 +1,10 @@
 /* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
  * bf16 with native products where the CPU has them. The rate is compared with the roof that this run measures: the rate
  * of matrix products for products and attention (of which only what the causal mask shows is counted), the rate of a
- * copy, which is read and written, for all others; data that fits into a cache moves faster than a copy. The last column
- * is the operation's share of the sum of all operations of a training step without dropout (AdamW). On a GPU an operation is queued as often as fills some milliseconds, and the host waits once at
- * the end. With CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of
- * cuDNN.
+ * copy, which is read and written, for all others; data that fits into a cache moves faster than a copy. The last
+ * column is the operation's share of the sum of all operations of a training step without dropout (AdamW). On a GPU an
+ * operation is queued as often as fills some milliseconds, and the host waits once at the end. With CSPEED_CUDNN=none
+ * in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"

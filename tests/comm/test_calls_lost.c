@@ -1,8 +1,8 @@
 /* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, and the time of a call, over
  * shared memory and over TCP. The test starts the ranks itself, so that it sees how each one ends.
  *
- * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts. PART
- * is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
+ * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts.
+ * PART is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
 #include "base/log.h"
 #include "cspeed/comm.h"
 #include "ports.h"

@@ -1,4 +1,5 @@
-/* test_comm_groups.c - groups of ranks: they work at the same time, leave nothing behind, and refuse calls of others. */
+/* test_comm_groups.c - groups of ranks: they work at the same time, leave nothing behind, and refuse calls of
+ * others. */
 #include "layout.h"
 #include "suite.h"
 

@@ -1,7 +1,7 @@
-/* test_mpi.c - the transport mpi under a real mpirun: every collective against the model, calls that differ, a rank that
- * is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the one that CMake found;
- * CSPEED_MPI_MODULE then names the module for it. With CSPEED_MPI_LARGE, a message of more than 2 GiB is sent, for which
- * the test needs 5 GB of memory. The test is skipped where the module was not built. */
+/* test_mpi.c - the transport mpi under a real mpirun: every collective against the model, calls that differ, a rank
+ * that is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the one that CMake found;
+ * CSPEED_MPI_MODULE then names the module for it. With CSPEED_MPI_LARGE, a message of more than 2 GiB is sent, for
+ * which the test needs 5 GB of memory. The test is skipped where the module was not built. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"

@@ -54,8 +54,8 @@ static void expect_text(const char *path, const char *bytes, size_t size)
     free(text.bytes);
 }
 
-/* Reads the file with one bit of each byte flipped, and cut at each length: the text is the same, or the file is refused by its
- * name. `sealed`: the format has a checksum of the text. */
+/* Reads the file with one bit of each byte flipped, and cut at each length: the text is the same, or the file is
+ * refused by its name. `sealed`: the format has a checksum of the text. */
 static void damage(const char *path, const char *bytes, size_t size, bool sealed)
 {
     char changed[64];

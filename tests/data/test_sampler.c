@@ -71,7 +71,8 @@ START_TEST(each_epoch_has_an_order)
 }
 END_TEST
 
-/* With weights, a sample is drawn in proportion to its weight, over all ranks together, and never if its weight is 0. */
+/* With weights, a sample is drawn in proportion to its weight, over all ranks together, and never if its weight is
+ * 0. */
 START_TEST(weights_are_probabilities)
 {
     enum { COUNT = 20000, KINDS = 4 };

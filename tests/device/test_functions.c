@@ -1,5 +1,5 @@
-/* test_functions.c - activation functions, gates, soft caps, factors and the order of heads compared with plain loops in
- * double precision. */
+/* test_functions.c - activation functions, gates, soft caps, factors and the order of heads compared with plain loops
+ * in double precision. */
 #include "near.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* test_site.c - the site of the documents: mkdocs builds it without a warning, with its search, and it takes nothing from
- * other servers. Skipped where mkdocs is not installed; the search is tried where chromium is. */
+/* test_site.c - the site of the documents: mkdocs builds it without a warning, with its search, and it takes nothing
+ * from other servers. Skipped where mkdocs is not installed; the search is tried where chromium is. */
 #include "shell.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* test_measures.c - measures of an evaluation: counts over ranks give the ratios of one rank with all samples, and these
- * are those of a loop over the samples. */
+/* test_measures.c - measures of an evaluation: counts over ranks give the ratios of one rank with all samples, and
+ * these are those of a loop over the samples. */
 #include "suite.h"
 #include "runs.h"
 

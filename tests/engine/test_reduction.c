@@ -184,8 +184,8 @@ END_TEST
 
 /* ---- buckets ---- */
 
-/* The units of the model have 2952, 7272, 7272, 7272 and 48 elements or a few more: buckets of one unit, of two, of three
- * and two, and of all. */
+/* The units of the model have 2952, 7272, 7272, 7272 and 48 elements or a few more: buckets of one unit, of two, of
+ * three and two, and of all. */
 START_TEST(buckets_change_no_bit)
 {
     static const char *const sizes[] = { "zero_optimization.reduce_bucket_size=1",

@@ -1,5 +1,5 @@
-/* fuzz_jsonl.c - reads any bytes as lines of JSON with rows of any shape (data/shape.h) or pairs of answers: they become
- * tokens or are refused with a message, without a crash. */
+/* fuzz_jsonl.c - reads any bytes as lines of JSON with rows of any shape (data/shape.h) or pairs of answers: they
+ * become tokens or are refused with a message, without a crash. */
 #include "base/must.h"
 #include "data/job.h"
 

@@ -1,5 +1,5 @@
-/* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, as tools/from_deepspeed.py
- * wrote it (tests/golden/from_deepspeed): its values, its continuation, and refusals. */
+/* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, as
+ * tools/from_deepspeed.py wrote it (tests/golden/from_deepspeed): its values, its continuation, and refusals. */
 #include "shell.h"
 #include "suite.h"
 

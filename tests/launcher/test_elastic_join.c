@@ -1,5 +1,5 @@
-/* test_elastic_join.c - nodes that come to a running elastic job: the job re-forms with them, from a checkpoint where the
- * program saves on request. */
+/* test_elastic_join.c - nodes that come to a running elastic job: the job re-forms with them, from a checkpoint where
+ * the program saves on request. */
 #include "jobs.h"
 #include "ports.h"
 #include "shell.h"

@@ -1,4 +1,5 @@
-/* test_help.c - `cspeed help PAGE`: how Markdown is printed, and that the pages agree with the code that they describe. */
+/* test_help.c - `cspeed help PAGE`: how Markdown is printed, and that the pages agree with the code that they
+ * describe. */
 #include "codes.h"
 #include "command.h"
 #include "command/pages.h"

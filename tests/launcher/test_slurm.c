@@ -149,8 +149,8 @@ static void submit(void)
     await("test -e out/latest");
 }
 
-/* Waits until the job is queued again, and until Slurm has started it and the training has continued. A requeued job waits
- * as long as credentials live (cred_expire), so that what it left is gone. */
+/* Waits until the job is queued again, and until Slurm has started it and the training has continued. A requeued job
+ * waits as long as credentials live (cred_expire), so that what it left is gone. */
 static void await_again(void)
 {
     await("test -n \"$(squeue -h -t PD)\"");

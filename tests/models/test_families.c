@@ -1,5 +1,5 @@
-/* test_families.c - tiny models of the families beside GPT-2 and Llama compared with transformers: logits, all gradients,
- * ten losses and gradient norms; and the same bits at all stages. */
+/* test_families.c - tiny models of the families beside GPT-2 and Llama compared with transformers: logits, all
+ * gradients, ten losses and gradient norms; and the same bits at all stages. */
 #include "against.h"
 #include "runs.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
-/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and train_npy learns from arrays
- * with each loss, with the same result at any number of ranks, and refuses files that are no such arrays. */
+/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and train_npy learns from
+ * arrays with each loss, with the same result at any number of ranks, and refuses files that are no such arrays. */
 #include "shell.h"
 #include "suite.h"
 

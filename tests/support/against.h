@@ -1,5 +1,5 @@
-/* against.h - tiny models compared with what transformers computes: logits, gradients, ten losses and gradient norms. The
- * golden files are made by tests/golden/make_llama.py and make_families.py. */
+/* against.h - tiny models compared with what transformers computes: logits, gradients, ten losses and gradient norms.
+ * The golden files are made by tests/golden/make_llama.py and make_families.py. */
 #ifndef CS_TESTS_AGAINST_H
 #define CS_TESTS_AGAINST_H
 

@@ -36,8 +36,8 @@ typedef struct {
 void run_write_config(const run_spec *spec, char *path, size_t bytes);
 /* Opens the tiny GPT-2, or `model`, of a spec in this process. */
 cs_engine *run_open(const run_spec *spec, cs_model *model);
-/* Returns this rank's next micro-batch, on a parameter server one that is not read. Its tokens are derived from the global number of the sample. `micro` counts
- * from 0 within a step. */
+/* Returns this rank's next micro-batch, on a parameter server one that is not read. Its tokens are derived from the
+ * global number of the sample. `micro` counts from 0 within a step. */
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro);
 /* Performs one optimizer step. */
 void run_step(cs_engine *engine, const run_spec *spec);

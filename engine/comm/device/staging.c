@@ -5,7 +5,8 @@
  * transport, and copied back. There are two buffers: while the host's transport works on one piece, the next one is
  * copied into the other buffer. The host's transport sums element by element, so wherever the vector is divided, the
  * result has the same bits as in a run on the CPU. The caller waits for all copies except the last one from
- * pinned memory to the device, which may still be queued on the comm stream when the call returns. In a world of one rank the data is copied inside the device. */
+ * pinned memory to the device, which may still be queued on the comm stream when the call returns. In a world of one
+ * rank the data is copied inside the device. */
 #include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "base/beat.h"

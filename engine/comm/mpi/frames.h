@@ -1,14 +1,14 @@
 /* frames.h - MPI in this process, and the messages of a comm. For the files of libcspeed_mpi.so.
  *
- * All comms of a process share one duplicate of MPI_COMM_WORLD. A comm has a tag of its own there, which is not the tag of
- * any other open comm of its ranks, so a group needs no MPI communicator, and its ranks meet without the others.
+ * All comms of a process share one duplicate of MPI_COMM_WORLD. A comm has a tag of its own there, which is not the tag
+ * of any other open comm of its ranks, so a group needs no MPI communicator, and its ranks meet without the others.
  *
  * A message is sent as a head, which names the collective call, and pieces of data of at most CS_MPI_PIECE bytes, which
  * go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same tag between two
  * ranks. All ranks must have the same byte order.
  *
- * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED), under ce_mpi_lock. No call blocks while the lock is held,
- * so that the thread of the calls that return at once moves its messages while another thread waits. */
+ * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED), under ce_mpi_lock. No call blocks while the lock is
+ * held, so that the thread of the calls that return at once moves its messages while another thread waits. */
 #ifndef CS_COMM_MPI_FRAMES_H
 #define CS_COMM_MPI_FRAMES_H
 

@@ -1,5 +1,5 @@
-/* library.c - MPI in this process: it is initialized when the first comm is opened, and finalized when the process exits
- * with code 0. After another exit code it is not finalized: then mpirun ends the other ranks. */
+/* library.c - MPI in this process: it is initialized when the first comm is opened, and finalized when the process
+ * exits with code 0. After another exit code it is not finalized: then mpirun ends the other ranks. */
 #include "comm/mpi/frames.h"
 #include "base/must.h"
 

@@ -4,8 +4,9 @@
  *     in place   1 step between two barriers: each rank reads its part from the others' memory, or writes it into the
  *                root's. Nothing is staged. Only buffers that another rank reads or writes must be shared.
  *
- * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used. Whether a call
- * is in place follows from the descriptions that all ranks wrote before the first barrier, so all ranks agree. */
+ * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used.
+ * Whether a call is in place follows from the descriptions that all ranks wrote before the first barrier, so all ranks
+ * agree. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/collective.h"

@@ -154,8 +154,8 @@ static void make_words(const head *view, ce_range strip, int64_t at)
         ce_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
 }
 
-/* Computes P and dS for one strip of queries (first row: `row`) and one block of keys (first key: `key`), and adds their
- * contribution to dq. `at` is the number of the strip's first row within its block of queries. */
+/* Computes P and dS for one strip of queries (first row: `row`) and one block of keys (first key: `key`), and adds
+ * their contribution to dq. `at` is the number of the strip's first row within its block of queries. */
 static void backward_strip(const ce_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
                            ce_range strip)
 {

@@ -14,7 +14,8 @@ struct rope_job {
     int64_t head; /* columns from one head to the next */
 };
 
-/* Rotates the pairs of elements (i, i + middle) of a head, for a run of i. middle is half of the columns that are rotated. */
+/* Rotates the pairs of elements (i, i + middle) of a head, for a run of i. middle is half of the columns that are
+ * rotated. */
 static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
 {
     ce_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
