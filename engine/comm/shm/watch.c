@@ -21,11 +21,11 @@ void ce_shm_announce(cs_comm *comm)
     const ce_call *call = &comm->call;
     uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
     uint64_t kind = call->what | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
+    /* A sequence lock: who reads one of the release stores also reads the odd version before it. */
     atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_relaxed);
-    atomic_store_explicit(&shown->count, call->count, memory_order_relaxed);
-    atomic_store_explicit(&shown->number, call->number, memory_order_relaxed);
+    atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_release);
+    atomic_store_explicit(&shown->count, call->count, memory_order_release);
+    atomic_store_explicit(&shown->number, call->number, memory_order_release);
     atomic_store_explicit(&shown->version, version + 2, memory_order_release);
 }
 
@@ -34,14 +34,13 @@ static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *ver
 {
     ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
     *version = atomic_load_explicit(&shown->version, memory_order_acquire);
-    uint64_t kind = atomic_load_explicit(&shown->kind, memory_order_relaxed);
+    uint64_t kind = atomic_load_explicit(&shown->kind, memory_order_acquire);
     *call = (ce_call){ .what = (uint8_t)kind,
                        .dtype = (uint8_t)(kind >> 8),
                        .op = (uint8_t)(kind >> 16),
                        .root = (int32_t)(kind >> 32),
-                       .count = atomic_load_explicit(&shown->count, memory_order_relaxed),
-                       .number = atomic_load_explicit(&shown->number, memory_order_relaxed) };
-    atomic_thread_fence(memory_order_acquire);
+                       .count = atomic_load_explicit(&shown->count, memory_order_acquire),
+                       .number = atomic_load_explicit(&shown->number, memory_order_acquire) };
     return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
 }
 
