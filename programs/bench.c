@@ -27,7 +27,7 @@ static const cs_option table[] = {
     { CS_OPTION(WHOLE, "min_bytes b", options, min_bytes, "N", "the shortest vector (1024)"), .min = 256, .max = 1e12 },
     { CS_OPTION(WHOLE, "max_bytes e", options, max_bytes, "N", "the longest; each is twice the one before (67108864)"),
       .min = 256, .max = 1e12 },
-    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp", "the transport, as cspeed.comm (auto)") },
+    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi", "the transport, as cspeed.comm (auto)") },
     { CS_OPTION(TEXT, "algorithms", options, algorithms, "LIST", "as cspeed.comm_algorithms: all_reduce=ring,...") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
                 "ordinary memory of the ranks, instead of memory that they share") },
