@@ -38,7 +38,7 @@ static const cs_option table[] = {
 };
 
 static const char usage[] = "usage: bench comm [options]\n\n"
-                            "Times and bandwidths of collectives of fp32 between the ranks, in their own memory.\n";
+                            "Times and bandwidths of collectives of fp32 between the ranks.\n";
 
 typedef struct {
     cs_plot_curve curves[BENCH_COLLECTIVES];
