@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES = 48, MOST_TUNED = 4 << 20 }; /* MOST_TUNED: bytes; all switches are at shorter vectors */
+enum { SHORTEST = 1024, SIZES = 48, MOST_TUNED = 4 << 20 }; /* MOST_TUNED: bytes; all switches are at shorter vectors */
 
 typedef struct {
     const char *comm, *algorithms, *collectives, *plot;
@@ -28,7 +28,7 @@ static const cs_option table[] = {
     { CS_OPTION(WHOLE, "min_bytes b", options, min_bytes, "N", "the shortest vector (1024)"), .min = 256, .max = 1e12 },
     { CS_OPTION(WHOLE, "max_bytes e", options, max_bytes, "N", "the longest; each is twice the one before (67108864)"),
       .min = 256, .max = 1e12 },
-    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp", "the transport, as cspeed.comm (auto)") },
+    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi", "the transport, as cspeed.comm (auto)") },
     { CS_OPTION(TEXT, "algorithms", options, algorithms, "LIST", "as cspeed.comm_algorithms: all_reduce=ring,...") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
                 "ordinary memory of the ranks, instead of memory that they share") },
@@ -39,7 +39,7 @@ static const cs_option table[] = {
 };
 
 static const char usage[] = "usage: bench comm [options]\n\n"
-                            "Times and bandwidths of collectives of fp32 between the ranks, in their own memory.\n";
+                            "Times and bandwidths of collectives of fp32 between the ranks.\n";
 
 typedef struct {
     cs_plot_curve curves[BENCH_COLLECTIVES];
@@ -82,11 +82,16 @@ static void print_line(bench_ranks *ranks, picture *drawn, int collective, size_
     fflush(stdout);
 }
 
+static int64_t shortest(const options *given)
+{
+    return given->min_bytes ? given->min_bytes : SHORTEST;
+}
+
 static void print_collective(bench_ranks *ranks, picture *drawn, int collective, const options *given)
 {
     int sizes = 0;
     drawn->curves[drawn->count] = (cs_plot_curve){ bench_names[collective], drawn->points[drawn->count], 0 };
-    for (int64_t bytes = given->min_bytes; bytes <= given->max_bytes && sizes < SIZES; bytes *= 2, sizes++)
+    for (int64_t bytes = shortest(given); bytes <= given->max_bytes && sizes < SIZES; bytes *= 2, sizes++)
         print_line(ranks, drawn, collective, (size_t)bytes);
     drawn->count++;
 }
@@ -131,8 +136,10 @@ static void run(const options *given)
 {
     bool wanted[BENCH_COLLECTIVES] = { false };
     bench_ranks ranks;
+    if (shortest(given) > given->max_bytes)
+        refuse("--max_bytes must be at least", "--min_bytes");
     picture *drawn = calloc(1, sizeof *drawn);
-    read_collectives(wanted, given->collectives);
+    read_collectives(wanted, given->collectives ? given->collectives : "all_reduce,reduce_scatter,all_gather");
     cs_status status = bench_open(&ranks, given->comm, given->algorithms, (size_t)given->max_bytes, given->ordinary);
     if (status != CS_OK || !drawn)
         fail(cs_launched_rank(), cs_exit_code(status));
@@ -150,8 +157,15 @@ static void run(const options *given)
     free(drawn);
 }
 
+/* --tune measures all lengths and all switches of the transport, so flags that choose among these have no meaning. */
 static void tune(const options *given)
 {
+    if (given->collectives || given->algorithms || given->plot || given->ordinary || given->min_bytes)
+        refuse("with --tune only --comm and --max_bytes have a meaning, not", given->collectives  ? "--collectives"
+                                                                              : given->algorithms ? "--algorithms"
+                                                                              : given->plot       ? "--plot"
+                                                                              : given->ordinary   ? "--ordinary"
+                                                                                                  : "--min_bytes");
     cs_status status = bench_tune(given->comm, (size_t)(given->max_bytes < MOST_TUNED ? given->max_bytes : MOST_TUNED));
     if (status != CS_OK)
         fail(cs_launched_rank(), cs_exit_code(status));
@@ -159,9 +173,7 @@ static void tune(const options *given)
 
 int main(int argc, char **argv)
 {
-    options given = {
-        .comm = "auto", .collectives = "all_reduce,reduce_scatter,all_gather", .min_bytes = 1024, .max_bytes = 64 << 20
-    };
+    options given = { .comm = "auto", .max_bytes = 64 << 20 };
     cs_options_form form = { .usage = usage,
                              .what = "flag",
                              .hint = "--help lists those of bench",

@@ -176,17 +176,19 @@ static void print_row(const request *r, int model, int mode, const result *measu
     fflush(stdout);
 }
 
-/* A pass over D samples takes start + D / rate seconds. */
+/* A pass over D samples takes start + D / rate seconds. The mode with the higher rate wins from some D on, and at once if
+ * it also starts sooner. */
 static void print_crossover(int model, const result *dp, const result *ddp)
 {
-    double slower = 1 / dp->rate - 1 / ddp->rate, samples = (ddp->start - dp->start) / slower;
-    if (slower > 0 && samples > 0)
-        printf("%s: one pass is faster with ddp than with dp from %.0f samples on\n", models[model].name, samples);
+    bool ddp_wins = ddp->rate > dp->rate;
+    const result *winner = ddp_wins ? ddp : dp, *other = ddp_wins ? dp : ddp;
+    const char *name = ddp_wins ? modes[DDP].name : modes[DP].name;
+    double samples = (winner->start - other->start) / (1 / other->rate - 1 / winner->rate);
+    if (samples > 0)
+        printf("%s: one pass is faster with %s than with %s from %.0f samples on\n", models[model].name, name,
+               ddp_wins ? modes[DP].name : modes[DDP].name, samples);
     else
-        printf("%s: one pass is faster with %s for any number of samples\n", models[model].name,
-               slower > 0    ? "ddp"
-               : samples > 0 ? "dp"
-                             : "dp, or with ddp for few samples,");
+        printf("%s: one pass is faster with %s for any number of samples\n", models[model].name, name);
 }
 
 static int draw(const request *r, result results[MODELS][MODES])
@@ -256,6 +258,9 @@ int cl_bench_modes(char **arguments)
     int code = cs_options_read(&form, &r, &arguments);
     if (code)
         return code;
+    const char *ending = r.plot ? strrchr(r.plot, '.') : ".svg";
+    if (!ending || strcmp(ending, ".svg") != 0)
+        return cl_codes_fail(CL_CODE_USAGE, "bench modes: --plot needs a file .svg, not %s", r.plot);
     snprintf(r.folder, sizeof r.folder, "%s/cspeed-modes-XXXXXX", above ? above : "/tmp");
     if (!mkdtemp(r.folder))
         return cl_codes_fail(CL_CODE_LOG, "bench modes: no folder in %s can be made", above ? above : "/tmp");

@@ -54,6 +54,7 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
     } else if (front->phase < CL_STOPPING) {
         if (front->first < 0 && !front->code)
             front->signal = number;
+        front->last = true;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
         /* no attempt is running: the signal ends the wait for the next one */

@@ -117,7 +117,7 @@ typedef struct {
     char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
     int code;       /* exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end, or 0 */
-    bool last;      /* a signal asked cspeed to end while an attempt was being ended: no other follows */
+    bool last;      /* a signal asked cspeed to end: no other attempt follows, even if a rank had failed before */
     bool timed_out, stalled;
     char run_dir[PATH_MAX]; /* folder of the logs and of result.json; "": no files are written */
 } cl_front;

@@ -17,8 +17,11 @@ static const char *find_argument(char **arguments)
     for (; *arguments; arguments++) {
         char *pair[] = { arguments[0], arguments[1], NULL };
         const char *backend = cs_options_last("backend", pair), *set = cs_options_last("set", pair);
+        const char *comm = cs_options_last("comm", pair);
         if (backend && strncmp(*arguments, "--backend", strlen("--backend")) == 0)
             found = backend;
+        if (comm && strncmp(*arguments, "--comm", strlen("--comm")) == 0)
+            found = comm;
         if (set && strncmp(*arguments, "--set", strlen("--set")) == 0 && strncmp(set, SET, strlen(SET)) == 0)
             found = set + strlen(SET);
     }

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void cl_argv_add(cl_argv *words, const char *format, ...)
 {
@@ -33,9 +34,12 @@ void cl_argv_print(const cl_argv *words)
 {
     char room[4096];
     bool hide = false;
-    for (int i = 0; i < words->count; i++)
+    for (int i = 0; i < words->count; i++) {
         fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
                 i + 1 < words->count ? " " : "\n");
+        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE */
+            hide = cl_env_is_secret(words->list[i]);
+    }
 }
 
 void cl_argv_free(cl_argv *words)

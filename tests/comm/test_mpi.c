@@ -139,6 +139,11 @@ START_TEST(the_launcher_starts_ranks_by_mpirun)
                                  CS_BIN, is_open_mpi ? "openmpi" : "mpich"));
     ck_assert(training_says("2 ranks on 1 node by mp"));
     ck_assert_int_eq(shell_run(LOSSES " | diff direct.txt -"), 0);
+    training_expect(0,
+                    shell_run("%s/cspeed --launcher %s --num_gpus 2 --oversubscribe bench comm --comm mpi --max_bytes "
+                              "1024",
+                              CS_BIN, is_open_mpi ? "openmpi" : "mpich"));
+    ck_assert(training_says("2 ranks over mpi"));
     shell_leave();
 }
 END_TEST

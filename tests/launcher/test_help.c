@@ -111,8 +111,9 @@ static void must_fit(const char *command)
 /* The help of every command and program is ASCII, so a byte is a column. */
 START_TEST(every_help_fits_into_80_columns)
 {
-    static const char *const others[] = { "cspeed --help", "cspeed help flags", "train --help",   "generate --help",
-                                          "eval --help",   "pack --help",       "ddp_toy --help", "train_npy --help" };
+    static const char *const others[] = { "cspeed --help",   "cspeed help flags", "train --help",
+                                          "generate --help", "eval --help",       "pack --help",
+                                          "bench --help",    "ddp_toy --help",    "train_npy --help" };
     char command[80];
     shell_enter();
     for (const cl_command *const *each = cl_commands; *each; each++) {

@@ -107,6 +107,26 @@ START_TEST(a_signal_during_a_failure_ends_the_job)
 }
 END_TEST
 
+/* The signal arrives in the time in which the front waits for other ranks to report a failure too. */
+START_TEST(a_signal_just_after_a_failure_ends_the_job)
+{
+    jobs_begin();
+    job here = START(RESTARTED, "--max_restarts", "9", SHELL,
+                     "touch up.$CSPEED_ATTEMPT.$RANK; while ! test -e go; do sleep 0.02; done; "
+                     "test $RANK = 1 && { (sleep 0.12; kill -TERM $(cat front)) & exit 3; }; sleep 1000");
+    FILE *front = fopen("front", "w");
+    fprintf(front, "%d\n", (int)here.pid);
+    fclose(front);
+    jobs_await("up.0.0");
+    jobs_await("up.0.1");
+    fclose(fopen("go", "w"));
+    jobs_finish(&here);
+    ck_assert_int_eq(jobs_count_of(here.err, "starts again"), 0);
+    ck_assert_int_ne(access("up.1.0", F_OK), 0);
+    jobs_end(&here);
+}
+END_TEST
+
 /* ---- the join port, which is also the port of the ranks ---- */
 
 /* Runs as a rank: rank 0 listens on MASTER_PORT, and the others connect to it; then "met at PORT in ATTEMPT" is
@@ -353,6 +373,7 @@ int main(void)
                                    only_some_failures_are_tried_again,
                                    a_signal_ends_the_job_without_a_restart,
                                    a_signal_during_a_failure_ends_the_job,
+                                   a_signal_just_after_a_failure_ends_the_job,
                                    a_given_port_belongs_to_the_ranks,
                                    the_awaited_node_is_named,
                                    a_lost_host_is_connected_again,

@@ -94,6 +94,26 @@ START_TEST(ranks_of_mpi_are_started)
 }
 END_TEST
 
+/* --verbose prints the command without the secrets that a hostfile gives to a node. */
+START_TEST(secrets_are_not_printed)
+{
+    static const char *const launchers[][2] = { { "openmpi", "mpirun.openmpi" }, { "mpich", "mpiexec.hydra" } };
+    shell_enter();
+    shell_write("hosts", "localhost slots=1 env.HF_TOKEN=hush env.PLACE=here\n");
+    for (size_t i = 0; i < 2; i++) {
+        write_script(launchers[i][1], "#!/bin/sh\n");
+        ck_assert_int_eq(shell_run("PATH=$PWD:$PATH %s/cspeed --launcher %s --verbose --hostfile hosts /bin/true "
+                                   "--backend mpi",
+                                   CS_BIN, launchers[i][0]),
+                         0);
+        char *out = shell_read("out.txt", NULL);
+        ck_assert_msg(strstr(out, "HF_TOKEN") && strstr(out, "here") && !strstr(out, "hush"), "%s", out);
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(agents_are_started)
 {
     shell_enter();
@@ -291,5 +311,5 @@ START_TEST(any_byte_arrives_as_it_left)
 }
 END_TEST
 
-SUITE_MAIN("starter", ranks_of_mpi_are_started, agents_are_started, what_cannot_be_is_refused,
+SUITE_MAIN("starter", ranks_of_mpi_are_started, secrets_are_not_printed, agents_are_started, what_cannot_be_is_refused,
            any_byte_arrives_as_it_left)

@@ -85,10 +85,14 @@ START_TEST(mistakes_are_named)
         int code;
     } wrong[] = {
         { "", "say what to measure", 64 },
-        { "modem", "say what to measure: comm, not modem", 64 },
+        { "modem", "say what to measure: comm or modes, not modem", 64 },
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
         { "comm --plot a.png", "\"a.png\"", 64 },
+        { "comm --max_bytes 512", "--max_bytes must be at least", 64 },
+        { "comm --tune --algorithms all_reduce=ring", "not \"--algorithms\"", 64 },
+        { "comm --tune --ordinary", "not \"--ordinary\"", 64 },
         { "comm --algorithms all_reduce=rong", "all_reduce=rong: its algorithms are", 78 },
+        { "comm --algorithms all_reduce=ri.ng", "all_reduce=ri.ng: its algorithms are", 78 },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -114,10 +114,11 @@ static cs_status read_size(cs_comm *comm, const char *word, const char *size, co
 
 static cs_status read_assignment(cs_comm *comm, char *word)
 {
-    char *value = strchr(word, '='), *dot = strchr(word, '.');
+    char *value = strchr(word, '=');
     if (!value)
         return ce_fail(CS_BAD_CONFIG, "comm_algorithms: \"%s\" is not NAME=VALUE", word);
     *value++ = 0;
+    const char *dot = strchr(word, '.');
     if (dot)
         return read_size(comm, word, dot + 1, value);
     for (int i = 0; i < CE_CHOICE_COUNT; i++)
