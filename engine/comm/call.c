@@ -58,7 +58,7 @@ void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *
     if (own_call->number != other->number && !ce_call_is_message(own_call) && !ce_call_is_message(other))
         snprintf(numbers, sizeof numbers, " (collective number %u of rank %d, but number %u of rank %d)",
                  own_call->number, rank, other->number, peer);
-    else if (own_call->root != other->root && !has_root(own_call) && !has_root(other))
+    else if (own_call->what == other->what && own_call->root != other->root && !has_root(own_call))
         snprintf(numbers, sizeof numbers, " (with other counts for some ranks)");
     ce_fatal(CS_DISAGREE,
              "rank %d calls %s, but rank %d calls %s%s: all ranks must call the same collectives in the same "

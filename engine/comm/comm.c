@@ -260,6 +260,18 @@ static void settle(cs_comm *comm)
         ce_stream_sync(ce_device_stream(comm->device_side->device, CS_COMM));
 }
 
+void ce_comm_show(cs_comm *comm, ce_call call)
+{
+    comm->call = call;
+    if (comm->transport->announce)
+        comm->transport->announce(comm);
+}
+
+void ce_comm_show_none(cs_comm *comm)
+{
+    ce_comm_show(comm, (ce_call){ .what = CS_BEAT_NONE, .number = comm->call.number });
+}
+
 /* Begins a call. Sets call.number itself. */
 static void begin(cs_comm *comm, ce_call call)
 {
@@ -267,12 +279,10 @@ static void begin(cs_comm *comm, ce_call call)
     /* This fails if two threads use one comm at the same time. */
     CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
     call.number = comm->call.number + !ce_call_is_message(&call);
-    comm->call = call;
     settle(comm);
     ce_beat_enter(call.what);
     comm->begun = ce_clock_seconds();
-    if (comm->transport->announce)
-        comm->transport->announce(comm);
+    ce_comm_show(comm, call);
 }
 
 /* message: bytes of one rank's vector; sent: bytes that this rank had to send to other ranks. */
@@ -285,6 +295,8 @@ static void end(cs_comm *comm, uint64_t message, uint64_t sent)
     comm->traffic.bytes += sent;
     comm->traffic.calls++;
     ce_comms_logger_record(comm->logger, comm->call.what, message, seconds);
+    if (ce_call_is_message(&comm->call))
+        ce_comm_show_none(comm);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 

@@ -65,14 +65,12 @@ static void finish(ce_nonblocking *background, cs_work *work)
 
 static void begin(cs_comm *comm, const cs_work *work)
 {
-    uint32_t number = comm->call.number + !ce_call_is_message(&work->call);
-    comm->call = work->call;
-    comm->call.number = number;
-    if (ce_call_is_message(&work->call))
-        comm->call.count = 0;
+    ce_call call = work->call;
+    call.number = comm->call.number + !ce_call_is_message(&call);
+    if (ce_call_is_message(&call))
+        call.count = 0;
     comm->begun = ce_clock_seconds();
-    if (comm->transport->announce)
-        comm->transport->announce(comm);
+    ce_comm_show(comm, call);
 }
 
 static void run_collective(cs_comm *comm, const cs_work *work)
@@ -111,6 +109,7 @@ static void add_message(ce_nonblocking *background, cs_work *work)
     background->works[background->count++] = work;
 }
 
+/* Afterwards this rank shows one of the messages that are left. */
 static void remove_done(ce_nonblocking *background)
 {
     int kept = 0;
@@ -123,6 +122,10 @@ static void remove_done(ce_nonblocking *background)
         background->messages[kept] = background->messages[i];
         background->works[kept++] = work;
     }
+    if (kept == 0)
+        ce_comm_show_none(background->comm);
+    else if (kept < background->count)
+        begin(background->comm, background->works[kept - 1]);
     background->count = kept;
 }
 

@@ -78,7 +78,7 @@ typedef struct ce_transport {
      * moves what can be moved without blocking, and returns true if it moved anything. NULL: there are no other ranks,
      * or the transport has collectives only. */
     bool (*move)(cs_comm *comm, ce_message *messages, int count, bool wait);
-    void (*announce)(cs_comm *comm); /* shows comm->call to the other ranks when a call begins; NULL: not needed */
+    void (*announce)(cs_comm *comm); /* shows comm->call to the other ranks; NULL: not needed */
     void (*all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*reduce_scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
     void (*all_gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
@@ -121,7 +121,7 @@ struct cs_comm {
     char *heap;         /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
-    ce_call call; /* the call in progress, or the last one; call.what is 0 before the first call */
+    ce_call call; /* the call in progress, or the last one; call.what is 0 before the first call and after a message */
     double begun; /* when that call began, in seconds on the clock of ce_clock_seconds */
     atomic_flag busy;
     cs_comm_traffic traffic;
@@ -163,6 +163,11 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
     return comm->names ? comm->names[rank] : rank;
 }
 
+/* Makes `call` the call in progress, and shows it to the other ranks. */
+void ce_comm_show(cs_comm *comm, ce_call call);
+/* Shows that this rank is in no call. Must be called after a message: the other rank may have gone on to the next
+ * collective, and would take this rank, which may work for long before that collective, for stuck in the message. */
+void ce_comm_show_none(cs_comm *comm);
 /* The transport of host memory for this world; NULL: no transport of this kind fits the world. */
 const ce_transport *ce_comm_transport(const cs_world *world, const char *kind);
 /* The transport of host memory whose name is the first `length` characters of `name`; NULL: there is none. */

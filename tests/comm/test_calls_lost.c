@@ -1,5 +1,6 @@
-/* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, and the time of a call, over
- * shared memory and over TCP. The test starts the ranks itself, so that it sees how each one ends.
+/* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, ranks that work for long between
+ * two calls, and the time of a call, over shared memory and over TCP. The test starts the ranks itself, so that it sees
+ * how each one ends.
  *
  * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts.
  * PART is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
@@ -196,7 +197,7 @@ static int mismatch(cs_comm *comm, int what)
         break;
     case MESSAGE:
         if (odd)
-            cs_comm_receive(comm, a, 10, 0);
+            cs_comm_receive(comm, a, 10, 1);
         break;
     default: /* the same sum */
         counts[0] = odd ? 2 : 1;
@@ -219,10 +220,60 @@ START_TEST(calls_that_differ_are_named)
                 ck_assert_msg(ends[r].code == 76 || ends[r].code == 75, "%s, %d: rank %d ended with %d, saying %s",
                               on.kind, what, r, ends[r].code, ends[r].said);
                 named |= ends[r].code == 76 && strstr(ends[r].said, "rank 2 calls") != NULL;
+                ck_assert_msg(what == UNEVEN || !strstr(ends[r].said, "other counts"), "%d: %s", what, ends[r].said);
             }
             ck_assert_msg(named, "%s, %d: rank 2 is not named: %s %s %s", on.kind, what, ends[0].said, ends[1].said,
                           ends[2].said);
         }
+}
+END_TEST
+
+/* ---- ranks that work for long between two calls ----------------------------------------------- */
+
+enum { AFTER_THE_LAST, BETWEEN_TWO }; /* messages without waiting after which a rank works */
+
+static void work_for_long(void)
+{
+    nanosleep(&(struct timespec){ .tv_sec = 8 }, NULL); /* waiting ranks report a rank that is stuck for 5 seconds */
+}
+
+/* Rank 0 receives from rank 1 and then works for long, while rank 1 waits in a barrier, and in an all_reduce without
+ * waiting. BETWEEN_TWO: of the two messages without waiting, that of rank 2 is also late. */
+static int work_after_messages(cs_comm *comm, int what)
+{
+    int rank = cs_comm_rank(comm), word = 1, words[2] = { 0, 0 };
+    float sum = 1;
+    cs_comm_barrier(comm);
+    if (rank == 0) {
+        cs_work *second = cs_comm_ireceive(comm, &words[1], sizeof word, 2);
+        cs_work *first = cs_comm_ireceive(comm, &words[0], sizeof word, 1);
+        cs_comm_receive(comm, &word, sizeof word, 1);
+        work_for_long();
+        cs_work_wait(first);
+        cs_work_wait(second);
+        word = words[0] + words[1] - 1;
+    } else {
+        if (rank == 1)
+            cs_comm_send(comm, &word, sizeof word, 0);
+        else if (what == BETWEEN_TWO)
+            work_for_long();
+        cs_work_wait(cs_comm_isend(comm, &word, sizeof word, 0));
+    }
+    cs_work *summed = cs_comm_iall_reduce(comm, &sum, 1, CS_F32, CS_SUM);
+    cs_comm_barrier(comm);
+    cs_work_wait(summed);
+    return word == 1 && sum == RANKS ? 0 : 1;
+}
+
+START_TEST(a_rank_that_works_after_a_message_is_not_stuck)
+{
+    for (int what = AFTER_THE_LAST; what <= BETWEEN_TWO; what++) {
+        scene on = { "shm", 1, what, work_after_messages }; /* over TCP no rank shows its calls */
+        ending ends[RANKS];
+        perform(&on, ends);
+        for (int r = 0; r < RANKS; r++)
+            expect_ending(&on, &ends[r], 0, NULL);
+    }
 }
 END_TEST
 
@@ -274,6 +325,6 @@ static int run_as_rank(const char *kind, const char *part, int number)
 int main(int words, char **word)
 {
     const TTest *const tests[] = { a_rank_killed_in_each_collective_is_named, calls_that_differ_are_named,
-                                   a_late_rank_is_named };
-    return words > 3 ? run_as_rank(word[1], word[2], atoi(word[3])) : suite_run("calls_lost", tests, 3);
+                                   a_rank_that_works_after_a_message_is_not_stuck, a_late_rank_is_named };
+    return words > 3 ? run_as_rank(word[1], word[2], atoi(word[3])) : suite_run("calls_lost", tests, 4);
 }

@@ -1,10 +1,10 @@
 /* watch.c - the checks of a waiting rank, ten times a second: whether the other ranks live, whether they make the same
  * call, and whether the time limit of the call is over.
  *
- * Every rank shows its current call, and how many collectives it has called, in the header of its segment. Ranks that
- * meet at a barrier or by a message compare their calls there. Ranks whose calls never meet, for example a gather and
- * an all_reduce, would wait for ever; they find here that another rank shows a different call with the same number, or
- * that it has long been waiting for a message from or to them. */
+ * Every rank shows its current call, and how many collectives it has called, in the header of its segment; after a
+ * message it shows no call. Ranks that meet at a barrier or by a message compare their calls there. Ranks whose calls
+ * never meet, for example a gather and an all_reduce, would wait for ever; they find here that another rank shows a
+ * different call with the same number, or that it has long been waiting for a message from or to them. */
 #include "comm/shm/shm.h"
 #include "base/beat.h"
 #include "base/clock.h"
