@@ -71,9 +71,6 @@ static const ce_key cspeed[] = {
         "comm_algorithms", STRING, comm_algorithms, "null", 0, 0, NULL,
         "how collectives of host memory are made, as \"all_reduce=ring,tcp.all_reduce_whole=32768\": the algorithm of a collective, and sizes at which algorithms change, which `cspeed bench comm --tune` measures; null: chosen by length"),
     SUPPORTED(
-        "comm_algorithms", STRING, comm_algorithms, "null", 0, 0, NULL,
-        "how collectives of host memory are made, as \"all_reduce=ring,tcp.all_reduce_whole=32768\": the algorithm of a collective, and sizes at which algorithms change, which `cspeed bench comm --tune` measures; null: chosen by length"),
-    SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
     SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL,

@@ -265,14 +265,14 @@ void ce_apply_distribute(ce_shard *shard);
 /* Also marks the parameters of groups with "train": false as frozen. A parameter that is frozen before this call
  * belongs to no group. Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
-/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
- * frozen. */
 /* The parameters of group `number`. */
 typedef struct {
     int64_t tensors, elements;
     int64_t undecayed; /* tensors to which weight decay does not apply */
 } ce_assigned;
 ce_assigned ce_assign_count(const ce_groups *groups, const cs_model *model, int number);
+/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
+ * frozen. */
 void ce_assign_print(const ce_groups *groups, const cs_model *model);
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
