@@ -228,8 +228,10 @@ void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- served.c: the verbs with a parameter server ---- */
 
-/* Allocates memory for the gradients of the workers, if this rank is a server. Call it when zero->world is set. */
-cs_status ce_served_open(ce_zero *zero, int workers, int servers, const cs_model *model);
+/* Bytes in which a server has the gradients of all workers for one unit. Call these two when zero->world is set. */
+size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
+/* Allocates that memory, if this rank is a server. */
+cs_status ce_served_open(ce_zero *zero, const cs_model *model);
 void ce_served_close(ce_served *served);
 /* Of all ranks together: the sum of the workers' gradients reaches the servers, in the order of ce_reduce; the servers'
  * values reach the workers. */
