@@ -1,6 +1,7 @@
 /* test_modes.c - cspeed.mode "ps" and "dp": the losses are those of stage 0, workers send nothing to each other, the
  * staleness of asynchronous workers is bounded, and what the master of replicas does is counted. */
 #include "suite.h"
+#include "base/beat.h"
 #include "engine.h"
 #include "near.h"
 #include "runs.h"
@@ -142,7 +143,12 @@ static int work_unevenly(void *argument)
     for (int step = 0; step < task->spec.steps; step++) {
         if (cs_worker(engine) == 0)
             nanosleep(&(struct timespec){ .tv_nsec = 60 * 1000 * 1000 }, NULL);
+        if (cs_rank(engine) == 0)
+            atomic_store(&ce_beat_own()->save_asked,
+                         1); /* as the launcher asks; the other ranks would not know of it */
         run_step(engine, &task->spec);
+        if (cs_save_asked(engine))
+            return 1;
     }
     cs_mode_costs found = cs_mode_costs_of(engine);
     for (int64_t i = 0; cs_rank(engine) == 0 && i < found.levels; i++)
