@@ -192,10 +192,10 @@ double ce_phase_clock(cs_engine *engine);
 /* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
 /* Sets engine->lanes, and what engine->zero says about rank `rank` of the mode. */
 void ce_served_place(cs_engine *engine, int rank);
-/* For a server after the dry run of a worker: takes its own place, with the memory that a server needs. */
+/* Changes `memory`, which the dry run of a worker has measured, to that of this rank's place. */
+void ce_served_measure(const cs_engine *engine, cs_memory *memory);
+/* After the dry run of a worker: takes this rank's own place, with the memory that it needs. */
 cs_status ce_served_prepare(cs_engine *engine);
-/* Bytes that the rank at its place sends in a synchronous step. */
-size_t ce_served_sent(const cs_engine *engine, const ce_plan *plan);
 bool ce_served_serves(const cs_engine *engine); /* this rank is a server */
 /* Replaces `count` integers of 64 bits by their sums over all ranks, in which workers exchange nothing with each
  * other if there is a parameter server. Collective. */
@@ -209,6 +209,7 @@ void ce_served_async_close(cs_engine *engine); /* waits until the other ranks cl
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
 /* On a server: serves the workers until each has done one more step. */
 void ce_served_async_serve(cs_engine *engine);
+size_t ce_served_async_sent(const cs_engine *engine); /* bytes that a worker sends in a step beside its gradients */
 /* On a server: how many steps of workers began `steps` steps ahead of the slowest worker. */
 int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
 

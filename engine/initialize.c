@@ -396,16 +396,14 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
         cs_memory *rank = &memory[i];
         *rank = engine->memory;
-        if (ce_served_serves(engine))
-            rank->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
-        if (engine->zero.served)
-            rank->sent = ce_served_sent(engine, &plan);
         rank->values = plan.values;
         rank->gradients = plan.gradients;
         rank->masters = plan.masters;
         rank->slots = plan.slots;
         rank->padding = plan.padding;
         rank->copy = ce_async_save_copy(engine);
+        if (engine->settings->mode == CS_MODE_PS)
+            ce_served_measure(engine, rank);
     }
     return CS_OK;
 }

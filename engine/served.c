@@ -29,30 +29,47 @@ void ce_served_place(cs_engine *engine, int rank)
     engine->zero.rank = serves ? rank - workers : 0;
 }
 
-size_t ce_served_sent(const cs_engine *engine, const ce_plan *plan)
+/* Bytes of a server's parts of the parameters that are trained. */
+static size_t moving_values(const cs_engine *engine)
 {
-    size_t sums = ce_step_judge_summed(engine), others = (size_t)engine->world.size - 1;
+    int64_t elements = 0;
+    for (int i = 0; i < engine->model->count; i++)
+        elements += ce_stage_padded(&engine->zero, engine->model->units[i]->length) / engine->zero.world;
+    return (size_t)elements * cs_dtype_bytes(engine->zero.precision.values);
+}
+
+/* Bytes that this rank sends in an optimizer step. */
+static size_t sent(const cs_engine *engine, const cs_memory *memory)
+{
+    bool async = engine->served.async;
+    size_t sums = async ? 0 : ce_step_judge_summed(engine), others = (size_t)engine->world.size - 1;
     if (!ce_served_serves(engine))
-        return plan->gradients + sums;
-    return plan->values * (size_t)engine->lanes.count + sums * (engine->zero.rank == 0 ? others : 1);
+        return memory->gradients + sums + (async ? ce_served_async_sent(engine) : 0);
+    return moving_values(engine) * (size_t)engine->lanes.count + sums * (engine->zero.rank == 0 ? others : 1);
+}
+
+void ce_served_measure(const cs_engine *engine, cs_memory *memory)
+{
+    if (ce_served_serves(engine)) {
+        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
+        memory->values = plan.values;
+        memory->gradients = plan.gradients;
+        memory->masters = plan.masters;
+        memory->slots = plan.slots;
+        memory->padding = plan.padding;
+        memory->gradient_rows = ce_served_staging(&engine->zero, engine->model);
+        memory->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
+        memory->prediction = 0;
+        memory->copy = ce_async_save_copy(engine);
+    }
+    memory->sent = sent(engine, memory);
 }
 
 cs_status ce_served_prepare(cs_engine *engine)
 {
     ce_served_place(engine, engine->world.rank);
-    CS_TRY(ce_served_open(&engine->zero, engine->settings->lanes, servers_of(engine), engine->model));
-    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-    if (ce_served_serves(engine)) {
-        engine->memory.values = plan.values;
-        engine->memory.gradients = plan.gradients;
-        engine->memory.masters = plan.masters;
-        engine->memory.slots = plan.slots;
-        engine->memory.padding = plan.padding;
-        engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
-        engine->memory.prediction = 0;
-    }
-    engine->memory.sent = ce_served_sent(engine, &plan);
-    return CS_OK;
+    ce_served_measure(engine, &engine->memory);
+    return ce_served_open(&engine->zero, engine->model);
 }
 
 bool ce_served_serves(const cs_engine *engine)

@@ -97,6 +97,11 @@ void ce_served_async_close(cs_engine *engine)
 
 /* ---- a worker ---- */
 
+size_t ce_served_async_sent(const cs_engine *engine)
+{
+    return (size_t)engine->served.servers * sizeof(announcement);
+}
+
 /* One server after the other: a server that gives values to this worker then never waits for another server. */
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms)
 {

@@ -181,8 +181,11 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
+/* Asynchronous workers have no common sums, in which the request could reach all ranks at the same step. */
 bool cs_save_asked(cs_engine *engine)
 {
+    if (ce_served_is_async(engine))
+        return false;
     ce_beat_offer_saves();
     ce_step_settle(engine);
     bool asked = engine->save_asked;

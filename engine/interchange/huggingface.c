@@ -6,6 +6,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/safetensors.h"
+#include "cspeed/ops.h"
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -301,7 +302,8 @@ static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_
             return;
         }
         free(name);
-        if (known && given->dims == 3 && given->shape[1] % expert_tensors[kind].count == 0) {
+        if (known && given->dims == 3 && given->shape[0] <= CS_MOST_EXPERTS &&
+            given->shape[1] % expert_tensors[kind].count == 0) {
             divide_experts(source, tensor, length, names, kind);
             return;
         }

@@ -22,24 +22,36 @@ static int server_rank(const ce_served *served, int server)
     return served->workers + server;
 }
 
-cs_status ce_served_open(ce_zero *zero, int workers, int servers, const cs_model *model)
+/* Elements of the longest part of a server. */
+static size_t longest_part(const ce_zero *zero, const cs_model *model)
 {
-    ce_served *served = zero->served;
-    size_t longest = 0, ranks = (size_t)(workers + servers);
+    size_t longest = 0;
     for (int i = 0; i < model->total; i++) {
-        size_t part = (size_t)(ce_stage_padded(zero, model->units[i]->length) / servers);
+        size_t part = (size_t)(ce_stage_padded(zero, model->units[i]->length) / zero->world);
         longest = part > longest ? part : longest;
     }
-    served->longest = longest;
-    served->sent = calloc(ranks, sizeof *served->sent);
+    return longest;
+}
+
+size_t ce_served_staging(const ce_zero *zero, const cs_model *model)
+{
+    return (size_t)zero->served->workers * longest_part(zero, model) * sizeof(float);
+}
+
+cs_status ce_served_open(ce_zero *zero, const cs_model *model)
+{
+    ce_served *served = zero->served;
+    int workers = served->workers;
+    served->longest = longest_part(zero, model);
+    served->sent = calloc((size_t)(workers + served->servers), sizeof *served->sent);
     if (served->serves) {
-        served->staging = malloc((size_t)workers * longest * sizeof(float) + 1);
+        served->staging = malloc(ce_served_staging(zero, model) + 1);
         served->inputs = calloc((size_t)workers, sizeof *served->inputs);
     }
     if (!served->sent || (served->serves && (!served->staging || !served->inputs)))
         return ce_fail(CS_NO_MEMORY, "out of memory for the gradients of %d workers", workers);
     for (int worker = 0; served->serves && worker < workers; worker++)
-        served->inputs[worker] = served->staging + (size_t)worker * longest;
+        served->inputs[worker] = served->staging + (size_t)worker * served->longest;
     return CS_OK;
 }
 

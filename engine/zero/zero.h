@@ -229,8 +229,10 @@ void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- served.c: the verbs with a parameter server ---- */
 
-/* Allocates memory for the gradients of the workers, if this rank is a server. Call it when zero->world is set. */
-cs_status ce_served_open(ce_zero *zero, int workers, int servers, const cs_model *model);
+/* Bytes in which a server has the gradients of all workers for one unit. Call these two when zero->world is set. */
+size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
+/* Allocates that memory, if this rank is a server. */
+cs_status ce_served_open(ce_zero *zero, const cs_model *model);
 void ce_served_close(ce_served *served);
 /* Of all ranks together: the sum of the workers' gradients reaches the servers, in the order of ce_reduce; the servers'
  * values reach the workers. */
@@ -266,14 +268,14 @@ void ce_apply_distribute(ce_shard *shard);
 /* Also marks the parameters of groups with "train": false as frozen. A parameter that is frozen before this call
  * belongs to no group. Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
-/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
- * frozen. */
 /* The parameters of group `number`. */
 typedef struct {
     int64_t tensors, elements;
     int64_t undecayed; /* tensors to which weight decay does not apply */
 } ce_assigned;
 ce_assigned ce_assign_count(const ce_groups *groups, const cs_model *model, int number);
+/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
+ * frozen. */
 void ce_assign_print(const ce_groups *groups, const cs_model *model);
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */

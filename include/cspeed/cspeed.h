@@ -419,7 +419,7 @@ cs_status cs_finish_checkpoint(cs_engine *engine);
  * (--nnodes MIN:MAX), and the ranks will be ended and started again with it when the checkpoint is complete. Call it
  * after every cs_step that returned true, and save if it returns true; all ranks get the same answer, once for each
  * request. The launcher asks only programs that have called it. It communicates nothing: the answer comes with the sums
- * of the step. */
+ * of the step. Asynchronous workers (cspeed.ps.async) have no such sums: they are not asked, and get false. */
 bool cs_save_asked(cs_engine *engine);
 
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are

@@ -90,6 +90,18 @@ START_TEST(groups_need_what_was_estimated)
 }
 END_TEST
 
+/* A parameter server: workers, the first server, which adds the sums of a step, and another one. */
+START_TEST(servers_need_what_was_estimated)
+{
+    check_same(&(run_spec){
+        .world = 4, .steps = 1, .precision = "fp32", .set = { COPY, "cspeed.mode=ps", "cspeed.ps.servers=2" } });
+    check_same(&(run_spec){ .world = 3,
+                            .steps = 1,
+                            .precision = "bf16",
+                            .set = { "cspeed.mode=ps", "cspeed.ps.async=true", "gradient_clipping=0" } });
+}
+END_TEST
+
 /* ---- the output of train ---- */
 
 static void write_config(const char *path)
@@ -214,5 +226,6 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated, train_prints_the_plan,
-           train_lists_the_units, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
+           servers_need_what_was_estimated, train_prints_the_plan, train_lists_the_units,
+           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)

@@ -319,8 +319,9 @@ static void append(made_file *to, const char *text, const json_t *header, const 
                                   to->bytes));
 }
 
-/* Appends the experts and the router of a layer of MIXTRAL as transformers 5 has them. */
-static void append_experts(made_file *to, const char *text, const json_t *header, int layer)
+/* Appends the experts and the router of a layer of MIXTRAL as transformers 5 has them. endless: one tensor has no
+ * elements, and very many experts. */
+static void append_experts(made_file *to, const char *text, const json_t *header, int layer, bool endless)
 {
     char gate_up[6][96], down[3][96], router[1][96], name[96];
     for (int e = 0; e < 3; e++) {
@@ -333,13 +334,15 @@ static void append_experts(made_file *to, const char *text, const json_t *header
     snprintf(name, sizeof name, "model.layers.%d.mlp.experts.gate_up_proj", layer);
     append(to, text, header, name, json_pack("[i, i, i]", 3, 80, 24), gate_up, 6);
     snprintf(name, sizeof name, "model.layers.%d.mlp.experts.down_proj", layer);
-    append(to, text, header, name, json_pack("[i, i, i]", 3, 24, 40), down, 3);
+    append(to, text, header, name,
+           endless ? json_pack("[I, i, i]", (json_int_t)1 << 50, 24, 0) : json_pack("[i, i, i]", 3, 24, 40), down,
+           endless ? 0 : 3);
     snprintf(name, sizeof name, "model.layers.%d.mlp.gate.weight", layer);
     append(to, text, header, name, json_pack("[i, i]", 3, 24), router, 1);
 }
 
 /* Writes the tensors of MIXTRAL again in the form that they have in transformers 5. */
-static void unite_experts(const char *path)
+static void unite_experts(const char *path, bool endless)
 {
     size_t bytes, used = 0;
     uint64_t length;
@@ -355,7 +358,7 @@ static void unite_experts(const char *path)
             append(&to, text + 8 + length, header, key, json_incref(json_object_get(tensor, "shape")), own, 1);
     }
     for (int layer = 0; layer < 2; layer++)
-        append_experts(&to, text + 8 + length, header, layer);
+        append_experts(&to, text + 8 + length, header, layer, endless);
     fclose(to.data);
     char *made = json_dumps(to.header, JSON_COMPACT);
     uint64_t now = strlen(made);
@@ -377,13 +380,16 @@ START_TEST(experts_of_one_tensor_are_read)
     ck_assert_int_eq(shell_run("%s/cspeed export saved a && grep -aq experts.2.w3 a/model.safetensors", CS_BIN), 0);
     logits_of("\"a\"", second);
     same(first, second, "matrices of each expert");
-    unite_experts("a/model.safetensors");
+    ck_assert_int_eq(shell_run("cp -r a c"), 0);
+    unite_experts("a/model.safetensors", false);
     ck_assert_int_ne(shell_run("grep -aq experts.2.w3 a/model.safetensors"), 0);
     logits_of("\"a\"", second);
     same(first, second, "one tensor for all experts");
     ck_assert_int_eq(shell_run("%s/cspeed import a b && grep -aq experts.2.w3 b/model.safetensors", CS_BIN), 0);
     logits_of("\"b\"", second);
     same(first, second, "imported");
+    unite_experts("c/model.safetensors", true);
+    refused("\"c\"", "down_proj", CS_BAD_FILE);
     shell_leave();
 }
 END_TEST
