@@ -91,7 +91,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->code = 0;
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
-    front->ranks_began = front->waiting_since = front->save_asked_at = 0;
+    front->ranks_began = front->waiting_since = front->beats_asked_at = front->save_asked_at = 0;
     front->reforming = false;
     front->attempt_began = now;
     cl_workers_free(front); /* frees the ranks of the previous attempt; this attempt may use other nodes */

@@ -39,7 +39,8 @@ typedef struct {
     int64_t ended;     /* time of its end: CLOCK_MONOTONIC of this machine, in nanoseconds */
     cl_link_end end;   /* valid only in state CL_WORKER_ENDED */
     cl_link_beat beat; /* the last progress record received; beat.age refers to the time of its arrival */
-    int64_t beat_at;   /* time when `beat` arrived, CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
+    int64_t heard_at;  /* time when `beat` arrived, CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
+    int64_t beat_at;   /* the same for the last record that had progress in it */
     char *tail;        /* the end of its stderr, set in state CL_WORKER_ENDED; NULL: it wrote nothing */
     char *stack;       /* its C stack, if one was requested; else NULL */
 } cl_worker;
@@ -96,10 +97,11 @@ typedef struct {
     int worker_count;
     cl_phase phase;
     int attempt, restarts; /* restarts: how many of the attempts --max_restarts counts */
-    /* These three times serve to form the job again with nodes that came while ranks ran. Each is in CLOCK_MONOTONIC
+    /* These four times serve to form the job again with nodes that came while ranks ran. Each is in CLOCK_MONOTONIC
      * nanoseconds, or 0 if the event has not happened. ranks_began: the ranks of this attempt were started.
-     * waiting_since: a node was first seen waiting. save_asked_at: the checkpoint was requested. */
-    int64_t ranks_began, waiting_since, save_asked_at;
+     * waiting_since: a node was first seen waiting. beats_asked_at: progress records were requested for the decision.
+     * save_asked_at: the checkpoint was requested. */
+    int64_t ranks_began, waiting_since, beats_asked_at, save_asked_at;
     int64_t kept_before_asking; /* cl_workers_kept at that time */
     bool reforming;             /* the ranks are ended, so that nodes that came can take part */
     bool called_already;        /* the next attempt does not wait for more nodes (--last_call) */

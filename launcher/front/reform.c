@@ -32,6 +32,18 @@ static void stop(cl_front *front, int64_t now)
     cl_front_stop(front, now);
 }
 
+/* The newest progress record of rank 0 says whether its program saves on request, and may be from before the program
+ * could say so. This function asks for another record, and returns true once it has come. */
+static bool knows_whether_it_saves(cl_front *front, int64_t now)
+{
+    if (!front->beats_asked_at) {
+        cl_nodes_tell(front, CL_LINK_PING, 0);
+        front->beats_asked_at = now;
+        front->deadline = INT64_MAX; /* the answer ends the wait */
+    }
+    return front->workers[0].heard_at > front->beats_asked_at;
+}
+
 /* Asks for a checkpoint, or ends the ranks of a program that does not save on request. */
 static void begin(cl_front *front, int64_t now)
 {
@@ -68,7 +80,7 @@ static void call_off(cl_front *front)
 {
     if (front->save_asked_at)
         cl_output_say(&front->output, "cspeed: job %s goes on as it is", front->plan->id);
-    front->waiting_since = front->save_asked_at = 0;
+    front->waiting_since = front->beats_asked_at = front->save_asked_at = 0;
     front->deadline = INT64_MAX;
 }
 
@@ -92,8 +104,8 @@ void cl_reform_check(cl_front *front, int64_t now)
     front->waiting_since = front->waiting_since ? front->waiting_since : now;
     if (front->save_asked_at)
         await_checkpoint(front, now);
-    else if (now >= due(front))
-        begin(front, now);
-    else
+    else if (now < due(front))
         front->deadline = due(front);
+    else if (knows_whether_it_saves(front, now))
+        begin(front, now);
 }

@@ -205,6 +205,7 @@ void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t n
         if (worker->state != CL_WORKER_RUNNING)
             continue;
         worker->beat = beat;
+        worker->heard_at = now;
         worker->beat_at = beat.age >= 0 ? now : worker->beat_at;
     }
 }

@@ -18,6 +18,7 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
     ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), &sum, &sums->loss, sizeof sum);
     double loss = ce_exact_value(&sum) / (double)engine->loss_rows_counted;
     cs_backward(engine);
+    ce_walk_settle(engine); /* the reduction of the gradients may still run in another thread */
     engine->phase = CS_FORWARD;
     return loss;
 }
