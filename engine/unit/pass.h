@@ -19,7 +19,7 @@ typedef struct ce_cache ce_cache;
 cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions);
 void ce_cache_close(ce_cache *cache);  /* accepts NULL */
 void ce_cache_rewind(ce_cache *cache); /* after this call, ce_cache_next returns the first tensor again */
-/* returns the next tensor (positions, columns) */
+/* Returns the next tensor (positions, columns). */
 cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns);
 
 /* A text that a pass continues. The cache holds the first `start` positions of the text. */
@@ -44,7 +44,7 @@ typedef struct {
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
 void ce_pass_close(cs_pass *pass);
 size_t ce_pass_room(const cs_pass *pass); /* the bytes of the pass's block of memory */
-/* the greatest number of bytes of the block that were in use at one time so far */
+/* The greatest number of bytes of the block that were in use at one time so far. */
 size_t ce_pass_peak(const cs_pass *pass);
 
 typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } ce_pass_mode;

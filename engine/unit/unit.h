@@ -101,7 +101,7 @@ cs_status ce_model_freeze(cs_model *model);
 
 /* Returns the name of a parameter of the model's first unit. */
 const char *ce_model_first(const cs_model *model);
-/* returns NULL if there is no such parameter */
+/* Returns NULL if there is no such parameter. */
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name);
 
 /* Computes the position of each parameter in its unit's row. Also sets cs_param.held, the number of rows of a padded
@@ -115,7 +115,7 @@ ce_range ce_unit_gap(const ce_unit_entry *entry); /* the range of the gap (paddi
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
 bool ce_unit_has_grads(const cs_unit *unit); /* whether a row of gradients is attached */
-/* sets `fresh` of all gradients for which cs_param_grows was called */
+/* Sets `fresh` of all gradients for which cs_param_grows was called. */
 void ce_unit_set_fresh(cs_unit *unit, bool fresh);
 /* Returns true if cs_param_grows was called for the entry and nothing has been written to its gradient yet. */
 bool ce_unit_is_fresh(const ce_unit_entry *entry);

@@ -48,8 +48,8 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
 {
     if (shard->unit->frozen || shard->padded == 0)
         return;
+    /* The buffer is open already: the backward of a unit that borrows a parameter from this unit has opened it. */
     if (shard->grad_row)
-        /* The buffer is open already: the backward of a unit that borrows a parameter from this unit has opened it. */
         return;
     float *whole = shard->sum;
     bool begun = micro == CS_LATER_MICRO_BATCH;

@@ -44,15 +44,15 @@ cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role);
 /* Calls ce_stream_follow for the two streams that have these roles. */
 void ce_part_follow(const ce_shard *shard, ce_stream_role later, ce_stream_role earlier);
 
-/* index in the parameter row of the first element that has a master value on this rank */
+/* Index in the parameter row of the first element that has a master value on this rank. */
 int64_t ce_part_from(const ce_shard *shard);
 int64_t ce_part_count(const ce_shard *shard); /* number of elements that have a master value on this rank */
-/* the range of the parameter row that has master values and slots on this rank */
+/* The range of the parameter row that has master values and slots on this rank. */
 ce_range ce_part_moved(const ce_shard *shard);
-/* the range of the parameter `entry` that lies in ce_part_moved */
+/* The range of the parameter `entry` that lies in ce_part_moved. */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 
-/* the type in which the groups of hybrid sharding add their gradients (gradient.c) */
+/* The type in which the groups of hybrid sharding add their gradients (gradient.c). */
 cs_dtype ce_gradient_across_type(ce_precision types);
 const char *ce_part_name(const ce_shard *shard); /* the name of the shard's unit, for a trace */
 

@@ -132,19 +132,17 @@ typedef struct {
  * `shard_size` ranks. */
 void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded); /* the range of a row that this rank holds */
-/* the range of a row that only this rank adds to norms and saves */
+/* The range of a row that only this rank adds to norms and saves. */
 ce_range ce_stage_own(const ce_zero *zero, int64_t padded);
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* the length of a row with padding */
-int64_t ce_stage_share(const ce_zero *zero, ce_place place,
-                       /* number of elements of a row that a rank holds if the row's placement is `place` */
-                       int64_t padded);
+/* Number of elements of a row that a rank holds if the row's placement is `place`. */
+int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
 /* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
  * parameter whose optimizer has fewer slots are not counted. */
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
 bool ce_stage_one_copy(const ce_zero *zero); /* true if masters and values are one buffer */
-int64_t ce_stage_norms(const ce_zero *zero,
-                       /* number of norm elements that are kept in fp32 in addition to a 16-bit row */
-                       const cs_unit *unit);
+/* Number of norm elements that are kept in fp32 in addition to a 16-bit row. */
+int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit);
 
 /* ---- bucket.c ---- */
 
@@ -183,9 +181,9 @@ typedef struct ce_shard ce_shard;
 cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
 void ce_shard_close(ce_shard *shard);
 
-/* counts one more user of the whole row; the call for the first user starts the all-gather */
+/* Counts one more user of the whole row; the call for the first user starts the all-gather. */
 void ce_shard_gather(ce_shard *shard);
-/* makes the compute stream wait for the all-gather; the parameters then point into the row */
+/* Makes the compute stream wait for the all-gather; the parameters then point into the row. */
 void ce_shard_await(ce_shard *shard);
 void ce_shard_release(ce_shard *shard); /* counts one user less; when there is no user, the row returns to the pool */
 
@@ -225,8 +223,7 @@ typedef struct {
 } ce_shard_piece;
 int ce_shard_pieces(
     ce_shard *shard,
-    /* fills `pieces`, which has room for one piece for each parameter of the unit, and returns the number of pieces */
-    ce_shard_piece *pieces);
+    ce_shard_piece *pieces); /* `pieces` has room for one piece for each parameter; returns the number of pieces */
 
 /* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
 typedef struct {
