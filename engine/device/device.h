@@ -46,8 +46,7 @@ int ce_device_threads(const cs_device *device);
  * "auto" means the device that ce_device_open would try first. */
 int64_t ce_device_row_multiple(const char *kind);
 /* Returns the greatest number of bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32
- * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" means the device that
- * ce_device_open would try first. */
+ * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" is as in ce_device_row_multiple. */
 size_t ce_device_chunk_bytes(const char *kind);
 /* Returns whether the device has its own memory, which only operations and ce_stream_copy can access. */
 bool ce_device_has_own_memory(const cs_device *device);
@@ -58,7 +57,7 @@ void *ce_device_alloc(cs_device *device, size_t bytes);
 void ce_device_free(cs_device *device, void *memory);
 /* Allocates pinned host memory, which a device with its own memory reads and writes at full speed while it computes.
  * Pinned memory is counted separately and is freed by ce_device_free. On a device without its own memory, this function
- * does what ce_device_alloc does. */
+ * is ce_device_alloc. */
 void *ce_device_alloc_pinned(cs_device *device, size_t bytes);
 /* Returns whether the address is in memory of ce_device_alloc that is not pinned host memory. */
 bool ce_device_holds(cs_device *device, const void *memory);

@@ -10,7 +10,7 @@
 
 typedef struct {
     const char *name;
-    const ce_device_table *kernels; /* NULL: the set belongs to another architecture, or there are no kernels for it */
+    const ce_device_table *kernels; /* NULL: there are no kernels for this set, or it belongs to another architecture */
     /* returns whether the CPU has the instructions that this set adds to the previous set */
     bool (*is_there)(void);
 } isa_row;

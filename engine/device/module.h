@@ -12,8 +12,8 @@ struct ce_transport; /* declared in comm/transport.h */
 
 /* The type of the module's only symbol, `ce_module_cuda`. */
 typedef struct {
-    int edition;         /* the value of CS_MODULE_EDITION in the headers with which the module was built */
-    const char *release; /* the value of CS_VERSION in the headers with which the module was built */
+    int edition;         /* CS_MODULE_EDITION of the headers with which the module was built */
+    const char *release; /* CS_VERSION of the headers with which the module was built */
     const char *built;   /* versions and architectures, such as "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100" */
     const ce_device_table *device;
     const struct ce_transport *nccl; /* the transport NCCL; NULL: the module was built without NCCL */

@@ -98,8 +98,8 @@ void ce_device_try_products(cs_device *device, ce_product_trial *trial);
 void ce_device_use_products(cs_device *device, const ce_product_choice *choice);
 /* Returns NULL if the device has no choice of methods. */
 const ce_product_choice *ce_device_products(const cs_device *device);
-/* Returns a text with the facts on which the speed of products depends, such as "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3,
- * 2 threads". Returns "" if the device has no choice of methods. */
+/* Returns the facts on which the speed of products depends, such as "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads",
+ * or "" if the device has no choice of methods. */
 const char *ce_device_products_on(cs_device *device);
 
 #endif

@@ -50,7 +50,7 @@ static inline float ce_heads_scale(cs_heads heads, int64_t width)
     return heads.scale > 0 ? heads.scale : 1 / sqrtf((float)width);
 }
 
-/* The arguments of rotary positions: the pairs of x are rotated forward, or back for the gradient. */
+/* Rotary positions: the pairs of x are rotated forward, or back for the gradient. */
 typedef struct {
     cs_tensor x;
     const cs_rope *rope;
@@ -58,8 +58,8 @@ typedef struct {
     float sign; /* 1: the pairs are rotated forward; -1: they are rotated back */
 } ce_turn;
 
-/* The arguments of an operation that adds a narrow matrix to some columns of a wide matrix, or copies these columns to
- * the narrow matrix; ops.h describes the tensors. */
+/* Adds a narrow matrix to some columns of a wide matrix, or copies these columns to the narrow matrix; ops.h describes
+ * the tensors. */
 typedef struct {
     cs_tensor wide, narrow;
     int64_t first;
@@ -73,7 +73,7 @@ static inline int64_t ce_rope_head(const cs_rope *rope)
     return rope->head > 0 ? rope->head : rope->width;
 }
 
-/* The arguments of attention of the new positions of one sequence to a key-value cache; ops.h describes the tensors. */
+/* Attention of the new positions of one sequence to a key-value cache; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, qkv, keys, values;
     cs_heads heads;

@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert. `with` is the first of the matrices that one operation uses together; if `with` is
- * NULL, the declared matrix is the first. Returns the first matrix. */
+/* Declares one matrix of an expert, and returns the first of the matrices that one operation uses together. `with` is
+ * that first matrix; NULL means that the declared matrix is the first. */
 static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
                                 int64_t columns, cs_init init, cs_param *with)
 {
@@ -163,8 +163,8 @@ static cs_tensor shared_backward(const cs_experts *experts, cs_pass *pass, cs_te
     return dx;
 }
 
-/* Returns the gradient of g, the activation of the experts before it is multiplied by the factors of the slots. Adds to
- * the gradients of the down projections, and computes the gradient of the factors. */
+/* Returns the gradient of g, the activation of the experts before the factors of the slots are applied. Adds to the
+ * gradients of the down projections, and computes the gradient of the factors. */
 static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor own_dy,
                                cs_tensor dfactors)
 {

@@ -50,7 +50,7 @@ static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, c
 }
 
 /* u = dropout(x) A^T is saved for backward, because the gradient of B needs u. The dropout is computed again in
- * backward. Backward pops the tensors that DoRA saved for all parts from the stack before it pops the first u. */
+ * backward. Backward pops what DoRA saved for all parts before it pops the first u. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x)
 {
     const cs_adapter *adapter = linear->adapter;

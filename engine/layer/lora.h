@@ -34,9 +34,9 @@ struct cs_adapter {
 
 /* Adds the adapters' results for x (rows, inputs) to y (rows, outputs), and saves tensors for backward. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x);
-/* Returns the gradient of the layer's products; dy is the gradient of the layer's result. Without DoRA, the gradient is
- * dy itself. With DoRA, it is a copy of dy whose columns are scaled, and the function also adds to the gradients of the
- * magnitudes. To be called before ce_lora_backward. */
+/* Returns the gradient of the layer's products; dy is the gradient of the layer's result. The result is dy itself, or
+ * with DoRA a copy of dy whose columns are scaled. With DoRA, also adds to the gradients of the magnitudes. To be
+ * called before ce_lora_backward. */
 cs_tensor ce_lora_backward_scaled(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Adds to the gradients of A and B, and to dx unless dx is absent. x and dy have the type of the operands of matrix
  * products; dy is the tensor that ce_lora_backward_scaled returned. */

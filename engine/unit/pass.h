@@ -76,8 +76,8 @@ void ce_pass_end(cs_pass *pass);         /* asserts that no tensor of the pass i
  * ce_pass_leave releases them. */
 void ce_pass_enter(cs_pass *pass);
 void ce_pass_leave(cs_pass *pass);
-/* ce_pass_hold takes a reference to a tensor, so that it outlives its unit; ce_pass_let_go releases the reference. The
- * walk over the units uses both functions for the outputs and gradients that units pass to each other. */
+/* ce_pass_hold takes a reference to a tensor, so that the tensor outlives its unit; ce_pass_let_go releases the
+ * reference. Both functions are used for the outputs and gradients that units pass to each other. */
 void ce_pass_hold(cs_pass *pass, cs_tensor tensor);
 void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
 

@@ -67,16 +67,15 @@ struct cs_unit {
  * experts on a GPU yet. */
 typedef struct {
     int64_t layers, experts;
-    /* number of parameter elements in experts that are not used for a given token, over all layers */
-    int64_t idle;
+    int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */
     float coefficient; /* coefficient of the load-balancing loss; 0: the loss is not computed */
     /* (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
     int32_t *tokens;
     float *probabilities;  /* (layers, experts): sums of probabilities, as in cs_routing */
     float *dprobabilities; /* (experts): gradient of the probabilities, as in cs_balance */
 } ce_load;
-/* Adds a layer with this number of experts, which is the same for all layers, and returns the index of the layer.
- * `idle` is the number of parameter elements in the layer's experts that are not used for a given token. */
+/* Adds a layer with this number of experts, the same for all layers, and returns the layer's index. `idle` is the
+ * number of parameter elements in the layer's experts that one token does not use. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {

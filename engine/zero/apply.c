@@ -54,8 +54,8 @@ static void collect(void *argument)
                        ce_range_length(shard->part), CS_F32);
 }
 
-/* If gradients are REPLICATED, `sum` has room for the whole parameter row, but only this rank's part of it holds
- * directions, so the parts of the other ranks are gathered into it. */
+/* If gradients are REPLICATED, `sum` is a whole row, but only this rank's part of it holds directions, so the other
+ * parts are gathered into it. */
 float *ce_apply_collect(ce_shard *shard)
 {
     shard->reducing = shard->sum;

@@ -138,7 +138,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
 }
 
 /* Returns the type in which the groups of hybrid sharding add their gradients. Sums in 16 bits are sent without
- * conversion, because sums of fp32 copies, rounded to 16 bits, would have the same bits. */
+ * conversion, because sums of fp32 copies would have the same bits. */
 cs_dtype ce_gradient_across_type(ce_precision types)
 {
     return types.sums == CS_F32 ? types.wire : types.sums;

@@ -56,8 +56,8 @@ ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 cs_dtype ce_gradient_across_type(ce_precision types);
 const char *ce_part_name(const ce_shard *shard); /* the name of the shard's unit, for a trace */
 
-/* ce_part_at returns the address of an element of `row`. The other functions return the address of element number
- * `element` of the unit's parameter row in one of the shard's buffers. */
+/* ce_part_at returns the address of an element of `row`. The other functions return the address of an element of the
+ * unit's parameter row in one of the shard's buffers. */
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element);
 void *ce_part_home(const ce_shard *shard, int64_t element);
 void *ce_part_sum(const ce_shard *shard, int64_t element);

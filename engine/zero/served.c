@@ -2,9 +2,8 @@
  * are pulled from them, and sums of integers go through the first server. Workers and servers exchange messages; two
  * workers never exchange messages.
  *
- * All ranks process the units in the same order. Within a unit, a worker exchanges messages with the servers in
- * ascending order, and a server exchanges messages with the workers in ascending order. Therefore no two ranks wait for
- * each other. */
+ * All ranks process the units in the same order. Within a unit, each rank exchanges messages with the ranks of the
+ * other kind in ascending order, so that no two ranks wait for each other. */
 #include "zero/part.h"
 #include "base/trace.h"
 #include "comm/collective/reduction.h"

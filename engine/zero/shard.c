@@ -264,8 +264,8 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
     return count;
 }
 
-/* Sets the optimizer's slots to their values before the first step. If `new` is true, the memory of the slots is zero
- * already, and slots that begin with 0 are not written. */
+/* Sets the optimizer's slots to their first values. If `new` is true, the memory is zero already, so slots whose first
+ * value is 0 are not written. */
 static void set_slots(ce_shard *shard, bool new)
 {
     for (int i = 0; !shard->unit->frozen && i < shard->unit->entry_count; i++) {
@@ -310,9 +310,8 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* Gathers `row` in place by an all-gather among the ranks that hold the same range of masters and slots. `row` has one
- * element for each master value of this rank. The all-gather runs after the compute stream's earlier operations and
- * before its later operations. */
+/* Gathers `row` in place among the ranks that hold the same masters; `row` has one element for each master value. The
+ * all-gather runs after the compute stream's earlier operations and before its later operations. */
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
     cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;

@@ -242,8 +242,8 @@ typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
 void ce_gradient_reduce(ce_shard *shard,
                         ce_micro micro); /* to be called when the unit's gradient of this micro-batch is complete */
-/* To be called at the boundary of gradient accumulation for each unit, from the last to the first. When all units of a
- * bucket are complete, reduces what was not reduced in the micro-batches. */
+/* To be called at the boundary of gradient accumulation for each unit, from the last to the first. Reduces the sums of
+ * a bucket when all units of the bucket are complete. */
 void ce_gradient_finish(ce_shard *shard);
 
 /* Adds the squares of this rank's own elements of the reduced gradient, times unscale^2, to *sum, which is in device
@@ -252,8 +252,8 @@ void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- served.c: the verbs with a parameter server ---- */
 
-/* Returns the bytes of memory in which a server receives the gradients of all workers for one unit. zero->world must be
- * set before ce_served_staging and ce_served_open are called. */
+/* Returns the bytes in which a server receives the gradients of all workers for one unit. zero->world must be set
+ * before ce_served_staging and ce_served_open are called. */
 size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
 /* Opens zero->served. On a server, this allocates the memory whose size ce_served_staging returns. */
 cs_status ce_served_open(ce_zero *zero, const cs_model *model);
@@ -262,8 +262,8 @@ void ce_served_close(ce_served *served);
  * of ce_reduce. ce_served_deliver sends the servers' values to the workers. */
 void ce_served_collect(ce_shard *shard);
 void ce_served_deliver(ce_shard *shard);
-/* Messages between one worker and one server: the worker sends gradients by ce_served_push, which the server receives
- * by ce_served_take; the server sends values by ce_served_give, which the worker receives by ce_served_pull. */
+/* Between one worker and one server: the worker's ce_served_push sends gradients to the server's ce_served_take; the
+ * server's ce_served_give sends values to the worker's ce_served_pull. */
 void ce_served_push(ce_shard *shard, int server);
 void ce_served_take(ce_shard *shard, int worker);
 void ce_served_give(ce_shard *shard, int worker);
@@ -320,7 +320,7 @@ typedef struct {
 size_t ce_ranges_bytes(const cs_model *model); /* bytes of device memory that ce_ranges_open needs, on any rank */
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
-void ce_ranges_close(ce_ranges *ranges); /* to be called after a failed open too; does not free the device memory */
+void ce_ranges_close(ce_ranges *ranges); /* call it after a failed open too; does not free the device memory */
 /* Returns the ranges [some.from, some.to) of the table, which must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
@@ -367,8 +367,8 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes of ce_zero.wire, which has room for the longest unit or bucket; 0 if this buffer is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts
- * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the decision whether the step
- * counts. The function needs the number of gathers of each shard, which the dry run of one micro-batch has counted. */
+ * them, without the bytes that an optimizer (LAMB, Muon) sends and those of the decision whether the step counts. The
+ * dry run of one micro-batch must have counted the gathers of each shard. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 /* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on
  * `micros`. */

@@ -92,8 +92,8 @@ static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_a
     return window && i - window >= first ? i - window + 1 : first;
 }
 
-/* Returns the range of keys, relative to `key`, that the strip of queries that begins at `row` < T sees in the block of
- * keys that begins at `key`. The range is rounded to whole vectors. Both ends are 0 if the strip sees no key. */
+/* Returns the range of keys, relative to `key` and rounded to whole vectors, that a strip of queries sees in a block of
+ * keys. The strip begins at `row` < T, the block at `key`. Both ends are 0 if the strip sees no key. */
 static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
                                           int64_t key)
 {

@@ -169,9 +169,9 @@ void ce_cpu_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tensor dfactors,
 
 /* ---- the load-balancing loss ---- */
 
-/* With R rows and the sums n_e (slots of expert e) and p_e (its probabilities) over all L layers, the loss is E sum_e
- * (n_e / R) (p_e / R), where R counts the rows of all layers. Its derivative with respect to a probability is E n_e /
- * R^2. */
+/* The loss is E sum_e (n_e / R) (p_e / R). E is the number of experts, and R the number of rows of all layers together;
+ * n_e counts the slots of expert e and p_e adds up its probabilities, over all layers. The derivative with respect to a
+ * probability is E n_e / R^2. */
 void ce_cpu_balance(cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
 {
     (void)device;

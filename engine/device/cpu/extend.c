@@ -143,7 +143,7 @@ static inline void fetch_ahead(const char *line, size_t row, size_t bytes)
 }
 
 /* Sets score[j] to the dot product of q and row j of k; rows of k are `deep` elements apart. Callers of this function
- * and of the functions below pass a constant dtype, so that the compiler makes a version for each type. */
+ * and of the next functions pass a constant dtype. */
 static inline void score_keys(float *restrict score, const float *restrict q, const void *k, int64_t deep,
                               ce_range rows, int64_t width, cs_dtype dtype)
 {

@@ -50,7 +50,7 @@ static inline void transpose(float *restrict to, int64_t stride, const float *co
     lanes a[8], b[8];
     for (int i = 0; i < 8; i++)
         a[i] = *(const lanes *)(from[i] + at);
-    /* step 1 of 3: elements change places between pairs of lines; then between pairs of pairs, then between halves */
+    /* in three steps, elements change places between pairs of lines, between pairs of pairs, and between halves */
     for (int i = 0; i < 4; i++) {
         b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);

@@ -170,7 +170,7 @@ typedef struct {
 } bundle;
 
 /* Computes the products of rows [first, first + rows) of a and of all lines of b. Callers pass a constant number of
- * rows, so that the compiler unrolls the loops. */
+ * rows. */
 static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, int64_t first, int rows,
                             word_form form)
 {

@@ -1,5 +1,5 @@
-/* init.c - initial values of parameters, which depend only on the parameter's random key and the index of the element.
- * Normal values are those of ce_rng_normal, computed four at a time, because one Philox counter gives four. */
+/* init.c - initial values of parameters, which depend only on the parameter's random key and the element. Normal values
+ * are those of ce_rng_normal, computed four at a time, because one Philox counter gives four. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 

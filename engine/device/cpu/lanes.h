@@ -19,8 +19,8 @@ typedef uint16_t ce_lane_halves __attribute__((vector_size(2 * CS_LANES), aligne
 typedef float ce_eight_lanes __attribute__((vector_size(32)));
 typedef float ce_four_lanes __attribute__((vector_size(16)));
 
-/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype, so that the compiler makes a
- * version for each type. */
+/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype, so that the branches
+ * disappear. */
 static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtype)
 {
     if (dtype == CS_F32)

@@ -35,8 +35,7 @@ struct ce_matmul {
     dnnl_stream_t *streams; /* one stream for each thread */
     int count;              /* number of entries in use */
     uint64_t uses;
-    /* hashes of the entries' shapes; they are apart from the entries, so that a search reads less memory */
-    uint64_t hashes[SHAPES];
+    uint64_t hashes[SHAPES]; /* hashes of the entries' shapes: a search reads only these hashes */
     entry entries[SHAPES];
 };
 

@@ -1,5 +1,5 @@
 /* preference.c - the losses of pairs of answers in preference training, and the weights of the answers' rows. Pairs are
- * independent of each other. */
+ * independent. */
 #include "device/cpu/cpu.h"
 
 /* Adds up the losses of the rows of one answer in order, and counts the answer's tokens. */

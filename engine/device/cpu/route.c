@@ -82,8 +82,7 @@ static int64_t expert_of(const route_job *all, int32_t slot)
     return low;
 }
 
-/* Returns the number by which the chosen probabilities of a row are divided: their sum if they are normalized,
- * otherwise 1. */
+/* Returns the divisor of the chosen probabilities of a row: their sum if they are normalized, otherwise 1. */
 static float divisor_of(const route_job *all, const int32_t *slots, const float *probability)
 {
     float sum = 0;

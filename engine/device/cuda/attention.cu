@@ -31,7 +31,7 @@ template <int tiles> struct row_facts {
     float max[tiles][2], sum[tiles][2];
 };
 
-/* Initializes the state. Rows after the last row are computed like the last row, but their results are not stored. */
+/* Initializes the state. Rows after the last row are computed like the last row, but are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int from)
 {

@@ -58,8 +58,7 @@ template <int tiles> struct row_facts {
     float lse[tiles][2], delta[tiles][2];    /* lse is in base 2 */
 };
 
-/* Sets up the rows of a lane. Rows after the last row are computed like the last row, but their results are not
- * stored. */
+/* Rows after the last row are computed like the last row, but are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int head, int from)
 {

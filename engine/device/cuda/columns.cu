@@ -8,8 +8,7 @@
 
 enum { WARPS = 8, TILE = CS_WARP * CS_RUN, TOGETHER = 4, MIN_ROWS = 64 };
 
-/* Adds elements of eight columns, from column `at` on, to `sum`: those of the rows row, row + step, row + 2 step and so
- * on. */
+/* Adds eight columns, from column `at` on, of the rows `row`, `row` + `step` and so on to `sum`. */
 static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, int64_t step, int64_t rows,
                                 int64_t columns)
 {

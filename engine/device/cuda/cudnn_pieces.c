@@ -21,8 +21,8 @@ static bool is_smallest(const ce_cudnn_shape *piece)
     return piece->samples == 1 && piece->keys == 1;
 }
 
-/* Divides a piece into at least `min` smaller pieces: by samples, because the rows of a sample are contiguous, and by
- * heads too if there are too few samples. */
+/* Divides a piece into at least `min` smaller pieces: by samples, whose rows are contiguous, and by heads too if there
+ * are too few samples. */
 static void cut(ce_cudnn_shape *piece, int64_t min)
 {
     int64_t by_samples = divisor(piece->samples, min);

@@ -13,9 +13,8 @@
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
-    ce_view y, table, positions; /* if `positions` is absent, there is no position embedding */
-    /* starts: for each row, the position at which its document begins; NULL: 0 for all rows */
-    const int32_t *tokens, *starts;
+    ce_view y, table, positions;    /* if `positions` is absent, there is no position embedding */
+    const int32_t *tokens, *starts; /* starts: for each row, the position at which its document begins; NULL: 0 */
     int64_t rows, columns, length, vocabulary;
 };
 

@@ -119,8 +119,7 @@ bool ce_cuda_graph_records(const cs_stream *stream)
     return true;
 }
 
-/* Waits for an event inside a graph. Nothing needs to wait for an event that was recorded before the graph, because
- * that event is complete. */
+/* Events that were recorded before the graph are complete, so nothing waits for them. */
 bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event)
 {
     if (!active)

@@ -83,8 +83,8 @@ struct softmax_sum {
     float max, sum;
 };
 
-/* Returns a number that can be subtracted in place of `max`: 0 if max is infinite or NaN, otherwise max. With 0, the
- * sum of exponentials becomes 0, infinite or NaN. */
+/* Returns a number that can be subtracted: max, or 0 if max is infinite or NaN. With 0, the sum of exponentials becomes
+ * 0, infinite or NaN. */
 static __device__ float finite(float max)
 {
     return isfinite(max) ? max : 0;

@@ -241,8 +241,8 @@ static bool is_summed(cs_device *device, const ce_product *product)
 }
 
 /* Computes a product and the sums of a factor's columns. cuBLASLt can only overwrite sums, so it writes them to the
- * workspace; then they are stored in `sums`, or added to `sums`. This is done in every micro-batch, so that all sums
- * are rounded in the same way. Returns false if cuBLASLt has no algorithm. */
+ * workspace; from there they are stored in `sums` or added to it. This is done in every micro-batch, so that all sums
+ * are rounded alike. Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
     /* cuBLASLt's b is our a */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Returns advice for an error message. For some errors it says that an earlier operation may be the cause, because an
- * error inside a kernel is reported by a later call. */
+/* Returns advice for an error message. An error inside a kernel is reported by a later call, so an earlier operation
+ * may be the cause. */
 static const char *advice(cudaError_t error)
 {
     if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)

@@ -147,7 +147,7 @@ __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
 }
 
 /* Calls body(values, index) for each run of this thread. `values` are the eight elements of the run; `index` is the
- * index in the item of the first of them. */
+ * first element's index in the item. */
 template <typename Body>
 __device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work,
                                     Body body)

@@ -33,8 +33,8 @@ typedef struct {
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre, *sums;
-    /* true: the product is added to c. The algorithm is the same in both cases, so that the first and the later terms
-     * of a sum are rounded in the same way. */
+    /* true: the product is added to c. The algorithm is the same as without addition, so that all terms of a sum are
+     * rounded alike. */
     bool add;
 } ce_cuda_operands;
 

@@ -73,8 +73,8 @@ uint64_t ce_cuda_record(cs_stream *stream)
     return lane->recorded;
 }
 
-/* Makes `stream` wait for an event; if `stream` is NULL, the calling thread waits. If the ring has overwritten the
- * event, this waits for a later event of the same stream, which includes the work before the wanted event. */
+/* If the ring has overwritten the event, this waits for a later event of the same stream, which completes after the
+ * wanted event. If `stream` is NULL, the calling thread waits. */
 void ce_cuda_wait(cs_stream *stream, ce_event event)
 {
     if (event.sequence == 0 || ce_cuda_graph_waits(stream, event))

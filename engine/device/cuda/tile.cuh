@@ -34,9 +34,9 @@ template <typename T> struct ce_tile_view {
     }
 };
 
-/* Starts asynchronous copies of rows [from, from + rows) to a tile. Each row has `width` elements, a multiple of 8.
- * view(row) returns the address of a row, or NULL for a row of zeros; the first row always exists. Columns from `width`
- * to D are set to zero. All threads of the block must call this function. */
+/* Starts asynchronous copies of rows [from, from + rows) of `width` elements, a multiple of 8. view(row) returns the
+ * address of a row, or NULL for a row of zeros; the first row always exists. Columns from `width` to D become zero. All
+ * threads of the block must call this function. */
 template <int D, int rows, typename T, typename View>
 __device__ inline void ce_tile_copy(T *tile, const View &view, int from, int width)
 {
