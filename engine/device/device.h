@@ -46,7 +46,8 @@ int ce_device_threads(const cs_device *device);
  * "auto" means the device that ce_device_open would try first. */
 int64_t ce_device_row_multiple(const char *kind);
 /* Returns the greatest number of bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32
- * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" is as in ce_device_row_multiple. */
+ * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" means the device that
+ * ce_device_open would try first. */
 size_t ce_device_chunk_bytes(const char *kind);
 /* Returns whether the device has its own memory, which only operations and ce_stream_copy can access. */
 bool ce_device_has_own_memory(const cs_device *device);
@@ -82,7 +83,7 @@ double ce_device_gradient_flops(const cs_device *device);
  * measures the rate (about 50 ms). */
 double ce_device_roof(cs_device *device, cs_dtype dtype);
 /* Reports that a step has reached the rate `reached`, in FLOP/s. If the measured peak rate is lower, because other
- * programs ran during the measurement, `reached` becomes the peak rate. Returns the peak rate. */
+ * programs ran during the measurement, the peak rate is set to `reached`. Returns the peak rate. */
 double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* Returns the set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
@@ -101,14 +102,14 @@ cs_stream *ce_device_stream(cs_device *device, ce_stream_role role);
 /* Puts a call into a stream: call(argument) runs after the earlier work of the stream. *argument must live until the
  * call has run. At most 64 calls may wait in a stream. */
 void ce_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
-/* Returns an event that is complete when all work that the stream has so far is complete. */
+/* Returns an event that is complete when all work put into the stream so far is complete. */
 ce_event ce_stream_record(cs_stream *stream);
 void ce_stream_wait(cs_stream *stream, ce_event event); /* makes later work of the stream run after the event */
-/* Orders two streams: work that `later` gets from now on runs after all work that `earlier` has so far. */
+/* Orders two streams: work put into `later` from now on runs after all work put into `earlier` so far. */
 void ce_stream_follow(cs_stream *later, cs_stream *earlier);
 /* Blocks the caller until the event is complete; returns at once if the event is zero. */
 void ce_event_wait(ce_event event);
-void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work of the stream so far is complete */
+void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work put into the stream so far is complete */
 /* Copies in the stream's order, between device memory, host memory, or both. The caller must wait for the copy before
  * it reads or changes the host memory. */
 void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);

@@ -18,7 +18,7 @@ typedef struct {
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Each function tests the features that the compiler's options for this set in CMakeLists.txt use. */
+/* Each of these functions tests the features that the compiler uses for its set (options in CMakeLists.txt). */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&

@@ -16,7 +16,7 @@ typedef struct {
     const char *release; /* CS_VERSION of the headers with which the module was built */
     const char *built;   /* versions and architectures, such as "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100" */
     const ce_device_table *device;
-    const struct ce_transport *nccl; /* the transport NCCL; NULL: the module was built without NCCL */
+    const struct ce_transport *nccl; /* the functions of the transport NCCL; NULL: the module was built without NCCL */
     /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in each
      * line: "name\tvalue\n". The caller frees the text. The function never fails: if a fact is not available, its line
      * says why. */

@@ -68,7 +68,7 @@ void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
  * CS_STATE_TILE * (from / CS_STATE_TILE + t - tile). */
 enum { CS_STATE_TILE = 2048 };
 typedef struct {
-    int64_t from, to;              /* the range of elements in master, gradient and publish */
+    int64_t from, to;              /* the range of elements in the tensors master, gradient and publish */
     int64_t slots[CS_OPTIM_SLOTS]; /* for each slot: the index in the slot of element `from` */
     int64_t tile;                  /* number of the range's first tile */
     int64_t decays;                /* 1: weight decay applies; 0: the update uses 0 in place of hyper.decay */

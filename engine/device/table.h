@@ -91,14 +91,15 @@ typedef struct {
     void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
-    size_t (*room)(cs_device *device); /* returns the number of free bytes; NULL: the number is not known */
+    /* returns the number of free bytes; the pointer is NULL if this number is not known */
+    size_t (*room)(cs_device *device);
     double (*roof)(cs_device *device, cs_dtype dtype);
     /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa. The pointer is NULL
      * if the device is not a CPU. */
     cs_status (*lower)(cs_device *device, ce_isa isa);
     /* the pointer is NULL except in the dry device */
     const ce_product_list *(*product_list)(const cs_device *device);
-    /* this pointer and the next four are NULL if the device has no choice of methods */
+    /* methods, try_products, use_products, products and products_on are NULL if the device has no choice of methods */
     unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow);
     void (*try_products)(cs_device *device, ce_product_trial *trial);
     void (*use_products)(cs_device *device, const ce_product_choice *choice);
@@ -111,7 +112,8 @@ typedef struct {
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, ce_event event); /* if stream is NULL, the caller waits */
-    void (*sync)(cs_stream *stream);                 /* NULL: the device waits for a new event by wait() instead */
+    /* the pointer is NULL if the device waits for a new event by wait() instead */
+    void (*sync)(cs_stream *stream);
     /* graph_begin and graph_end are NULL if the device has no graphs */
     void (*graph_begin)(cs_device *device, uint64_t key);
     void (*graph_end)(cs_device *device);

@@ -133,7 +133,7 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
 
 /* ---- backward ---- */
 
-/* The tensors of the experts that forward has saved for backward. */
+/* The tensors that forward of the experts has saved for backward. */
 typedef struct {
     cs_routing routing;
     cs_tensor x, h, factors, logits;

@@ -12,8 +12,7 @@ static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, 
     return y;
 }
 
-/* Returns the operands of DoRA for one part of the layer. If the layer has several parts, each part has its own rows of
- * the weight. */
+/* Returns the operands of DoRA for one part of the layer. Each part of a layer has its own rows of the weight. */
 static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_part *part)
 {
     cs_dora dora = { .weight = ce_linear_weight(linear, pass),

@@ -16,7 +16,7 @@ static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* how many of `references` end when the current unit's forward or backward returns */
+    int young; /* how many of `references` end with the current unit's forward or backward */
 } live_tensor;
 
 struct cs_pass {
@@ -28,7 +28,7 @@ struct cs_pass {
     cs_tensor dloss;
     ce_pass_weigher *weigher; /* NULL: the weights of the losses are known before forward */
     void *weigher_argument;
-    live_tensor *live; /* the tensors that now exist, in the order of their offsets */
+    live_tensor *live; /* the tensors that exist at this time, in the order of their offsets */
     int live_count, live_room;
     cs_tensor *kept;
     int kept_count, kept_room;
@@ -208,7 +208,7 @@ cs_tensor cs_pass_take(cs_pass *pass)
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
-        live->young++; /* the reference that cs_pass_keep took now ends with this unit */
+        live->young++; /* the reference that cs_pass_keep took now ends when this unit's backward returns */
     return tensor;
 }
 

@@ -19,7 +19,7 @@ typedef struct ce_cache ce_cache;
 cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions);
 void ce_cache_close(ce_cache *cache);  /* accepts NULL */
 void ce_cache_rewind(ce_cache *cache); /* after this call, ce_cache_next returns the first tensor again */
-/* Returns the next tensor (positions, columns). */
+/* Returns the next tensor, which is (positions, columns). */
 cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns);
 
 /* A text that a pass continues. The cache holds the first `start` positions of the text. */
@@ -54,7 +54,7 @@ typedef struct {
     int64_t batch, length;
     cs_tensor targets;
     const uint64_t *keys;
-    /* where the documents of the batch start (cs_heads.starts); absent: the samples are not divided */
+    /* where the documents of the batch start (cs_heads.starts); absent: each sample is one document */
     cs_tensor starts;
     bool no_dropout;              /* true: no dropout, in training too */
     cs_tensor hits;               /* (rows, 1) f32, the result of cs_pass_hits; absent: hits are not computed */

@@ -57,14 +57,14 @@ struct cs_unit {
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     cs_model *model;
-    int index; /* index in the model's list of units */
+    int index; /* index of the unit in the model's list of units */
     /* the unit that holds the frozen parameters of this unit; NULL: no parameter of this unit is frozen */
     cs_unit *store;
     bool frozen; /* true if this unit holds the frozen parameters of another unit */
 };
 
-/* What the experts of all layers of a model share. All arrays belong to the model and are in host memory: there are no
- * experts on a GPU yet. */
+/* The data that the experts of all layers of a model share. All arrays belong to the model and are in host memory:
+ * there are no experts on a GPU yet. */
 typedef struct {
     int64_t layers, experts;
     int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */

@@ -11,7 +11,7 @@ struct ce_shard {
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
     ce_range part; /* the range of the unit's parameter row that this rank holds */
-    /* the range that only this rank adds to norms and saves; equal to `part` unless sharding is hybrid */
+    /* the part of that range that only this rank adds to norms and saves; all of it unless sharding is hybrid */
     ce_range own;
     /* values in the compute type: the whole row if parameters are REPLICATED, otherwise this rank's part */
     void *home;
@@ -25,7 +25,7 @@ struct ce_shard {
     void *slots[CS_OPTIM_SLOTS];
     /* the fp32 values of all norms' parameters, one after another; NULL: norms have no separate fp32 values */
     float *norms;
-    int users;   /* number of users of the gathered row; with 0 users the row is released */
+    int users;   /* number of users of the gathered row; when the number becomes 0, the row is released */
     int gathers; /* how often the row was gathered; ce_plan_sent reads this number after the dry run */
     ce_row *value_row, *grad_row;
     ce_event gathered;
@@ -49,7 +49,7 @@ int64_t ce_part_from(const ce_shard *shard);
 int64_t ce_part_count(const ce_shard *shard); /* number of elements that have a master value on this rank */
 /* The range of the parameter row that has master values and slots on this rank. */
 ce_range ce_part_moved(const ce_shard *shard);
-/* The range of the parameter `entry` that lies in ce_part_moved. */
+/* The elements of the parameter `entry` that are in the range ce_part_moved. */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 
 /* The type in which the groups of hybrid sharding add their gradients (gradient.c). */

@@ -100,8 +100,8 @@ static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
     return 2 * (groups - 1) * bytes / groups;
 }
 
-/* Each of N ranks sends 2 (N - 1) / N of the elements in an all-reduce, and the parts of the N - 1 other ranks in a
- * reduce-scatter or an all-gather. */
+/* Each of N ranks sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 of the N parts in a reduce-scatter or
+ * an all-gather. */
 static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
 {
     ce_precision types = zero->precision;

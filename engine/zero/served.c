@@ -133,7 +133,7 @@ void ce_served_deliver(ce_shard *shard)
 
 enum { SUMMED = 256 };
 
-/* The first server adds the numbers of all other ranks and sends them the sums. */
+/* The first server adds up the numbers of all ranks and sends the sums to the other ranks. */
 static void sum_some(const ce_zero *zero, int64_t *data, size_t count)
 {
     int root = server_rank(zero->served, 0), ranks = zero->served->workers + zero->served->servers;

@@ -75,7 +75,7 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
         take_memory(*shard);
         return CS_OK;
     }
-    /* a placeholder, which must not be accessed */
+    /* a placeholder address, which must not be accessed */
     (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44);
     if (zero->stage.params == CS_REPLICATED || is_common(zero))
         (*shard)->whole = (*shard)->home;

@@ -112,7 +112,7 @@ typedef struct {
     cs_comm *across;
     cs_device *device;
     int rank, world; /* in `comm` */
-    /* the number of this rank's group, and the number of groups; also this rank's number and the size in `across` */
+    /* replica: number of this rank's group, also this rank's number in `across`; replicas: number of groups */
     int replica, replicas;
     /* ranks have common memory (comm/common.h), which contains each SHARDED row of values. Each rank writes its own
      * part of the row, and all ranks compute with the whole row in place. */
@@ -131,11 +131,11 @@ typedef struct {
 /* Sets rank, world, replica and replicas for rank number `rank` of `size` ranks, if state is sharded over groups of
  * `shard_size` ranks. */
 void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
-ce_range ce_stage_part(const ce_zero *zero, int64_t padded); /* the range of a row that this rank holds */
-/* The range of a row that only this rank adds to norms and saves. */
+ce_range ce_stage_part(const ce_zero *zero, int64_t padded); /* the range of a parameter row that this rank holds */
+/* The range of a parameter row that only this rank adds to norms and saves. */
 ce_range ce_stage_own(const ce_zero *zero, int64_t padded);
-int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* the length of a row with padding */
-/* Number of elements of a row that a rank holds if the row's placement is `place`. */
+int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* length of a parameter row with padding */
+/* Number of elements of a parameter row that a rank holds if its placement is `place`. */
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
 /* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
  * parameter whose optimizer has fewer slots are not counted. */
@@ -169,7 +169,7 @@ void *ce_pool_data(ce_row *row);
 /* Returns the event that is complete when the previous use of the row is over. The borrower must make its own stream
  * wait for this event. If the event's `stream` is NULL, the row was never used. */
 ce_event ce_pool_after(const ce_row *row);
-/* Gives the row back to the pool. The next borrower may write to the row once the event `after` is complete. */
+/* Returns the row to the pool. The next borrower may write to the row once the event `after` is complete. */
 void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after);
 size_t ce_pool_bytes(const ce_pool *pool);
 void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* allocates the rows that the dry run counted */
@@ -181,11 +181,11 @@ typedef struct ce_shard ce_shard;
 cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
 void ce_shard_close(ce_shard *shard);
 
-/* Counts one more user of the whole row; the call for the first user starts the all-gather. */
+/* Counts one more user of the row in which the parameters are gathered; the first user's call starts the all-gather. */
 void ce_shard_gather(ce_shard *shard);
 /* Makes the compute stream wait for the all-gather; the parameters then point into the row. */
 void ce_shard_await(ce_shard *shard);
-void ce_shard_release(ce_shard *shard); /* counts one user less; when there is no user, the row returns to the pool */
+void ce_shard_release(ce_shard *shard); /* counts one user less; when no user is left, the row returns to the pool */
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
 void ce_shard_publish(ce_shard *shard); /* after an update: sends the new values to the other ranks */
@@ -258,8 +258,8 @@ size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
 /* Opens zero->served. On a server, this allocates the memory whose size ce_served_staging returns. */
 cs_status ce_served_open(ce_zero *zero, const cs_model *model);
 void ce_served_close(ce_served *served);
-/* All ranks call these functions together. ce_served_collect sums the workers' gradients on the servers, in the order
- * of ce_reduce. ce_served_deliver sends the servers' values to the workers. */
+/* Calls by all ranks together: ce_served_collect sums the workers' gradients on the servers, in the order of ce_reduce;
+ * ce_served_deliver sends the servers' values to the workers. */
 void ce_served_collect(ce_shard *shard);
 void ce_served_deliver(ce_shard *shard);
 /* Between one worker and one server: the worker's ce_served_push sends gradients to the server's ce_served_take; the
@@ -320,7 +320,7 @@ typedef struct {
 size_t ce_ranges_bytes(const cs_model *model); /* bytes of device memory that ce_ranges_open needs, on any rank */
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
-void ce_ranges_close(ce_ranges *ranges); /* call it after a failed open too; does not free the device memory */
+void ce_ranges_close(ce_ranges *ranges); /* must also be called after a failed open; does not free the device memory */
 /* Returns the ranges [some.from, some.to) of the table, which must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
@@ -359,8 +359,8 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 
 typedef struct {
     size_t values, gradients, masters, slots; /* bytes that one rank keeps in memory between steps */
-    size_t padding;                           /* how many of the bytes above are gaps behind padded parameters */
-    /* rows of padded parameters with the rows of their gaps; rows of the gaps alone */
+    size_t padding;                           /* how many of these bytes are gaps behind padded parameters */
+    /* rows_held: rows of padded parameters with their gaps; rows_zero: rows of the gaps alone */
     int64_t rows_held, rows_zero;
 } ce_plan;
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);

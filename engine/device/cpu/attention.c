@@ -93,7 +93,8 @@ const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attentio
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *k, *v; /* the layouts (attention_tile.h) are rows for q, panels for k and layers for v */
+    /* q is in the layout rows, k in the layout panels, v in the layout layers (attention_tile.h) */
+    const float *q, *k, *v;
     /* for one block of queries: the weighted sums of values, and for each row the maximum score and CS_LANES partial
      * sums of exponentials */
     float *values, *max, *sums;

@@ -29,7 +29,7 @@ typedef struct {
     int64_t stride;        /* number of floats of scratch memory for each thread */
 } ce_attention_job;
 
-/* Which keys the queries of one head of a sample see, and which probabilities dropout drops. */
+/* Says which keys the queries of one head of a sample see, and which probabilities dropout sets to 0. */
 typedef struct {
     /* starts: for each row of the sample, the first row that it sees; NULL: the sample is one document */
     const int32_t *starts;
@@ -58,17 +58,17 @@ static inline int64_t ce_attention_words(const ce_attention_job *all)
 }
 
 /* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This macro prefetches the
- * row that is read or written CS_AHEAD rows later. It does no harm if that address is after the tensor's end. */
+ * row that is read or written CS_AHEAD rows later. An address after the tensor's end does no harm. */
 enum { CS_AHEAD = 8, CS_LINE = 64 };
 #define CS_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
     for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
     __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
 
-/* Copies T rows of x, the columns of one head, to the layout rows. The head's first element is at (row, column). Lines
- * of the result after row T - 1 are 0. */
+/* Copies one head's T rows of x to the layout rows (attention_tile.h). The head's first element is at (row, column).
+ * Lines of the result after row T - 1 are 0. */
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
-/* Returns the matrix `rows` in the layout layers. The result is in memory taken from *room, or it is `rows` itself if a
- * word is one element. */
+/* Returns the matrix `rows` in the layout layers (attention_tile.h), in memory taken from *room. If a word is one
+ * element, the result is `rows` itself. */
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
 
@@ -103,7 +103,7 @@ static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_
     return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
-/* Returns the range of `strip` that row i sees. It is empty if i >= T. */
+/* Returns the elements of the range `strip` that row i sees; the result is empty if i >= T. */
 static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i,
                                          int64_t key, ce_range strip)
 {
@@ -152,7 +152,7 @@ static inline ce_lanes ce_attention_exp(ce_lanes x)
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
     ce_lane_words whole = (ce_lane_words)shifted << 23, small = (ce_lane_words)(x < -87.0f);
-    /* the integer sum wraps around in the lanes that `small` sets to 0 */
+    /* the integer sum wraps around in lanes with small x, which `small` then sets to 0 */
     return (ce_lanes)(((ce_lane_words)p + whole) & ~small);
 }
 

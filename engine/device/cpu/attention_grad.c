@@ -93,7 +93,7 @@ static void take_queries(const ce_attention_job *all, head *view, int64_t sample
     memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
 }
 
-/* Multiplies a strip of queries by keys or values that are in the layout panels. */
+/* Multiplies a strip of queries by keys or values that are in the layout panels (attention_tile.h). */
 static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
                            int64_t key, ce_range strip)
 {

@@ -17,7 +17,7 @@ typedef struct ce_team ce_team;
 typedef struct {
     int threads;
     const cpu_set_t *cores; /* one core for each thread, in the order of threads; NULL: threads are not pinned */
-    /* threads read in a loop before they sleep; this only helps if each thread has its own core */
+    /* true: threads read in a loop before they sleep; this helps only if each thread has its own core */
     bool spin;
 } ce_team_shape;
 typedef void ce_team_task(void *argument, int index, int thread);
@@ -65,7 +65,7 @@ typedef struct {
     bool bias;
 } ce_matmul_shape;
 typedef struct {
-    const void *a, *b, *bias; /* bias (n); NULL: no bias is added */
+    const void *a, *b, *bias; /* bias: n elements; NULL: no bias is added */
     void *c, *scratch;        /* scratch: scratch memory of this thread */
 } ce_matmul_operands;
 
@@ -81,8 +81,9 @@ typedef struct {
     ce_team *team;
     ce_worker *worker; /* NULL: the caller runs the calls of the comm stream itself */
     ce_matmul *matmul;
-    ce_product_choice choice; /* all members are zero when the device is opened, which means FIXED */
-    char products_on[160];    /* the result of ce_device_products_on; "" before the first call of that function */
+    /* the chosen methods; all members are zero when the device is opened, which means FIXED */
+    ce_product_choice choice;
+    char products_on[160]; /* the result of ce_device_products_on; "" before the first call of that function */
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
 } ce_cpu;
@@ -98,7 +99,8 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Whether a choice of methods has NATIVE for some products of bf16 matrices; then attention multiplies bf16 too. */
+/* Returns whether the device's choice has NATIVE for some products of bf16 matrices; then attention multiplies bf16
+ * too. */
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */

@@ -15,7 +15,7 @@
 #else
 #define TOGETHER 4
 #endif
-enum { LEAST = 8192, BLOCK = 8 /* BLOCK: elements whose random bits come from one counter */ };
+enum { LEAST = 8192, BLOCK = 8 /* BLOCK: number of elements whose random bits come from one counter */ };
 
 uint64_t ce_dropout_key(cs_dropout dropout, int64_t sample)
 {

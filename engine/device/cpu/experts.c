@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* FEW_ROWS: the number of slots for which gemv.c copies a */ };
+enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* FEW_ROWS: the greatest number of slots for which gemv.c copies a */ };
 
 /* ---- slots ---- */
 

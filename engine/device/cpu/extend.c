@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     const float *q, *k, *v;
     float *y, *score;
-    int64_t wide, deep, slim; /* leading dimensions: wide of q, deep of k and v, slim of y */
+    int64_t wide, deep, slim; /* leading dimensions: `wide` of q, `deep` of k and v, `slim` of y */
 } head;
 
 static int64_t scratch_floats(const job *all)
@@ -107,7 +107,7 @@ static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole
     for (int64_t j = sees.from; all->cap > 0 && j < sees.to; j++)
         row[j] = all->cap * ce_elements_tanh_one(row[j] * (all->scale / all->cap));
     float max = ce_elements_max(row + sees.from, count) * scale;
-    max = isfinite(max) ? max : 0; /* the sum shows whether there are values that are not finite */
+    max = isfinite(max) ? max : 0; /* if there are values that are not finite, the sum of exponentials is not finite */
     float part = 1 / ce_elements_exp(row + sees.from, count, scale, max);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
@@ -260,7 +260,7 @@ static void store_rows(void *argument, ce_range rows, int part)
     }
 }
 
-/* Nothing is in the cache yet, so this is the attention of training. */
+/* The cache is still empty, so this is the attention of training. */
 static void begin_text(cs_device *device, const ce_extension *given)
 {
     int64_t rows = cs_rows(given->y);

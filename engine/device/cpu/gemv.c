@@ -19,8 +19,8 @@ enum { LINES = 2 };
 #endif
 enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
-/* What a 32-bit word of a and a lane of b contain: one fp32 element, where elements of b with the given type are
- * converted to fp32, or a pair of bf16 elements. */
+/* What a 32-bit word of a and a lane of b contain: one fp32 element (elements of b of the named type are converted to
+ * fp32), or a pair of bf16 elements. */
 typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS } word_form;
 
 typedef struct {
@@ -73,7 +73,8 @@ static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form
     return (ce_lanes)(low >> 16 | high);
 }
 
-/* Adds the products of the slab to columns [from, to) of `sum`. `leading` is the leading dimension of `sum`. */
+/* Adds the products of a slab (one line of each stream) to columns [from, to) of `sum`. `leading` is the leading
+ * dimension of `sum`. */
 static inline void add_slab(float *restrict sum, int64_t leading, const slab *all, int64_t from, int64_t to,
                             word_form form)
 {

@@ -25,8 +25,9 @@ typedef struct {
     bool by_columns;
     ce_method how;
     cs_tensor a, b; /* the product's operands, or fp32 copies of them */
-    float *strips;  /* if c is 16-bit: for each thread, the fp32 result of one strip */
-    char *scratch;  /* for methods other than SGEMM: thread t has the `stride` bytes that begin at t * stride */
+    float *strips;  /* strips of results in fp32, one for each thread, if c is 16-bit */
+    /* scratch memory for methods other than SGEMM: thread t has the `stride` bytes that begin at t * stride */
+    char *scratch;
     size_t stride;
 } job;
 

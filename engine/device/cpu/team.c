@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How often a thread reads a word before it sleeps; this takes longer than the time between two kernels. */
+/* LOOKS: how often a thread reads a word before it sleeps; these reads take longer than the caller needs between two
+ * kernels */
 enum { LOOKS = 60000 };
 
 typedef struct {

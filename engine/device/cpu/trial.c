@@ -216,9 +216,10 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Runs in a separate thread, so that the device's threads take no part in the products. At least half of trial->seconds
- * is for the classes; each class gets a share of the remaining time, in proportion to its work. When less time remains
- * than the previous class took, a class is measured only if no class with the same transposes has been measured. */
+/* This function runs in a separate thread, so that the device's threads take no part in the products. At least half of
+ * trial->seconds is for the classes; each class gets a share of the remaining time, in proportion to its work. When
+ * less time remains than the previous class took, a class is measured only if no class with the same transposes has
+ * been measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;

@@ -4,8 +4,8 @@
  * copied to shared memory asynchronously: while one pair of tiles is used, the next pair is copied. Tiles that the
  * causal mask, the window or the document starts hide from all rows are never read. Scores stay in registers, with the
  * row's running maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online
- * softmax). The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where two products
- * share one load.
+ * softmax). The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where each load serves
+ * two products.
  *
  * For text generation (extend.cu), the rows of a tile may be the query heads of one position (job.pack). The keys may
  * also be split between blocks; then each block writes its own part of y and lse. */
@@ -110,8 +110,8 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
         }
 }
 
-/* The tiles of keys [begin, end). keys_of divides the tiles that query rows [from, to) see between the splits, and
- * returns the range of one split. */
+/* The tiles of keys [begin, end). keys_of divides the tiles of keys that query rows [from, to) see between the splits,
+ * and returns the range of one split. */
 struct span {
     int begin, end;
 };
@@ -195,7 +195,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     find_rows(rows, job, work.sample, from);
     /* all rows of the tile see the keys from all_from to all_to, inclusive */
     int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack);
-    /* tiles of keys inside this range need no mask */
+    /* tiles of keys between all_from and all_to need no mask */
     int all_to = job.seen - job.length + from / job.pack;
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();

@@ -12,7 +12,7 @@
 struct ce_attention_job {
     /* q is (B, T, H D); k and v are (B, S, (H / group) D); each of them is a range of columns of wider rows */
     const void *q, *k, *v;
-    const void *dy;     /* (B, T, H D), with the same row stride as y */
+    const void *dy;     /* dy: (B, T, H D), with the row stride of y */
     void *y;            /* (B, T, H D) */
     void *dq, *dk, *dv; /* the gradients have the layouts of q, k and v */
     float *lse;         /* (splits, B, H, T): log of the softmax's denominator; if NULL, it is not stored */

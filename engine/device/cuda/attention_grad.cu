@@ -16,7 +16,7 @@
 namespace
 {
 
-enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes for each delta */, DELTA_THREADS = 256 };
+enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes that compute one delta */, DELTA_THREADS = 256 };
 
 /* The tile sizes. A block keeps `rows` rows of two matrices in shared memory. It reads the two other matrices through
  * double buffers, in tiles of `streamed` rows. */

@@ -94,7 +94,7 @@ __device__ inline void multiply_add_rows(part (&sums)[SPANS], slabs &shared, con
     __syncthreads();
 }
 
-/* The sum over the 16 threads that share a row; the function below: their maximum. */
+/* Returns the sum over the 16 threads that share a row. max_across returns the maximum over these threads. */
 __device__ inline float sum_across(float value)
 {
     for (int apart = ACROSS / 2; apart > 0; apart /= 2)
@@ -114,7 +114,7 @@ __device__ inline bool is_kept(const uint8_t *bits, int row, int column)
     return bits[row * (TILE / 8) + column / 8] >> column % 8 & 1;
 }
 
-/* Writes the dropout mask of a tile to `bits`, if the job has dropout; t and j are its first query row and key. */
+/* Writes the dropout mask of a tile to `bits`, if the job has dropout. The tile begins at query row t and key j. */
 __device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &job, int sample, int head, int t, int j)
 {
     if (!job.threshold)
@@ -127,7 +127,7 @@ __device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &
 
 struct softmax_rows {
     int position[SIDE], first[SIDE];
-    float max[SIDE], sum[SIDE]; /* running maximum of scaled scores, and sum of e^(score - max) */
+    float max[SIDE], sum[SIDE]; /* max: the running maximum of scaled scores; sum: the sum of e^(score - max) */
 };
 
 /* Online softmax: applies the causal mask, updates the rows' maxima, replaces scores by e^(score - max), and rescales

@@ -143,7 +143,7 @@ typedef struct {
  * workspace. Fails with CS_UNSUPPORTED if there is no such engine. */
 cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
                              const ce_cudnn_shape *shape, int64_t max);
-void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* call it after a failed open too */
+void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* must also be called after a failed open */
 
 /* ---- cudnn_pieces.c: one plan, run on several parts (pieces) of an attention ---- */
 

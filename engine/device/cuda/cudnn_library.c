@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Versions before this one compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier versions
+/* Versions older than OLDEST compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier versions
  * because of the number that they use as minus infinity. */
 enum { OLDEST = 91002 };
 

@@ -212,7 +212,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_jo
     add_to_table(job, work, key, sum);
 }
 
-/* Returns the number of bits of the greatest key if keys are less than `values`. */
+/* Returns the number of bits that keys less than `values` need. */
 static int bits_of(int64_t values)
 {
     int bits = 1;

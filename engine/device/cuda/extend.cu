@@ -12,8 +12,8 @@ namespace
 
 enum {
     THREADS = 256,
-    ROWS = 64 /* the least number of query rows of a block */,
-    KEYS = 256 /* the least number of keys of a split */,
+    ROWS = 64 /* least number of query rows that a block computes */,
+    KEYS = 256 /* least number of keys in a split */,
     SPLITS = 64 /* maximum */
 };
 
@@ -77,7 +77,7 @@ ce_attention_job make(const ce_extension *given)
     return job;
 }
 
-/* Returns the number of splits: enough for two blocks on each multiprocessor, unless a split would have less than KEYS
+/* Returns the number of splits: enough for two blocks on each multiprocessor, unless a split would have fewer than KEYS
  * keys. */
 int splits_of(const ce_attention_job *job, int processors)
 {

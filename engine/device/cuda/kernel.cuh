@@ -73,7 +73,7 @@ void ce_launch_at(const char *file, int line, cudaStream_t stream, ce_shape shap
     ((hash = ce_launch_hash(hash, static_cast<Wanted>(given))), ...);
     if (ce_cuda_replays(hash))
         return;
-    /* CUDA requires a request for more than 48 KiB of shared memory, static and dynamic together */
+    /* CUDA requires an explicit request for more than 48 KiB of shared memory, static and dynamic together */
     if (shape.shared > 0)
         ce_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),

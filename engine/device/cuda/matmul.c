@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE = 128 }; /* rows and columns of the tile that one block of cuBLASLt usually computes */
+enum { TILE = 128 }; /* TILE: rows and columns of the tile that one block of cuBLASLt usually computes */
 
 static void check(cublasStatus_t status, const char *what)
 {
@@ -245,7 +245,7 @@ static bool is_summed(cs_device *device, const ce_product *product)
  * are rounded alike. Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
-    /* cuBLASLt's b is our a */
+    /* cuBLASLt's factor b is our factor a */
     cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     cs_tensor made = vector_in_workspace(device, cs_count(sums));
     ce_cuda_operands on = {

@@ -39,7 +39,7 @@ static inline ce_cuda *ce_cuda_of(const cs_device *device)
 
 /* ---- stream.c ---- */
 cs_status ce_cuda_streams_open(cs_device *device);
-void ce_cuda_streams_close(cs_device *device); /* call it after a failed open too */
+void ce_cuda_streams_close(cs_device *device); /* must also be called after a failed open */
 uint64_t ce_cuda_record(cs_stream *stream);
 void ce_cuda_wait(cs_stream *stream, ce_event event);
 void ce_cuda_sync(cs_stream *stream);
@@ -48,7 +48,7 @@ void ce_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argumen
 
 /* ---- graph.c ---- */
 cs_status ce_cuda_graphs_open(cs_device *device);
-void ce_cuda_graphs_close(cs_device *device); /* call it after a failed open too */
+void ce_cuda_graphs_close(cs_device *device); /* must also be called after a failed open */
 void ce_cuda_graph_begin(cs_device *device, uint64_t key);
 void ce_cuda_graph_end(cs_device *device);
 /* Ends the process with an error if a graph is open; to be called before the host waits for the device. */
@@ -67,7 +67,7 @@ size_t ce_cuda_room(cs_device *device);
 
 /* ---- matmul.c: matrix products by cuBLASLt ---- */
 cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings);
-void ce_cuda_products_close(cs_device *device); /* call it after a failed open too */
+void ce_cuda_products_close(cs_device *device); /* must also be called after a failed open */
 
 /* ---- trial.cu: test data and checksums for tuning matrix products ---- */
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ enum { CS_CUDA_WORKSPACE = 32 << 20 }; /* bytes of workspace that cuBLASLt may u
 /* The key of a plan: products for which all these members are equal run by the same algorithm. The members *_align are
  * alignments of addresses in bytes, at most 16. */
 typedef struct {
-    int64_t m, n, k; /* c is (m, n), row-major; k is the inner dimension */
+    int64_t m, n, k; /* c has m rows and n columns, row-major; k is the inner dimension */
     cublasLtEpilogue_t epilogue;
     cs_dtype from, to;
     int transpose_a, transpose_b;

@@ -1,9 +1,9 @@
 /* update.cu - the optimizer's update: one kernel for each rule in the list of rules (optim/rules.h).
  *
  * A launch covers many ranges of the state; a block updates one tile of one range, which it finds in a table by binary
- * search. Unscaling, clipping, the update and the cast of published values are one pass, which is bound by memory:
- * AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots, reads the gradient), and 2 or 4
- * more bytes if values are published. */
+ * search. Unscaling, clipping, the update and the conversion of the new values to the compute type (publish) are one
+ * pass, which is bound by memory: AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots,
+ * reads the gradient), and writes 2 or 4 more bytes if it publishes new values. */
 #include "device/cuda/run.cuh"
 
 #include "optim/rules.h"
