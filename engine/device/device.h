@@ -27,7 +27,7 @@ typedef struct {
     /* number of ranks that share the cores of this process; if it is more than 1, threads are not pinned */
     int local_ranks;
     int local_rank; /* this rank uses GPU number local_rank modulo the number of GPUs of this process */
-    bool tf32;      /* true: a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
+    bool tf32;      /* tf32: whether a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
 } ce_device_settings;
 
 /* Opens a device. Returns CS_NO_DEVICE, with a message, if the device does not exist. If local_ranks is at most 1 and

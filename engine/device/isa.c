@@ -10,7 +10,8 @@
 
 typedef struct {
     const char *name;
-    const ce_device_table *kernels; /* NULL: there are no kernels for this set, or it belongs to another architecture */
+    /* the kernels of the set; NULL: there are none, or the set belongs to another architecture */
+    const ce_device_table *kernels;
     /* returns whether the CPU has the instructions that this set adds to the previous set */
     bool (*is_there)(void);
 } isa_row;

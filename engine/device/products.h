@@ -76,7 +76,8 @@ typedef struct {
     unsigned methods; /* the methods that may be measured, as bits 1 << method */
     /* CPU time in seconds for the measurement; classes with the most work are measured first */
     double seconds;
-    double speed[CS_PRODUCTS][CS_METHODS]; /* for each class and method: FLOP/s of one thread; 0: not measured */
+    /* speed of each class by each method, in FLOP/s of one thread; 0: not measured */
+    double speed[CS_PRODUCTS][CS_METHODS];
     /* for each class: the method that FIXED means, or SGEMM if that method may not be measured */
     ce_method fixed[CS_PRODUCTS];
     double roof; /* FLOP/s: the greatest speed that was measured, including square products */

@@ -45,13 +45,14 @@ enum {
  * a pair without targets are 0. */
 typedef struct {
     ce_preference rule;
-    cs_tensor losses;     /* (2 B T, 1) f32: the losses of the rows, from cs_op_cross_entropy */
-    cs_tensor targets;    /* (2 B, T) i32 */
-    cs_tensor references; /* (2 B) f32: log-probabilities by the reference model; absent: all of them are 0 */
-    /* (2 B T, 1) f32, or absent: the weight of each row is multiplied by the derivative of the pair's loss with respect
-     * to the row's loss */
+    cs_tensor losses;  /* losses (2 B T, 1) f32: the losses of the rows, from cs_op_cross_entropy */
+    cs_tensor targets; /* (2 B, T) i32 */
+    /* references (2 B) f32: log-probabilities by the reference model; absent: all of them are 0 */
+    cs_tensor references;
+    /* weights (2 B T, 1) f32, or absent: the weight of each row is multiplied by the derivative of the pair's loss with
+     * respect to the row's loss */
     cs_tensor weights;
-    cs_tensor facts; /* (CS_PREFERENCE_FACTS, B) f32: the results */
+    cs_tensor facts; /* facts (CS_PREFERENCE_FACTS, B) f32: the computed facts of each pair */
 } ce_preference_rows;
 void ce_state_preference(cs_stream *stream, const ce_preference_rows *rows);
 
@@ -71,7 +72,7 @@ typedef struct {
     int64_t from, to;              /* the range of elements in the tensors master, gradient and publish */
     int64_t slots[CS_OPTIM_SLOTS]; /* for each slot: the index in the slot of element `from` */
     int64_t tile;                  /* number of the range's first tile */
-    int64_t decays;                /* 1: weight decay applies; 0: the update uses 0 in place of hyper.decay */
+    int64_t decays;                /* whether weight decay applies; if 0, the update uses 0 in place of hyper.decay */
 } ce_state_range;
 
 typedef struct {
@@ -92,7 +93,7 @@ typedef struct {
     cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* a slot that the optimizer does not have is absent */
     cs_tensor publish;
     ce_state_ranges ranges;
-    const ce_gate *gate; /* NULL: the gate is always open, with factor 1 */
+    const ce_gate *gate; /* the gate that allows the update; NULL: always open, with factor 1 */
 } ce_state_rows;
 void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows);
 

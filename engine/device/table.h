@@ -21,7 +21,7 @@
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
-    bool add; /* true: the product is added to the values of c, which is then fp32 */
+    bool add; /* add: whether the product is added to the values of c, which is then fp32 */
 } ce_product;
 /* products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
@@ -55,7 +55,7 @@ typedef struct {
     cs_tensor x;
     const cs_rope *rope;
     cs_rope_rows rows;
-    float sign; /* 1: the pairs are rotated forward; -1: they are rotated back */
+    float sign; /* sign: 1 to rotate forward, -1 to rotate back */
 } ce_turn;
 
 /* Adds a narrow matrix to some columns of a wide matrix, or copies these columns to the narrow matrix; ops.h describes

@@ -18,7 +18,7 @@ enum { CS_LORA_PARTS = 4 };
 
 typedef struct {
     cs_param *a, *b;
-    cs_param *magnitude; /* NULL: the adapter is LoRA without DoRA */
+    cs_param *magnitude; /* magnitude is NULL if the adapter is LoRA without DoRA */
     int64_t first;       /* index of the part's first column in the layer's result */
     uint64_t place;      /* the random key of the adapter's dropout for this part */
 } ce_lora_part;
@@ -47,7 +47,7 @@ void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_t
 typedef struct {
     int64_t r;
     double alpha, dropout;
-    bool rslora; /* true: the scale is alpha / sqrt(r); false: alpha / r */
+    bool rslora; /* whether the scale is alpha / sqrt(r) and not alpha / r */
     bool dora;
     /* all_biases: all biases of the model are trained; own_biases: only the biases of the adapted layers are trained */
     bool all_biases, own_biases;
@@ -57,8 +57,8 @@ typedef struct {
 } ce_lora_sizes;
 
 typedef struct {
-    cs_adapter *first; /* the first item of the list of all adapters, which this struct owns */
-    /* the given list, or, for "all-linear", the last words of the layers' names; owned by this struct */
+    cs_adapter *first; /* the first adapter in the list of all adapters, which this struct owns */
+    /* names of the adapted layers: the given list, or, for "all-linear", the last words of the layers' names; owned */
     json_t *targets;
     bool fan_in_fan_out; /* PEFT's name for the fact that weights are stored as (inputs, outputs) */
 } ce_lora;

@@ -26,7 +26,7 @@ struct cs_pass {
     uintptr_t base;
     size_t peak;
     cs_tensor dloss;
-    ce_pass_weigher *weigher; /* NULL: the weights of the losses are known before forward */
+    ce_pass_weigher *weigher; /* weigher is NULL if the weights of the losses are known before forward */
     void *weigher_argument;
     live_tensor *live; /* the tensors that exist at this time, in the order of their offsets */
     int live_count, live_room;

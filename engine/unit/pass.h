@@ -56,8 +56,8 @@ typedef struct {
     const uint64_t *keys;
     /* where the documents of the batch start (cs_heads.starts); absent: each sample is one document */
     cs_tensor starts;
-    bool no_dropout;              /* true: no dropout, in training too */
-    cs_tensor hits;               /* (rows, 1) f32, the result of cs_pass_hits; absent: hits are not computed */
+    bool no_dropout;              /* whether dropout is off in training too */
+    cs_tensor hits;               /* hits (rows, 1) f32: the result of cs_pass_hits; absent: hits are not computed */
     const ce_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
 } ce_pass_batch_info;
 void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info);

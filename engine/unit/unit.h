@@ -29,7 +29,7 @@ struct cs_growth {
 
 /* A parameter and its position in the row of its unit. */
 typedef struct {
-    /* must be the first field, so that a pointer to the public cs_param is also a pointer to this struct */
+    /* `param` must be the first member, so that a pointer to the public cs_param is also a pointer to this struct */
     cs_param param;
     char *full_name;
     int64_t offset, count;
@@ -69,10 +69,10 @@ typedef struct {
     int64_t layers, experts;
     int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */
     float coefficient; /* coefficient of the load-balancing loss; 0: the loss is not computed */
-    /* (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
+    /* tokens (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
     int32_t *tokens;
-    float *probabilities;  /* (layers, experts): sums of probabilities, as in cs_routing */
-    float *dprobabilities; /* (experts): gradient of the probabilities, as in cs_balance */
+    float *probabilities;  /* probabilities (layers, experts): sums of probabilities, as in cs_routing */
+    float *dprobabilities; /* dprobabilities (experts): gradient of the probabilities, as in cs_balance */
 } ce_load;
 /* Adds a layer with this number of experts, the same for all layers, and returns the layer's index. `idle` is the
  * number of parameter elements in the layer's experts that one token does not use. */
@@ -82,10 +82,10 @@ struct cs_model {
     cs_unit **units; /* `total` units: first `count` units that compute, then the stores of frozen parameters */
     int count, total;
     int first_trained;  /* index of the first unit that has a trained parameter; backward ends at this unit */
-    int64_t width;      /* columns of the tensors that one unit passes to another */
+    int64_t width;      /* number of columns of the tensors that one unit passes to another */
     int64_t parameters; /* number of elements of all parameters */
     int64_t trained;    /* number of elements of the trained parameters, after ce_model_freeze */
-    /* columns of the inputs and of the targets of a batch of floats; 0: the batch consists of tokens */
+    /* number of columns of the inputs and of the targets of a batch of floats; 0: the batch consists of tokens */
     int64_t inputs, targets;
     cs_dtype target_dtype; /* type of the targets of a batch of floats */
     ce_load load;          /* load.layers is 0 if no layer has experts */

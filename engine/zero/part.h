@@ -11,7 +11,8 @@ struct ce_shard {
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
     ce_range part; /* the range of the unit's parameter row that this rank holds */
-    /* the part of that range that only this rank adds to norms and saves; all of it unless sharding is hybrid */
+    /* own: the elements of the row that only this rank adds to norms and saves; equal to `part` unless sharding is
+     * hybrid */
     ce_range own;
     /* values in the compute type: the whole row if parameters are REPLICATED, otherwise this rank's part */
     void *home;

@@ -77,10 +77,10 @@ extern const ce_stage ce_stage_worker, ce_stage_server;
  * compute. */
 typedef struct {
     int workers, servers;
-    /* each worker's gradients lead to an update of their own; they are not added to those of other workers */
+    /* async: each worker's gradients lead to an update of their own, and are not added to those of other workers */
     bool async;
     bool serves;         /* true if this rank is a server */
-    uint64_t *sent;      /* [workers + servers]: the bytes that this rank has sent to each rank */
+    uint64_t *sent;      /* sent [workers + servers]: the bytes that this rank has sent to each rank */
     float *staging;      /* on a server: memory for `longest` gradient elements of each worker */
     const void **inputs; /* on a server: for each worker, the address of its gradients in `staging` */
     size_t longest;      /* elements of the longest part that a server holds of any unit */
@@ -91,8 +91,7 @@ typedef struct {
     /* the unit's gradient sum; the sums of a bucket's units are adjacent, in the order of the units */
     void *sum;
     int64_t elements; /* number of elements of all units of the bucket */
-    /* the unit is the bucket's first unit with elements; when its gradient is complete, so are those of all other
-     * units */
+    /* whether the unit is the bucket's first unit with elements; backward completes its gradient last */
     bool completes;
 } ce_bucket;
 
@@ -102,7 +101,7 @@ typedef struct {
     ce_precision precision;
     /* a bucket gets one more unit if it then has at most this many elements; 0: each unit is a bucket by itself */
     int64_t bucket_elements;
-    const ce_bucket *buckets; /* [units]: one for each unit; NULL in the dry run */
+    const ce_bucket *buckets; /* buckets [units]: one for each unit; NULL in the dry run */
     float prescale_factor;    /* gradients are multiplied by this factor before their reduction over ranks */
     /* the optimizer that the key optimizer.type names; its number of slots is the maximum over all parameters */
     ce_optimizer optimizer;
@@ -117,9 +116,9 @@ typedef struct {
     /* ranks have common memory (comm/common.h), which contains each SHARDED row of values. Each rank writes its own
      * part of the row, and all ranks compute with the whole row in place. */
     bool common;
-    bool stateless; /* this rank keeps no optimizer state, so its part of a SHARDED row is empty */
-    /* NULL: there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a server's number
-     * among them. */
+    bool stateless; /* whether this rank keeps no optimizer state; then its part of a SHARDED row is empty */
+    /* served is NULL if there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a
+     * server's number among them. */
     ce_served *served;
     /* the buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL:
      * gradients are sent without conversion (ce_plan_wire) */
@@ -140,13 +139,13 @@ int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
 /* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
  * parameter whose optimizer has fewer slots are not counted. */
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
-bool ce_stage_one_copy(const ce_zero *zero); /* true if masters and values are one buffer */
+bool ce_stage_one_copy(const ce_zero *zero); /* returns true if masters and values are one buffer */
 /* Number of norm elements that are kept in fp32 in addition to a 16-bit row. */
 int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit);
 
 /* ---- bucket.c ---- */
 
-bool ce_bucket_joins(const ce_zero *zero); /* true if a bucket may have several units */
+bool ce_bucket_joins(const ce_zero *zero); /* returns true if a bucket may have several units */
 /* Returns the first unit of the bucket whose last unit is `last`. Sets *elements to the number of elements of this
  * rank's gradient sums of the bucket. */
 int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements);
@@ -188,7 +187,7 @@ void ce_shard_await(ce_shard *shard);
 void ce_shard_release(ce_shard *shard); /* counts one user less; when no user is left, the row returns to the pool */
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
-void ce_shard_publish(ce_shard *shard); /* after an update: sends the new values to the other ranks */
+void ce_shard_publish(ce_shard *shard); /* to be called after an update: sends the new values to the other ranks */
 /* After the last unit of an update: waits until all ranks have written their new values to common memory. Collective.
  * When an update begins, no rank may still compute with the old values; the all-reduce of the gradient norm ensures
  * this. */
@@ -311,13 +310,14 @@ void ce_assign_print(const ce_groups *groups, const cs_model *model);
 typedef struct {
     /* the host's copy of the ranges; the entry after the last range has in `tile` the number of all tiles */
     ce_state_range *here;
-    const ce_state_range *there; /* the same ranges in device memory */
+    const ce_state_range *there; /* the ranges of `here` in device memory */
     /* index of each unit's first range; the entry after the last unit is the number of all ranges */
     int *first;
     int *entry; /* for each range: the number of its parameter in the unit */
 } ce_ranges;
 
-size_t ce_ranges_bytes(const cs_model *model); /* bytes of device memory that ce_ranges_open needs, on any rank */
+/* Returns the bytes of device memory that ce_ranges_open needs on any rank. */
+size_t ce_ranges_bytes(const cs_model *model);
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
 void ce_ranges_close(ce_ranges *ranges); /* must also be called after a failed open; does not free the device memory */
@@ -331,8 +331,8 @@ typedef struct ce_update ce_update;
 typedef struct {
     double rate;         /* learning rate from the schedule */
     int64_t t;           /* number of this update, counted from 1 */
-    const ce_gate *gate; /* says whether the update is applied; in device memory */
-    bool cycles;         /* true if `betas` replace those of the optimizer */
+    const ce_gate *gate; /* the gate that decides whether the update is applied; in device memory */
+    bool cycles;         /* whether `betas` replace those of the optimizer */
     double betas[2];
 } ce_update_terms;
 

@@ -17,7 +17,7 @@ typedef struct ce_team ce_team;
 typedef struct {
     int threads;
     const cpu_set_t *cores; /* one core for each thread, in the order of threads; NULL: threads are not pinned */
-    /* true: threads read in a loop before they sleep; this helps only if each thread has its own core */
+    /* whether threads read in a loop before they sleep, which helps only if each thread has its own core */
     bool spin;
 } ce_team_shape;
 typedef void ce_team_task(void *argument, int index, int thread);
@@ -79,7 +79,7 @@ typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_
 
 typedef struct {
     ce_team *team;
-    ce_worker *worker; /* NULL: the caller runs the calls of the comm stream itself */
+    ce_worker *worker; /* the worker of the comm stream; NULL: the caller runs the calls of the comm stream itself */
     ce_matmul *matmul;
     /* the chosen methods; all members are zero when the device is opened, which means FIXED */
     ce_product_choice choice;

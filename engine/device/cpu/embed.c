@@ -7,7 +7,8 @@
 typedef struct {
     cs_tensor table, positions, y; /* y is the output of forward, and in backward the gradient of that output */
     cs_tensor tokens, starts;
-    int64_t padding; /* in backward, rows of this token are not added to the table; -1: rows of all tokens are added */
+    /* in backward, the rows of the token `padding` are not added to the table; -1: rows of all tokens are added */
+    int64_t padding;
 } embed_job;
 
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };

@@ -26,9 +26,9 @@ typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS 
 typedef struct {
     const ce_product *product;
     word_form form;
-    const uint32_t *a;           /* (rows, stride): the elements of a in words, each row padded with zeros */
+    const uint32_t *a;           /* a (rows, stride): its elements in words, each row padded with zeros */
     int64_t rows, inner, stride; /* stride: number of words in a row of a */
-    /* (parts, rows, columns): partial sums, used if the inner dimension is divided into parts */
+    /* sums (parts, rows, columns): partial sums, used if the inner dimension is divided into parts */
     float *sums;
     int parts;
 } job;

@@ -33,8 +33,8 @@ static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtyp
 #endif
     if (dtype == CS_BF16)
         return (ce_lanes)(half << 16);
-    ce_lane_words rest =
-        (half & 0x7fff) << 13; /* for fp16: the exponents are now too small by 112, also those of infinity and NaN */
+    /* the exponents of fp16 numbers are now too small by 112, also those of infinity and NaN */
+    ce_lane_words rest = (half & 0x7fff) << 13;
     ce_lane_words finite = (ce_lane_words)((ce_lanes)rest * 0x1p112f), large = (ce_lane_words)(rest >= 0x0f800000);
     return (ce_lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
 }

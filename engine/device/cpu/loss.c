@@ -129,7 +129,7 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 
 /* ---- squared and absolute error ---- */
 
-/* The functions of one of the two losses; `apart` has the differences y - target. */
+/* The functions of the squared error or of the absolute error; `apart` has the differences y - target. */
 typedef struct {
     double (*add)(double sum, const float *apart, int64_t count); /* returns `sum` plus the losses of the elements */
     void (*slope)(float *apart, int64_t count, float scale);      /* replaces the differences by the gradient of y */

@@ -9,7 +9,7 @@ enum { LEAST_ROWS = 16 };
 typedef struct {
     cs_tensor y, x;
     int64_t group, keys;
-    size_t head; /* number of bytes in a head */
+    size_t head; /* number of bytes in each head of a row */
     bool back;
 } regroup_job;
 

@@ -34,11 +34,11 @@ struct ce_team {
     _Atomic int next; /* number of the next task */
 
     _Alignas(64) _Atomic uint32_t round;
-    _Atomic uint32_t sleepers; /* number of members that sleep until `round` changes */
+    _Atomic uint32_t sleepers; /* number of the team's threads that sleep until `round` changes */
     _Alignas(64) _Atomic uint32_t busy;
     _Atomic uint32_t caller_sleeps; /* true while the caller sleeps until `busy` changes */
     pthread_t owner;                /* the thread that opened the team; only this thread may start rounds */
-    /* true while a round is running; a task that starts other tasks then runs them itself */
+    /* whether a round is running; a task that starts other tasks then runs them itself */
     bool running;
     int started; /* number of threads that were started */
     member members[];

@@ -82,7 +82,7 @@ void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
 typedef struct {
     ce_exact *sum;
     cs_tensor of; /* the tensor whose squares are added */
-    int64_t lead; /* number of elements of the first block that come before the tensor */
+    int64_t lead; /* lead: number of elements of the first block of 64 that come before the tensor */
     const float *values;
     double unscale;
     pthread_mutex_t lock;

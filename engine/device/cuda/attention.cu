@@ -195,7 +195,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     find_rows(rows, job, work.sample, from);
     /* all rows of the tile see the keys from all_from to all_to, inclusive */
     int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack);
-    /* tiles of keys between all_from and all_to need no mask */
+    /* tiles of keys that are inside this range of keys, all_from to all_to, need no mask */
     int all_to = job.seen - job.length + from / job.pack;
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();

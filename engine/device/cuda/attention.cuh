@@ -15,19 +15,20 @@ struct ce_attention_job {
     const void *dy;     /* dy: (B, T, H D), with the row stride of y */
     void *y;            /* (B, T, H D) */
     void *dq, *dk, *dv; /* the gradients have the layouts of q, k and v */
-    float *lse;         /* (splits, B, H, T): log of the softmax's denominator; if NULL, it is not stored */
-    float *delta;       /* (B, H, T): for each row of each head, the sum of dy * y */
-    /* (splits, B, H, T, D): y of each split of the keys; NULL: there is one split, whose y is stored in `y` */
+    /* lse (splits, B, H, T): log of the softmax's denominator; if lse is NULL, it is not stored */
+    float *lse;
+    float *delta; /* delta (B, H, T): for each row of each head, the sum of dy * y */
+    /* parts (splits, B, H, T, D): y of each split of the keys; NULL: there is one split, whose result is in `y` */
     float *parts;
-    const int32_t *starts; /* (B, T): first position of the row's document; NULL: each sample is one document */
-    const uint64_t *keys;  /* (B): random keys of dropout, one for each sample */
+    const int32_t *starts; /* starts (B, T): first position of the row's document; NULL: each sample is one document */
+    const uint64_t *keys;  /* keys (B): the random keys of dropout, one for each sample */
     uint64_t place;        /* number that identifies this dropout within the model */
     uint32_t threshold;    /* dropout keeps an element if its 16 random bits are at least this number; 0: no dropout */
     float keep_scale;      /* dropout multiplies the elements that it keeps by this factor */
     int64_t q_stride, k_stride, y_stride; /* number of elements from one row to the next */
     int samples, length, seen, width, queries, group;
     int pack;   /* 1 or group: how many query heads of one position the kernel treats as rows of one tile */
-    int window; /* number of keys that a row sees; 0: no limit */
+    int window; /* number of keys that a query row sees; 0: no limit */
     int splits;
     float scale; /* factor of the scores */
 };

@@ -18,7 +18,7 @@
 typedef struct {
     ce_cudnn_shape shape;
     ce_cudnn_plan plan;
-    int64_t pieces; /* number of runs of the plan for one attention; 0: cuDNN does not run this shape */
+    int64_t pieces; /* number of runs of the plan that one attention needs; 0: cuDNN does not run this shape */
 } choice;
 
 struct ce_cudnn {

@@ -127,7 +127,7 @@ void ce_cudnn_attention_graph(ce_cudnn_graph *graph, const ce_cudnn_shape *shape
 /* The GPU for which plans are made: an open handle, or the description of a GPU that need not be present. */
 typedef struct {
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t device; /* NULL: the GPU that the handle belongs to */
+    cudnnBackendDescriptor_t device; /* the description; NULL: plans are made for the GPU of the handle */
 } ce_cudnn_target;
 
 typedef struct {

@@ -10,7 +10,7 @@
 
 /* The parameters of a dropout. If `keys` is NULL, there is no dropout. */
 struct ce_draw {
-    const uint64_t *keys; /* (B): random keys in device memory, one for each sample */
+    const uint64_t *keys; /* keys (B): random keys in device memory, one for each sample */
     uint64_t place;
     int64_t sample;     /* number of elements of one sample */
     uint32_t threshold; /* an element is kept if its 16 random bits are at least this number */

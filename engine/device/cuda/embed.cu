@@ -78,12 +78,12 @@ extern "C" void ce_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, 
 /* The arguments of the kernels that add rows of dy to rows of the table `into`. */
 struct add_job {
     ce_view into, dy;
-    /* (pieces, 2, columns): for each piece, the partial sums of its first and of its last sequence, if the sequence
-     * crosses a border of the piece */
+    /* edges (pieces, 2, columns): for each piece, the partial sums of its first and of its last sequence, if the
+     * sequence crosses a border of the piece */
     float *edges;
     const uint32_t *keys, *rows; /* keys and row numbers of dy, sorted by key */
     int64_t count, columns, tiles;
-    int64_t left_out; /* sums for this key are not added to the table; -1: sums for all keys are added */
+    int64_t left_out; /* left_out: the key whose sums are not added to the table; -1: sums of all keys are added */
 };
 
 static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys, uint32_t *rows, embed_job job)

@@ -24,7 +24,7 @@ enum { GRAPHS = 32 };
 
 typedef struct {
     uint64_t key, hash;    /* hash: a hash over the captured operations, in order */
-    cudaGraphExec_t ready; /* NULL: the graph is not captured yet */
+    cudaGraphExec_t ready; /* the graph, ready to be launched; NULL: it is not captured yet */
     uint64_t used;         /* number of the graph's last use; 0: the entry is free */
 } graph;
 

@@ -25,7 +25,7 @@ typedef struct {
     /* layouts of a, b and c of the device table; cuBLASLt gets a and b in exchanged places (matmul.c) */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
-    bool fits; /* false if cuBLASLt has no algorithm for the problem */
+    bool fits; /* whether cuBLASLt has an algorithm for the problem */
 } ce_cuda_plan;
 
 /* The addresses that a product uses. `pre` is GELU's input: forward writes it, backward reads it. `sums` is an output
@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre, *sums;
-    /* true: the product is added to c. The algorithm is the same as without addition, so that all terms of a sum are
+    /* add: whether the product is added to c. The algorithm is the same in both cases, so that all terms of a sum are
      * rounded alike. */
     bool add;
 } ce_cuda_operands;
