@@ -91,13 +91,13 @@ typedef struct {
     void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
-    /* returns the number of free bytes; the pointer is NULL if this number is not known */
+    /* returns the number of free bytes; `room` is NULL if this number is not known */
     size_t (*room)(cs_device *device);
     double (*roof)(cs_device *device, cs_dtype dtype);
-    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa. The pointer is NULL
-     * if the device is not a CPU. */
+    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa. `lower` is NULL if
+     * the device is not a CPU. */
     cs_status (*lower)(cs_device *device, ce_isa isa);
-    /* the pointer is NULL except in the dry device */
+    /* product_list is NULL except in the dry device */
     const ce_product_list *(*product_list)(const cs_device *device);
     /* methods, try_products, use_products, products and products_on are NULL if the device has no choice of methods */
     unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow);
@@ -112,7 +112,7 @@ typedef struct {
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, ce_event event); /* if stream is NULL, the caller waits */
-    /* the pointer is NULL if the device waits for a new event by wait() instead */
+    /* sync is NULL if the device waits for a new event by wait() instead */
     void (*sync)(cs_stream *stream);
     /* graph_begin and graph_end are NULL if the device has no graphs */
     void (*graph_begin)(cs_device *device, uint64_t key);
@@ -150,7 +150,7 @@ struct cs_device {
     double flops, gradient_flops;
     double roofs[CS_F16 + 1];
 
-    pthread_mutex_t lock; /* protects the members below, because threads of comm allocate too */
+    pthread_mutex_t lock; /* the lock protects the members below, because threads of comm allocate too */
     ce_device_block *blocks;
     size_t block_count, block_room;
     size_t allocated, workspace, pinned;

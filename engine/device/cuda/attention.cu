@@ -193,9 +193,8 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
     find_rows(rows, job, work.sample, from);
-    /* all rows of the tile see the keys from all_from to all_to, inclusive */
+    /* [all_from, all_to] are the keys that all rows of the tile see; tiles of keys inside this range need no mask */
     int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack);
-    /* tiles of keys that are inside this range of keys, all_from to all_to, need no mask */
     int all_to = job.seen - job.length + from / job.pack;
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();

@@ -96,7 +96,7 @@ typedef struct {
     int64_t samples, length, queries, keys, width;
     int64_t dtype; /* cs_dtype */
     int64_t grad;  /* 1: backward */
-    /* numbers of heads in a row of memory; the attention uses `queries` and `keys` heads of the row */
+    /* row_queries, row_keys: heads in a row of memory, of which the attention uses `queries` and `keys` heads */
     int64_t row_queries, row_keys;
 } ce_cudnn_shape;
 

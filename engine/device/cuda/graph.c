@@ -227,7 +227,8 @@ static void finish_capture(cs_device *device)
     graphs->open->hash = graphs->hash;
 }
 
-/* Makes later waits for events that were recorded inside the graph wait for an event at the graph's end. */
+/* Replaces the events that were recorded inside the graph: a later wait for one of them waits for an event at the
+ * graph's end. */
 static void redirect_events(cs_device *device, ce_stream_role role)
 {
     ce_cuda_lane *lane = &ce_cuda_of(device)->lanes[role];
