@@ -40,7 +40,8 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     size_t length = strlen(wanted);
     int best = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
-        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* `wanted` is the beginning of this name */
+        /* True if `wanted` is the beginning of this name. */
+        bool begins = length > 2 && strncmp(*names, wanted, length) == 0;
         int far = begins ? 1 : distance(wanted, *names);
         if (far < best) {
             best = far;
