@@ -12,8 +12,8 @@
 enum {
     FAULTS = 20, /* maximum number of errors that are reported for one text */
     SHOWN = 40,  /* maximum number of bytes of a word that a message shows */
-    /* A key is compared with the keys before it in the last SIBLINGS nodes, to find duplicates. jansson finds the
-     * others. */
+    /* To find a duplicate, a key is compared with the keys among the SIBLINGS nodes before it. jansson finds duplicates
+     * that are further apart. */
     SIBLINGS = 4096
 };
 
@@ -112,8 +112,8 @@ static bool skip_string(scanner *s)
 
 /* ---- texts that are not JSON: templates and YAML ---- */
 
-/* If `text` begins with `open`, characters that are not in `never`, and `close`, in this order, returns the length of
- * these three together; otherwise 0. */
+/* If `text` begins with `open`, any characters that are not in `never`, and `close`, returns the length of all three
+ * together, otherwise 0. */
 static size_t span(const char *text, size_t length, const char *open, const char *close, const char *never)
 {
     size_t at = strlen(open), end = strlen(close);

@@ -6,7 +6,7 @@
 enum { CS_FAULTS = 40 };
 
 typedef struct {
-    /* Begin: offset of the fault's text in the member `text` of ce_faults; a zero byte ends it. */
+    /* `begin` is the offset of the fault's text in the member `text` of ce_faults. A zero byte ends the text. */
     int line, column, begin;
 } ce_fault;
 

@@ -50,7 +50,7 @@ static inline uint16_t ce_float_to_f16(float value)
     uint32_t rest = bits & 0x7fffffff;
     if (rest > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    if (rest >= 0x477ff000) /* infinity, or a value that rounds to at least 65536: fp16 stores infinity */
+    if (rest >= 0x477ff000) /* the value is infinite or rounds to at least 65536; fp16 stores infinity */
         return (uint16_t)(sign | 0x7c00);
     /* The value is below 2^-14. Adding 0.5 rounds it to a multiple of 2^-24 and leaves this multiple in the low
      * bits. */

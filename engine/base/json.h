@@ -56,7 +56,8 @@ const char *ce_json_name(const ce_json *doc); /* returns the name of the documen
 void ce_json_mark(ce_json *doc, const char *path, const char *origin);
 const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room);
 
-/* Notes for the user about things that are not errors: a deprecated spelling, a key without effect. */
+/* ce_json_note adds a note for the user about something that is not an error: a deprecated spelling, or a key without
+ * effect. The other two functions return the number of notes and the text of one note. */
 void ce_json_note(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int ce_json_note_count(const ce_json *doc);
 const char *ce_json_note_text(const ce_json *doc, int index);
@@ -65,11 +66,11 @@ const char *ce_json_note_text(const ce_json *doc, int index);
  * are errors. After an error it returns NULL, with a message in cs_error() to which the caller adds the name of the
  * file. */
 json_t *ce_json_strict(const char *text, size_t length);
-/* Does the same as ce_json_strict, but reads all numbers as reals, so that no integer is too large. */
+/* Does the same as ce_json_strict, but stores all numbers as doubles, so that no integer is too large. */
 json_t *ce_json_words(const char *text, size_t length);
 
 /* Does the same as ce_json_strict, for a document of a user. If an integer does not fit into 64 bits, all numbers are
- * read as reals. */
+ * stored as doubles. */
 json_t *ce_json_document(const char *text, size_t length);
 
 /* Writes a value as JSON into `text`, which has `room` bytes, and returns `text`; a long value is cut. The text is for

@@ -27,7 +27,7 @@ bool ce_mac_equal(const void *one, const void *other, size_t bytes);
  * bytes. */
 void ce_mac_key(const void *secret, size_t length, unsigned char *key);
 
-/* The SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
+/* Writes the SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
 enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
 void ce_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
 

@@ -11,8 +11,8 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment distance: counts insertions, deletions, substitutions and swaps of adjacent characters;
- * upper and lower case are equal. */
+/* Returns the optimal string alignment distance of two names: it counts insertions, deletions, substitutions and swaps
+ * of adjacent characters; upper and lower case are equal. */
 static int distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1];

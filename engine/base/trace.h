@@ -18,8 +18,9 @@ typedef enum { CS_TRACE_STEP, CS_TRACE_COMPUTE, CS_TRACE_COMMUNICATION, CS_TRACE
 /* A span of time. The texts must stay valid as long as the recorder. */
 typedef struct {
     ce_trace_lane lane;
-    const char *what, *unit; /* the operation, and the unit of the model, or "" if the span belongs to no unit */
-    double began, ended;     /* begin and end in seconds of ce_clock_seconds */
+    /* Name of the operation, and name of the model's unit, or "" if the span belongs to no unit. */
+    const char *what, *unit;
+    double began, ended; /* begin and end in seconds of ce_clock_seconds */
 } ce_trace_span;
 
 /* Opens the recorder with space for `spans` spans. Returns false if there is not enough memory. */

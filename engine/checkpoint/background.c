@@ -33,7 +33,7 @@ struct ce_background {
     pthread_mutex_t mutex; /* protects `copied` */
     pthread_cond_t changed;
     bool copied;
-    /* True if the thread has finished; a release store, so that `status` and `why` can be read then. */
+    /* The thread sets this at its end by a release store, so that `status` and `why` can be read when it is true. */
     atomic_bool done;
     cs_status status;
     char why[SENTENCE];

@@ -20,7 +20,7 @@ size_t ce_background_bytes(size_t rooms);
 /* Starts a save. The first call allocates *background; later saves reuse it and its memory, and ce_background_close
  * frees it. All of `content` is copied. The caller may change it when the call returns, except the elements of the
  * pieces, which must not change before ce_background_hold returns. No save may be in progress before the call; if the
- * call fails, no save is in progress after it. Collective. */
+ * call fails, no save is in progress after it. The call is collective. */
 cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
                              const ce_checkpoint_content *content);
 
@@ -36,7 +36,7 @@ void ce_background_close(ce_background *background); /* frees all memory; no sav
 
 /* Ends the current stage: waits until this rank and the other ranks have finished it, then starts the next stage. After
  * the last stage it returns the status of the save, and ce_background_busy is false; otherwise it returns CS_OK. A save
- * must be in progress. Collective. */
+ * must be in progress. The call is collective. */
 cs_status ce_background_advance(ce_background *background);
 /* Waits for the end of the save and returns its status; collective. */
 cs_status ce_background_finish(ce_background *background);

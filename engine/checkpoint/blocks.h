@@ -5,8 +5,8 @@
 
 #include "checkpoint/chunks.h"
 
-/* Block number `index` of `chunk`. `descriptor` is the open file manifest->files[chunk->file]; messages call it `path`.
- * All pointers are borrowed. */
+/* Block number `index` of `chunk`. `descriptor` is the open file manifest->files[chunk->file], and `path` the name of
+ * this file in messages. All pointers are borrowed. */
 typedef struct {
     const ce_manifest *manifest;
     const ce_chunks *chunks;

@@ -26,8 +26,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
 int64_t ce_boxes_volume(const ce_box *box);
 /* Returns the position (row-major index) in the tensor of the box's element number `element`. */
 int64_t ce_boxes_place(const ce_box *box, const int64_t *shape, int64_t element);
-/* Returns the number of consecutive elements of the box that are also consecutive in the tensor. It divides the box's
- * volume. */
+/* Returns the number of consecutive elements of the box that are also consecutive in the tensor. The box's volume is a
+ * multiple of this number. */
 int64_t ce_boxes_run(const ce_box *box, const int64_t *shape);
 /* Returns the range of the box's own element indices whose elements are inside `range` of the tensor. */
 ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range);

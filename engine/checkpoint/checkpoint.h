@@ -84,14 +84,14 @@ typedef struct {
     bool finite; /* true: the save fails with CS_NOT_FINITE if a piece of "weights" has an infinity or a NaN */
 } ce_checkpoint_content;
 
-/* Saves a checkpoint under dir. Collective: every rank returns the same status and message. On failure all earlier
- * checkpoints are unchanged. */
+/* Saves a checkpoint under dir. The call is collective, and every rank returns the same status and message. On failure
+ * all earlier checkpoints are unchanged. */
 cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint_content *content);
 
 typedef struct ce_checkpoint_reader ce_checkpoint_reader;
 
-/* How a checkpoint is read. A zeroed struct means: fall back to the newest complete checkpoint, verify what is read,
- * and require the names that are asked for. */
+/* How a checkpoint is read. A zeroed struct means: if the wanted checkpoint is missing or damaged, open the newest
+ * complete one; verify the blocks that are read; require all tensors that are asked for. */
 typedef struct {
     bool no_fallback; /* true: opening fails if `latest` is missing or its checkpoint is damaged */
     /* Which blocks are verified against their checksums: the blocks that are read, all blocks, or none. Headers are
@@ -106,9 +106,10 @@ typedef struct {
 } ce_checkpoint_reading;
 
 /* Opens the checkpoint of `tag` in dir, or, if tag is NULL, the checkpoint that dir/latest names. If the latter is
- * missing or damaged, opens its newest complete ancestor with a warning, or else the newest complete checkpoint of dir.
- * Returns CS_NOT_FOUND if dir has no checkpoint, or none with this tag; the message then lists the existing tags.
- * Returns CS_BAD_FILE if the checkpoint is damaged; the message names the file and the tensor. Collective. */
+ * missing or damaged, opens its newest complete ancestor with a warning, or else the newest complete checkpoint of
+ * dir. Returns CS_NOT_FOUND if dir has no checkpoint, or none with this tag; the message then lists the existing
+ * tags. Returns CS_BAD_FILE if the checkpoint is damaged; the message names the file and the tensor. The call is
+ * collective. */
 cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const ce_checkpoint_reading *reading);
@@ -120,7 +121,7 @@ json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader); /* borrowed */
 const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader);
 /* Fills the pieces and verifies every block that is read for them. A piece may be any range, and ranges of different
  * ranks may overlap. Returns CS_BAD_FILE, with the tensor's name, if the checkpoint lacks a tensor or has another shape
- * for it. Collective. */
+ * for it. The call is collective. */
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count);
 
 /* Damage of a checkpoint's files may be found only when the files are read. ce_checkpoint_is_damaged returns true, on
@@ -128,7 +129,7 @@ cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const 
  * checkpoint does not fit the pieces. ce_checkpoint_fall_back closes that checkpoint and opens the next candidate of
  * ce_checkpoint_open, with a warning; the caller must then read everything again, including the manifest's "engine". If
  * there is no other candidate, or no_fallback is set, it fails, with a message that says what is wrong with each
- * candidate. Collective. */
+ * candidate. The call is collective. */
 bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader);
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm);
 /* Returns the names of the directories in dir that were found damaged before the open checkpoint was tried;

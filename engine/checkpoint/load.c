@@ -16,13 +16,14 @@
  * and broadcasts each name. */
 struct ce_search {
     char *dir;
-    char *tag;                /* the requested tag, or NULL */
-    char first[CS_TAG_BYTES]; /* The directory of the requested tag or of `latest`; "" if `latest` names none. */
+    char *tag; /* the requested tag, or NULL */
+    /* The directory of the requested tag or of `latest`; "" if `latest` names no directory. */
+    char first[CS_TAG_BYTES];
     ce_catalog catalog;
     bool only_first;
     int64_t next;            /* the next candidate: -1 means `first`, other numbers are indices into the catalog */
     char name[CS_TAG_BYTES]; /* the directory that is open or was tried last */
-    cs_status status;        /* with `reason`: why the earlier candidates could not be used */
+    cs_status status;        /* status of the failures so far; `reason` has their messages */
     char reason[4096];
     json_t *damaged; /* JSON list of the names of damaged directories */
 };

@@ -7,10 +7,10 @@
 
 /* Each function sets a message and returns a status that is not CS_OK. */
 
-cs_status ce_not_found_folder(const char *dir); /* `dir` could not be listed for the reason in errno */
-cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir); /* `dir` has no complete checkpoint */
-/* `dir` has no checkpoint `tag`; the message lists the tags that exist. */
+cs_status ce_not_found_folder(const char *dir); /* for a `dir` that could not be listed; errno has the reason */
+cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir); /* for a `dir` without a complete checkpoint */
+/* For a `dir` without a checkpoint `tag`; the message lists the tags that exist. */
 cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const char *tag);
-cs_status ce_not_found_manifest(const char *directory); /* the directory of a checkpoint has no manifest */
+cs_status ce_not_found_manifest(const char *directory); /* for a checkpoint's directory without a manifest */
 
 #endif

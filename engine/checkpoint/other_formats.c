@@ -60,8 +60,8 @@ static const struct {
 #define SAVE_DICTIONARY                                                                                                \
     "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
     "{'format': 'pt'})\" "
-/* This command uses a function of zero_to_fp32.py, because that script's option --safe_serialization fails for
- * parameters that share memory. */
+/* The command for ZeRO checkpoints uses a function of zero_to_fp32.py, because that script's option
+ * --safe_serialization fails for parameters that share memory. */
 #define FROM_ZERO                                                                                                      \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
     "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY

@@ -36,7 +36,7 @@ typedef struct {
     bool verify;
     ce_block block; /* the block that is being read; its member `chunk` is NULL if there is none */
     int64_t window; /* the window of the block that is in `buffer`; -1 if none is */
-    uint32_t crc;   /* CRC32C of the block from its beginning to the end of that window */
+    uint32_t crc;   /* CRC32C of the block from its beginning to the end of `window` */
     char *buffer;
     char *converted; /* staging buffer for pieces in device memory; NULL if all pieces are in host memory */
     int64_t file;    /* index of the open file; -1 if none is open */
@@ -79,8 +79,8 @@ static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece
     }
 }
 
-/* Writes an error line for each tensor of the checkpoint that no rank asks for, within the folders that are read.
- * Collective. */
+/* Writes an error line for each tensor of the checkpoint that no rank asks for, within the folders that are read. The
+ * call is collective. */
 static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces,
                             int64_t count)
 {

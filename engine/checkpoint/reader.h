@@ -21,7 +21,8 @@ struct ce_checkpoint_reader {
 };
 
 /* Opens the checkpoint dir/name as reader->reading says. The caller zeroes all members after `search` before the call,
- * and closes the reader, also after a failure. ce_reader_close does not free `reading` and `search`. Collective. */
+ * and closes the reader, also after a failure. ce_reader_close does not free `reading` and `search`. The call is
+ * collective. */
 cs_status ce_reader_open(ce_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name);
 void ce_reader_close(ce_checkpoint_reader *reader);
 

@@ -36,7 +36,8 @@ cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t 
                                const char *path);
 void ce_safetensors_close(ce_safetensors *header); /* frees the header's memory; allowed after a failed parse */
 
-/* Reads the whole header block of a file into *block, which the caller frees, and the length of the file. */
+/* Reads the whole header block of a file into *block, which the caller frees, and sets *file_bytes to the length of the
+ * file. */
 cs_status ce_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path);
 
 /* Convert between data types and their names ("F32" and so on). ce_safetensors_dtype returns false for types that

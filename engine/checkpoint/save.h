@@ -21,13 +21,14 @@
 
 /* The tensors that all ranks together will write; filled on rank 0 only. */
 typedef struct {
-    json_t *tensors; /* For the manifest: {name: {"dtype", "shape", "folder"}}. It owns the names of `empty`. */
+    /* The table of tensors for the manifest: {name: {"dtype", "shape", "folder"}}. It owns the names of `empty`. */
+    json_t *tensors;
     ce_piece *empty; /* tensors without elements, which rank 0 writes */
     int64_t empty_count;
 } ce_coverage;
 
 /* Checks the pieces of all ranks together. Returns CS_BAD_CONFIG if pieces of one tensor differ in type, shape or
- * folder, overlap, or leave elements uncovered. *coverage stays empty on ranks other than 0. Collective. */
+ * folder, overlap, or leave elements uncovered. *coverage stays empty on ranks other than 0. The call is collective. */
 cs_status ce_coverage_open(ce_coverage *coverage, cs_comm *comm, const ce_piece *pieces, int64_t count);
 void ce_coverage_close(ce_coverage *coverage);
 

@@ -23,7 +23,7 @@ cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag,
  * complete and flushed to the disk. After a failure the previous state is restored. */
 cs_status ce_staging_commit(ce_staging *staging);
 
-/* Removes the staging directory. It has the unfinished checkpoint, or after a commit the checkpoint that was
+/* Removes the staging directory. It contains the unfinished checkpoint or, after a commit, the checkpoint that was
  * replaced. */
 void ce_staging_close(ce_staging *staging);
 

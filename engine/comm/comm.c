@@ -53,7 +53,7 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings)
 
 /* Checks that either all ranks compute on GPUs or none: host memory and GPU memory are moved by different calls, so a
  * world cannot have both kinds of ranks. Every rank compares the same data, so all ranks fail with the same message. If
- * `device` is NULL, nothing is compared. Collective. */
+ * `device` is NULL, nothing is compared. The call is collective. */
 static cs_status compare_devices(cs_comm *comm, const cs_device *device)
 {
     int size = comm->world.size, other = 0;

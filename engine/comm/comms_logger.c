@@ -20,7 +20,7 @@ typedef struct {
     int operation;
     uint64_t bytes;
     int64_t count;
-    double total, min, max; /* of the times of all calls, in milliseconds */
+    double total, min, max; /* sum, minimum and maximum of the times of all calls, in milliseconds */
     float recent[KEPT];     /* times of the last calls in milliseconds; call i is at index i % KEPT */
 } entry;
 

@@ -17,7 +17,8 @@ typedef struct {
 /* Starts to record the collectives of comm. If `enabled` is false, nothing is recorded, and calls take no more time
  * than without this function. */
 void ce_comm_record(cs_comm *comm, const ce_comms_logger_settings *settings);
-/* Prints on rank 0 the tables of DeepSpeed's log_summary(show_straggler=True), if anything was recorded. Collective. */
+/* Prints on rank 0 the tables of DeepSpeed's log_summary(show_straggler=True), if anything was recorded. The call is
+ * collective. */
 void ce_comm_log_summary(cs_comm *comm);
 
 /* ---- for comm.c ---- */

@@ -54,8 +54,8 @@ static cs_status read_address(cs_world *world, const char *init_method)
 
 /* ---- file:// ---- */
 
-/* Sets the address of rank 0, where the system chooses the port. Without a key (CSPEED_SECRET), only processes on this
- * host can connect to it. */
+/* Sets the address of rank 0; the system chooses the port. Without a key (CSPEED_SECRET), only processes on this host
+ * can connect to it. */
 static cs_status choose_address(cs_world *world, int *listener)
 {
     unsigned long long nonce = 0;

@@ -60,8 +60,8 @@ typedef struct {
 enum { CE_CHOOSE_ALL_REDUCE, CE_CHOOSE_REDUCE_SCATTER, CE_CHOOSE_ALL_GATHER, CE_CHOICE_COUNT };
 enum { CE_HIERARCHICAL = 255 }; /* in ce_wish: the transport chooses the algorithm, but it must be hierarchical */
 
-/* The values of cs_comm_settings.algorithms. `chosen` has a row of the table in algorithms.c for each collective, or 0
- * if the transport chooses. */
+/* The values of cs_comm_settings.algorithms. For each collective, `chosen` has the number of a row of the table in
+ * algorithms.c, or 0 if the transport chooses. */
 typedef struct {
     uint8_t chosen[8]; /* only the first CE_CHOICE_COUNT elements are used */
     ce_sizes sizes;
@@ -187,7 +187,7 @@ const ce_transport *ce_comm_named(const char *name, size_t length);
  * is the size of the machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);
 /* Does the same as cs_comm_open, but with a meeting and names. The ranks find each other by `meeting` or, if it is
- * NULL, by the address of the world. Error messages call rank i names[i] or, if `names` is NULL, i. The comm owns
+ * NULL, by the address of the world. Error messages name rank i by names[i] or, if `names` is NULL, by i. The comm owns
  * `names` and frees them, also after a failure. */
 cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
                        const ce_meeting *meeting);

@@ -14,8 +14,9 @@
 
 /* Reads the list. Sets comm->sizes to the transport's table of sizes, and comm->wish to the values of the list. */
 cs_status ce_algorithms_read(cs_comm *comm, const char *list);
-/* Compares the lists of all ranks, checks that the transport has the algorithms, and applies the list. Collective.
- * Returns CS_DISAGREE if the lists of two ranks differ, and CS_BAD_CONFIG if the transport lacks an algorithm. */
+/* Compares the lists of all ranks, checks that the transport has the algorithms, and applies the list. The call is
+ * collective. Returns CS_DISAGREE if the lists of two ranks differ, and CS_BAD_CONFIG if the transport lacks an
+ * algorithm. */
 cs_status ce_algorithms_apply(cs_comm *comm);
 
 void ce_algorithms_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);

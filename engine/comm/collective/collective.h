@@ -1,6 +1,6 @@
 /* collective.h - the collectives over messages. Each collective has a file of its own. The head of that file describes
  * the algorithms with their steps and bytes: n is the number of ranks that take part, and "vector" means the bytes of
- * the longest buffer of the call.
+ * the longest buffer of the call. A piece is as much of the vector as fits into the staging buffer at a time.
  *
  * The functions ce_among_... are the collectives of comm.h among some ranks of a comm, the members; `root` and the
  * numbers of parts are indices of members. The functions ce_messages_... are collectives among all ranks, with the

@@ -15,7 +15,7 @@ cs_status ce_exchange_open(cs_comm *comm)
     comm->all = (ce_members){ comm->world.size, comm->world.rank, calloc(size, sizeof *comm->all.ranks) };
     comm->messages = calloc(MESSAGES_PER_RANK * size, sizeof *comm->messages);
     comm->inputs = calloc(size, sizeof *comm->inputs);
-    /* The buffer costs little memory where it is not used, because pages that are never written cost none. */
+    /* Unused parts of this buffer cost nothing, because pages that are never written cost no memory. */
     comm->staging = malloc(CS_COMM_STAGING);
     if (!comm->all.ranks || !comm->messages || !comm->inputs || !comm->staging)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);

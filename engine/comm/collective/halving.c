@@ -2,8 +2,8 @@
  * and the distance to that rank doubles from step to step. In a reduction it exchanges half of what it still has to
  * reduce, in an all_gather all that it has gathered.
  *
- *     all_reduce       2 log2 n steps for each piece; each rank sends 2 (n - 1) / n of the vector
- *     reduce_scatter   log2 n steps for each piece; each rank sends (n - 1) / n of the vector, after a copy
+ *     all_reduce       2 log2 n steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
+ *     reduce_scatter   log2 n steps for each piece of the vector; each rank sends (n - 1) / n of the vector, after a copy
  *     all_gather       log2 n steps ("doubling"); each rank sends (n - 1) / n of the vector
  *
  * The sums follow the fixed tree, because a rank first adds with its neighbour, then this pair with the next pair, and

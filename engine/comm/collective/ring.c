@@ -1,8 +1,8 @@
 /* ring.c - collectives in a ring: each rank sends to the next rank only, and receives from the previous one. A part is
  * one n-th of the vector, and part p belongs to rank p.
  *
- *     all_reduce       2 (n - 1) steps for each piece; each rank sends 2 (n - 1) / n of the vector
- *     reduce_scatter   n - 1 steps for each piece; each rank sends (n - 1) / n of the vector
+ *     all_reduce       2 (n - 1) steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
+ *     reduce_scatter   n - 1 steps for each piece of the vector; each rank sends (n - 1) / n of the vector
  *     all_gather       n - 1 steps; each rank sends (n - 1) / n of the vector
  *
  * The sum of part p begins with rank p + 1 and is passed on until it reaches rank p: ((x[p+1] + x[p+2]) + ...) + x[p].

@@ -59,7 +59,8 @@ static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_com
     const ce_transport *nccl = nccl_of(settings->device);
     *chosen = &ce_comm_device_staging;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
-        return CS_OK; /* With one rank, "auto" does not use NCCL; "nccl" uses it, for tests on one GPU. */
+        /* With one rank, the kind "auto" does not use NCCL, but the kind "nccl" does, for tests on one GPU. */
+        return CS_OK;
     cs_status status = agree_on_nccl(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;

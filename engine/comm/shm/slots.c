@@ -16,7 +16,8 @@ static char *slot_of(const ce_shm *shm, int rank)
     return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
 }
 
-/* Copies into this rank's slot. The other ranks have read the slot, so their caches have its lines. */
+/* Copies into this rank's slot with ce_copy_for_others, because the other ranks have read the slot and have its lines
+ * in their caches. */
 static void fill(void *to, const void *from, size_t bytes)
 {
     if (bytes)

@@ -1,4 +1,4 @@
-/* socket.h - TCP addresses and sockets: resolve, listen, connect. IPv4 and IPv6.
+/* socket.h - TCP addresses and sockets of IPv4 and IPv6: functions that resolve names, listen and connect.
  *
  * If the job has no key, sockets may be bound and connected to loopback addresses only (base/join.h). */
 #ifndef CS_COMM_SOCKET_H
@@ -17,7 +17,7 @@ enum { CS_SOCKET_TEXT = 64 };
 
 /* Sets *address to the first address of a host name, with this port. */
 cs_status ce_socket_resolve(ce_address *address, const char *host, int port);
-/* Writes "127.0.0.1:29500" or "[::1]:29500" to `text` and returns it. */
+/* Writes the address to `text`, in the form "127.0.0.1:29500" or "[::1]:29500", and returns `text`. */
 const char *ce_socket_text(const ce_address *address, char *text /* CS_SOCKET_TEXT bytes */);
 void ce_socket_set_port(ce_address *address, int port);
 int ce_socket_port(const ce_address *address);

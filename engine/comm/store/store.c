@@ -24,7 +24,7 @@ struct ce_store {
     int socket;
     ce_address master;
     ce_seal seal;
-    ce_store_server *server; /* on rank 0 only */
+    ce_store_server *server; /* used on rank 0 only */
     int listener;            /* on rank 0, the listening socket that the caller gave; otherwise -1 */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
