@@ -47,7 +47,8 @@ enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 };
 
 #define CS_BEAT_CONSTANT(constant, name, deepspeed) CS_BEAT_##constant,
 enum { CS_BEAT_NONE, CS_BEATS(CS_BEAT_CONSTANT) CS_BEAT_COUNT };
-extern const char *const ce_beat_names[CS_BEAT_COUNT]; /* "" for CS_BEAT_NONE, then "barrier", "all_reduce", ... */
+/* The names of the operations: "" for CS_BEAT_NONE, then "barrier", "all_reduce", ... */
+extern const char *const ce_beat_names[CS_BEAT_COUNT];
 
 ce_beat *ce_beat_own(void); /* returns this rank's record, which is never NULL */
 void ce_beat_step(int64_t step);

@@ -23,7 +23,8 @@ json_t *ce_json_root(ce_json *doc);
 
 /* Returns a borrowed reference to the value at a dotted path ("a.b.c"), or NULL if there is none. */
 json_t *ce_json_find(ce_json *doc, const char *path);
-bool ce_json_is_set(ce_json *doc, const char *path); /* returns true if there is a value and it is not null */
+/* Returns true if there is a value at the path and it is not null. */
+bool ce_json_is_set(ce_json *doc, const char *path);
 
 /* Sets the value at a dotted path and creates missing objects on the way. Later errors about this value are reported
  * with the position "command line". `value_text` is JSON; a text that is not JSON is stored as a string. */

@@ -10,19 +10,22 @@
 #include "base/json.h"
 
 typedef enum {
-    CS_KEY_BOOL,   /* the field is a bool; the file may also say 0 or 1 */
-    CS_KEY_INT,    /* the field is an int64_t; the file may also say 5e8 or 2.0 */
-    CS_KEY_NUMBER, /* the field is a double */
-    CS_KEY_STRING, /* the field is a const char *, owned by the document, or NULL for null; `fallback` has no quotes */
-    /* The field is an int, the index in `choices`, e.g. "adam|adamw|sgd"; upper and lower case are equal. */
+    CS_KEY_BOOL,   /* the key's field in the settings struct is a bool; the file may also say 0 or 1 */
+    CS_KEY_INT,    /* the key's field is an int64_t; the file may also say 5e8 or 2.0 */
+    CS_KEY_NUMBER, /* the key's field is a double */
+    /* The key's field is a const char *, owned by the document, or NULL for null. `fallback` has no quotes. */
+    CS_KEY_STRING,
+    /* The key's field is an int, the index in `choices`, e.g. "adam|adamw|sgd". Upper and lower case are equal. */
     CS_KEY_CHOICE,
-    CS_KEY_PAIR, /* the field is a double[2] */
-    CS_KEY_JSON, /* the field is a json_t *, owned by the document; other code checks its type */
-    /* There is no field. A value of the fallback's type is accepted; `sentence` says why it has no effect. */
+    CS_KEY_PAIR, /* the key's field is a double[2] */
+    CS_KEY_JSON, /* the key's field is a json_t *, owned by the document; other code checks its type */
+    /* A key without a field and without effect. Its value must have the type of `fallback`; `sentence` says why it has
+     * no effect. */
     CS_KEY_INERT,
-    /* There is no field. A value is an error, "not supported: KEY, because <sentence>", unless it is harmless. */
+    /* A key without a field. A value that is not harmless (see below) is an error, "not supported: KEY, because
+     * <sentence>". */
     CS_KEY_REFUSED,
-    CS_KEY_SECTION /* an object that has its own table */
+    CS_KEY_SECTION /* the key is an object that has its own table */
 } ce_key_type;
 
 /* The value of a refused key is harmless, and therefore accepted, if it is the fallback, one of `choices` ("0|false"),
@@ -58,10 +61,11 @@ void ce_keys_settle(ce_json *doc, json_t *object, const char *path, const void *
                     int count);
 
 bool ce_keys_is_auto(const json_t *object, const char *name);
-/* Returns NULL if the table has no such key. */
+/* Returns the row of the key `name`, or NULL if the table has no such key. */
 const ce_key *ce_keys_find(const ce_key *table, int count, const char *name);
-const char *ce_keys_nearest(const ce_key *table, int count, const char *name); /* returns NULL if no name is similar */
-const char *ce_keys_type_name(ce_key_type type);                               /* returns "true/false", "integer" ... */
+/* Returns the name in the table that is most similar to `name`, or NULL if no name is similar. */
+const char *ce_keys_nearest(const ce_key *table, int count, const char *name);
+const char *ce_keys_type_name(ce_key_type type); /* returns "true/false", "integer" ... */
 /* Prints the table as a section of Markdown: a heading, and an item for each key. */
 void ce_keys_help(const char *heading, const ce_key *table, int count);
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 static ce_log_level min_level = CS_LOG_INFO;
-static int own_rank = -1; /* -1 if the rank is not known yet; ce_log_rank then takes it from the environment */
+/* The rank of this process; -1 if it is not known yet, and ce_log_rank takes it from the environment. */
+static int own_rank = -1;
 
 void ce_log_open(ce_log_level min, int rank)
 {

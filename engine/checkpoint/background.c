@@ -191,7 +191,7 @@ static void start(ce_background *b, void *(*work)(void *))
 
 static void end_save(ce_background *b, cs_status status)
 {
-    char why[SENTENCE]; /* the message is saved, because the cleanup below may overwrite it */
+    char why[SENTENCE]; /* the message of cs_error() is copied, because the cleanup below may overwrite it */
     snprintf(why, sizeof why, "%s", cs_error());
     ce_save_close(&b->save);
     forget_content(b);

@@ -55,7 +55,7 @@ typedef struct {
 typedef struct {
     int threads;         /* number of files that a rank writes at the same time */
     size_t buffer_bytes; /* bytes of one write, a multiple of 4096; 0 means 8 MiB */
-    bool buffered;       /* true: write through the page cache instead of by direct I/O */
+    bool buffered;       /* true: files are written through the page cache instead of by direct I/O */
 } ce_checkpoint_writing;
 
 typedef struct {

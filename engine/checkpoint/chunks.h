@@ -17,7 +17,7 @@ typedef struct {
 } ce_chunk;
 
 typedef struct {
-    ce_chunk *chunks; /* after ce_chunks_check they are sorted by tensor and position */
+    ce_chunk *chunks; /* the chunks; after ce_chunks_check they are sorted by tensor and position */
     int64_t count, room;
     uint32_t *crcs;
     int64_t crc_count, crc_room;

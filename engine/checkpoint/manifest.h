@@ -62,7 +62,7 @@ cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t leng
 cs_status ce_manifest_load(ce_manifest *manifest, const char *directory); /* reads and parses directory/manifest.json */
 void ce_manifest_close(ce_manifest *manifest); /* frees the manifest's memory; allowed after a failed parse */
 
-/* Returns NULL if there is no tensor of this name. */
+/* Returns the tensor of this name, or NULL if there is none. */
 const ce_manifest_tensor *ce_manifest_find(const ce_manifest *manifest, const char *name);
 
 /* Checks that every listed file exists and has the length that the manifest gives. */

@@ -7,10 +7,11 @@
 
 /* Each function sets a message and returns a status that is not CS_OK. */
 
-cs_status ce_not_found_folder(const char *dir); /* for a `dir` that could not be listed; errno has the reason */
-cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir); /* for a `dir` without a complete checkpoint */
-/* For a `dir` without a checkpoint `tag`; the message lists the tags that exist. */
+cs_status ce_not_found_folder(const char *dir); /* reports that `dir` could not be listed, with the reason in errno */
+/* Reports that `dir` has no complete checkpoint. */
+cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir);
+/* Reports that `dir` has no checkpoint `tag`. The message lists the tags that exist. */
 cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const char *tag);
-cs_status ce_not_found_manifest(const char *directory); /* for a checkpoint's directory without a manifest */
+cs_status ce_not_found_manifest(const char *directory); /* reports that the directory of a checkpoint has no manifest */
 
 #endif

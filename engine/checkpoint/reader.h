@@ -17,7 +17,7 @@ struct ce_checkpoint_reader {
     char *path; /* path of the checkpoint's directory */
     ce_manifest manifest;
     ce_chunks chunks;
-    char *client_state; /* NULL if the checkpoint has none */
+    char *client_state; /* text of the client state; NULL if the checkpoint has none */
 };
 
 /* Opens the checkpoint dir/name as reader->reading says. The caller zeroes all members after `search` before the call,

@@ -20,7 +20,7 @@ typedef struct {
 
 typedef struct {
     json_t *root;                  /* owns the keys */
-    json_t *metadata;              /* borrowed from root; NULL if the header has none */
+    json_t *metadata;              /* the header's metadata, borrowed from root; NULL if there is none */
     ce_safetensors_entry *entries; /* sorted by `begin` */
     int64_t count;
     int64_t *shapes; /* storage of the shapes of all entries */

@@ -242,9 +242,9 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
     return CS_OK;
 }
 
-/* Deletes the complete checkpoints of dir, with these exceptions: the `keep_last` newest; those whose step is a multiple
- * of `keep_every`, unless it is 0; the one that dir/latest names; those of abandoned branches (line.h); and a directory
- * whose name is not the escaped form of its tag, because the user has renamed it. */
+/* Deletes the complete checkpoints of dir, with these exceptions: the `keep_last` newest; those whose step is a
+ * multiple of `keep_every`, unless it is 0; the one that dir/latest names; those of abandoned branches (line.h); and a
+ * directory whose name is not the escaped form of its tag, because the user has renamed it. */
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
     char latest[CS_TAG_BYTES];
@@ -361,7 +361,7 @@ cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint
         ce_save_gather(&s);
         status = ce_collective_status(comm, ce_save_commit(&s));
     }
-    /* The message is saved, because the cleanup below may overwrite it. */
+    /* The message of cs_error() is copied, because the cleanup below may overwrite it. */
     char *why = status == CS_OK ? NULL : strdup(cs_error());
     ce_save_close(&s);
     if (status != CS_OK)

@@ -80,7 +80,7 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     cs_comm_settings host = *settings;
     host.device = NULL;
     if (settings->device)
-        host.heap_bytes = 1; /* the minimum, because no memory is allocated from this heap */
+        host.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
     CS_TRY(ce_exchange_open(comm));
     CS_TRY(ce_algorithms_read(comm, settings->algorithms));
     CS_TRY(comm->transport->open(comm, &host));

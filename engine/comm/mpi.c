@@ -11,7 +11,7 @@
 
 #define NAME "libcspeed_mpi.so"
 
-static const ce_mpi_module *module; /* NULL while the module is not open */
+static const ce_mpi_module *module; /* the module, or NULL while it is not open */
 
 static cs_status open_module(void)
 {

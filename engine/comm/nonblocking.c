@@ -213,7 +213,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     pthread_cond_init(&background->queued, NULL);
     pthread_cond_init(&background->finished, NULL);
     background->call_seconds = settings.call_seconds;
-    settings.heap_bytes = 1; /* the minimum, because no memory is allocated from this heap */
+    settings.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
     settings.device = NULL;
     settings.kind = strcmp(comm->kind, "nccl") == 0 ? "auto" : comm->kind;
     settings.nonblocking = false;

@@ -54,11 +54,12 @@ typedef struct {
     size_t messages; /* Only for shm: up to this size, reduce, scatter, gather and all_to_all are made over messages. */
 } ce_sizes;
 
-#define CE_SIZE_UNCHANGED SIZE_MAX /* in ce_wish: the size is that of the transport's table */
+#define CE_SIZE_UNCHANGED SIZE_MAX /* in a ce_wish, this value means that the size of the transport's table is used */
 
 /* Indices of the collectives whose algorithm can be chosen. */
 enum { CE_CHOOSE_ALL_REDUCE, CE_CHOOSE_REDUCE_SCATTER, CE_CHOOSE_ALL_GATHER, CE_CHOICE_COUNT };
-enum { CE_HIERARCHICAL = 255 }; /* in ce_wish: the transport chooses the algorithm, but it must be hierarchical */
+/* In a ce_wish, this value means that the transport chooses an algorithm, which must be hierarchical. */
+enum { CE_HIERARCHICAL = 255 };
 
 /* The values of cs_comm_settings.algorithms. For each collective, `chosen` has the number of a row of the table in
  * algorithms.c, or 0 if the transport chooses. */
@@ -68,13 +69,15 @@ typedef struct {
 } ce_wish;
 
 typedef struct ce_transport {
-    size_t edition; /* In the transport of a module, CS_TRANSPORT_EDITION, which the program compares with its own. */
+    /* If the transport is in a module, this is CS_TRANSPORT_EDITION, which the program compares with its own
+     * edition. */
+    size_t edition;
     const char *name;
     ce_sizes sizes;
     /* Returns true if the transport can serve this world. "auto" takes the first transport that fits. */
     bool (*fits)(const cs_world *world);
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
-    void (*close)(cs_comm *comm); /* is also called after an open that failed */
+    void (*close)(cs_comm *comm); /* closes the comm; is also called after an open that failed */
     /* Returns true if the collectives of this comm work inside each host first. A NULL pointer means that they never
      * do. */
     bool (*hierarchical)(const cs_comm *comm);
@@ -129,13 +132,13 @@ struct cs_comm {
     size_t heap_bytes;
     size_t heap_used;
     ce_call call; /* The call in progress, or the last one. call.what is 0 before the first call and after a message. */
-    double begun; /* time of ce_clock_seconds at which the call `call` began */
+    double begun; /* time of ce_clock_seconds at which the call in progress began */
     atomic_flag busy;
     cs_comm_traffic traffic;
-    ce_comms_logger *logger;   /* NULL if comms_logger is off */
+    ce_comms_logger *logger;   /* the statistics of comms_logger; NULL if it is off */
     cs_comm_settings settings; /* settings.kind points to the member `kind` */
     char kind[16];
-    /* For error messages, the number of each rank in the comm of the whole job. If it is NULL, the numbers are the
+    /* For error messages, the number of each rank in the comm of the whole job. NULL means that these numbers are the
      * ranks. */
     int *names;
     int splits; /* number of calls of cs_comm_split */
@@ -149,9 +152,9 @@ struct cs_comm {
     ce_message *messages; /* [4 * size] */
     int message_count;
     const void **inputs; /* the operands of a reduction, one for each rank */
-    char *staging;       /* operands from other ranks, one slot for each; the buffer has CS_COMM_STAGING bytes */
+    char *staging; /* staging buffer of CS_COMM_STAGING bytes for operands from other ranks: one slot for each rank */
     const ce_meeting *meeting;
-    ce_nonblocking *nonblocking; /* NULL if settings.nonblocking is false */
+    ce_nonblocking *nonblocking; /* state of the nonblocking calls; NULL if settings.nonblocking is false */
     cs_comm *device_side;        /* the device side; NULL if there is no GPU */
     /* The members below are set in a device side only. */
     cs_comm *host; /* the comm that contains this device side */
@@ -174,8 +177,8 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
 
 /* Makes `call` the call in progress, and shows it to the other ranks. */
 void ce_comm_show(cs_comm *comm, ce_call call);
-/* Shows that this rank is in no call. It must be called after a message. Otherwise a rank that has gone on to the
- * next collective would take this rank for stuck in the message, although it only computes for long before that
+/* Shows that this rank is in no call. It must be called after a message. Otherwise a rank that has gone on to the next
+ * collective would take this rank for stuck in the message, although this rank is only computing before that
  * collective. */
 void ce_comm_show_none(cs_comm *comm);
 /* Returns the transport of host memory of this kind that fits the world, or NULL if there is none. */

@@ -7,7 +7,7 @@
 
 typedef struct {
     const char *path;           /* path of the file that is decoded */
-    FILE *from;                 /* that file */
+    FILE *from;                 /* the file, open for reading */
     const char *const *columns; /* names of the columns to read, for a table; NULL means all columns */
     FILE *to;                   /* the file that receives the decoded text */
     const char *folder;         /* the folder of the file `to`, for messages */

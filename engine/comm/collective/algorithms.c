@@ -36,8 +36,8 @@ static const algorithm algorithms[] = {
 };
 enum { ALGORITHM_COUNT = sizeof algorithms / sizeof *algorithms };
 
-static const char *const collectives[] = { "all_reduce", "reduce_scatter",
-                                           "all_gather" }; /* in the order of the constants CE_CHOOSE_... */
+/* Names of the collectives, in the order of the constants CE_CHOOSE_... */
+static const char *const collectives[] = { "all_reduce", "reduce_scatter", "all_gather" };
 
 static const struct {
     const char *name;

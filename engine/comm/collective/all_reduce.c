@@ -60,7 +60,7 @@ void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, 
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = (part + piece - 1) / piece;
     for (int64_t step = 0; step <= steps; step++) {
         ce_range own_piece = piece_of(count, part, piece, among->own_index, step);
-        /* The sum that the previous step has completed. */
+        /* `sum` is the range of elements whose sum the previous step has completed */
         ce_range sum = piece_of(count, part, piece, among->own_index, step - 1);
         for (int i = 0; i < among->count; i++) {
             ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);

@@ -14,7 +14,8 @@ void ce_exchange_send(cs_comm *comm, int to, const void *data, size_t bytes);
 void ce_exchange_receive(cs_comm *comm, int from, void *data, size_t bytes);
 void ce_exchange_run(cs_comm *comm);
 
-/* The staging buffer has a slot for each member. These functions return the size of a slot and its address. */
+/* The staging buffer has a slot for each member. The next two functions return the size of a slot in bytes and its
+ * address. */
 size_t ce_exchange_slot_bytes(const ce_members *among);
 char *ce_exchange_slot(const cs_comm *comm, const ce_members *among, int member);
 /* Reduces the operands of all members, in the order of the tree, and writes the `count` results to `out`. own_data is

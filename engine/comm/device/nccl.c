@@ -54,7 +54,7 @@ enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, CLOSE_S
 
 typedef struct {
     cs_comm *comm;            /* the device side of the comm */
-    _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
+    _Atomic(ncclComm_t) nccl; /* NCCL's communicator; NULL until the ranks are connected */
     cudaStream_t stream;
     int number;     /* number of the GPU */
     double seconds; /* time limit in seconds of a call of NCCL on the host */

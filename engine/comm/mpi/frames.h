@@ -34,7 +34,7 @@ typedef struct {
     char *data;
     size_t bytes, given;                    /* length of the data, and how many bytes of it were given to MPI */
     bool begun;                             /* true if the head was given to MPI */
-    MPI_Request head_request, data_request; /* MPI_REQUEST_NULL if nothing is in progress */
+    MPI_Request head_request, data_request; /* requests to MPI; MPI_REQUEST_NULL if nothing is in progress */
 } ce_mpi_frame;
 
 /* The frames of the current call for one direction. */
@@ -64,9 +64,9 @@ int *ce_mpi_last_tag(int *greatest);
 void ce_mpi_lock(void);
 void ce_mpi_unlock(void);
 void ce_mpi_check(int error, const char *what); /* ends the process if `error` is not MPI_SUCCESS */
-bool ce_mpi_is_done(MPI_Request *request);      /* also returns true for MPI_REQUEST_NULL */
+bool ce_mpi_is_done(MPI_Request *request);      /* returns true if the request is complete or is MPI_REQUEST_NULL */
 
-/* The functions of frames.c, which are members of ce_transport. */
+/* The next two functions are in frames.c and implement members of ce_transport. */
 bool ce_mpi_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how);
 

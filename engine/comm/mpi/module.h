@@ -6,7 +6,8 @@
 
 #include "comm/transport.h"
 
-/* The type of the module's only symbol, `ce_module_mpi`. The functions have the meaning of those of ce_transport. */
+/* The type of the module's only symbol, `ce_module_mpi`. The functions do what the members of ce_transport with the
+ * same names do. */
 typedef struct {
     size_t edition;      /* CS_TRANSPORT_EDITION of the headers with which the module was built */
     const char *release; /* CS_VERSION of those headers */

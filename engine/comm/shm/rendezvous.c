@@ -26,7 +26,7 @@ typedef struct {
     int listener, missing;
     int connection_count, connection_room;
     connection *connections;
-    struct pollfd *polls; /* first the listener, then the connections in their order */
+    struct pollfd *polls; /* entries for poll: first the listener, then the connections in their order */
 } rendezvous;
 
 static void drop(rendezvous *server, int index)

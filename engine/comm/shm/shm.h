@@ -32,7 +32,7 @@ enum {
  * two buffers in the rank's segment. */
 typedef struct {
     ce_call is;
-    uint64_t first, second; /* CS_SHM_NOWHERE if the buffer is not in the segment */
+    uint64_t first, second; /* offsets in bytes; CS_SHM_NOWHERE if the buffer is not in the segment */
 } ce_shm_call;
 
 #define CS_SHM_NOWHERE UINT64_MAX
@@ -51,7 +51,8 @@ typedef struct {
 
 /* What a rank shows of its current call. A rank that has waited long compares it with its own call. */
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t version; /* an odd number while the other members are being written */
+    /* Version of this record; it is odd while the other members are being written. */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t version;
     _Atomic uint32_t number;
     _Atomic uint64_t kind; /* from the lowest bits: what, dtype, op, 8 zero bits, root */
     _Atomic int64_t count;
@@ -59,7 +60,7 @@ typedef struct {
 
 typedef struct {
     ce_shm_signal arrival[2];
-    ce_shm_signal news; /* changes when a chunk of a channel to or from this rank is filled or emptied */
+    ce_shm_signal news; /* a signal that changes when a chunk of a channel to or from this rank is filled or emptied */
     ce_shm_shown shown;
     _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* Set by cs_comm_close: this rank has finished and is not lost. */
     _Atomic uint32_t gave_up;                      /* set when this rank ends because another rank failed */
@@ -68,8 +69,8 @@ typedef struct {
 
 typedef struct {
     _Alignas(CS_SHM_LINE) _Atomic uint32_t filled; /* number of chunks that the sender has filled so far */
-    ce_call call[2];                               /* for each chunk, the sender's call */
-    uint64_t bytes[2];                             /* for each chunk, the length of the whole message in bytes */
+    ce_call call[2];   /* for each chunk, the call of the sender to which the chunk belongs */
+    uint64_t bytes[2]; /* for each chunk, the length of the whole message in bytes */
     _Alignas(CS_SHM_LINE) _Atomic uint32_t emptied;
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
 } ce_shm_channel;
@@ -124,7 +125,7 @@ static inline size_t ce_shm_heap_at(int size)
     return (end + CS_SHM_HUGE - 1) / CS_SHM_HUGE * CS_SHM_HUGE;
 }
 
-/* segment.c: creates, exchanges, maps and unmaps the segments */
+/* The next two functions are in segment.c. They create, exchange, map and unmap the segments. */
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings);
 void ce_segment_close(cs_comm *comm);
 
@@ -146,11 +147,11 @@ _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);
 /* The barrier: waits until all ranks have called it, and checks that all ranks make the same collective call. */
 void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
 int ce_shm_missing(cs_comm *comm, bool *closed);
-/* Returns the call of `rank` at the last barrier. */
+/* Returns the call that `rank` made at the barrier that was passed last. */
 const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
 
-/* slots.c: collectives through the staging slots, piece by piece, for memory that is not shared and for small
- * vectors */
+/* The next four functions are in slots.c. They are collectives through the staging slots, piece by piece, for memory
+ * that is not shared and for small vectors. */
 void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);
 void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart);
 void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
@@ -163,17 +164,17 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
-/* copies.c: collectives with the signatures of ce_transport */
+/* The next four functions are in copies.c and implement members of ce_transport. */
 void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
 void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 
-/* messages.c: messages between two ranks, with the signature of ce_transport.move */
+/* This function is in messages.c and implements ce_transport.move: it moves messages between two ranks. */
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 
 /* watch.c */
-void ce_shm_announce(cs_comm *comm); /* this function and the next one have the signatures of ce_transport */
+void ce_shm_announce(cs_comm *comm); /* this function and the next one implement members of ce_transport */
 void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how);
 
 #endif

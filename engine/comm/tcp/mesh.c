@@ -22,7 +22,7 @@ typedef struct {
 } identity;
 
 typedef struct {
-    int socket; /* -1 if the socket is closed, or if a ce_tcp_link owns it */
+    int socket; /* the connection's socket; -1 if it is closed or if a ce_tcp_link owns it */
     /* The expected rank if this rank opened the connection; -1 if the peer opened it and its rank is not known yet. */
     int rank;
     ce_join join;

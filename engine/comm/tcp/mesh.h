@@ -13,8 +13,8 @@ typedef struct {
 /* What a rank publishes about itself. */
 typedef struct {
     ce_mesh_place place;
-    int32_t port, bytes; /* `bytes` is the length of `name`; it is 0 if the address is the known one of rank 0 */
-    char name[28];       /* a sockaddr_in or sockaddr_in6 */
+    int32_t port, bytes; /* `bytes` is the length of `name`; 0 means the address of rank 0, which all ranks know */
+    char name[28];       /* the address, as a sockaddr_in or sockaddr_in6 */
 } ce_mesh_endpoint;
 
 struct ce_meeting {

@@ -63,10 +63,10 @@ struct ce_tcp {
 void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes);
 void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
 void ce_tcp_frames_run(ce_tcp *tcp);
-/* Has the meaning of ce_transport.move. */
+/* implements ce_transport.move */
 bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the other ranks that this rank closes its comm and is not lost */
-void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* has the meaning of ce_transport.lose */
+void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* implements ce_transport.lose */
 int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 
 /* hierarchical.c */
