@@ -82,7 +82,7 @@ static void skip_space(scanner *s)
             while (s->at < s->length && s->text[s->at] != '\n')
                 s->at++;
             blank(s, from, s->at);
-        } else if (starts(s, "/*")) {
+        } else if (starts(s, "/*")) { /* a block comment */
             skip_block_comment(s);
         } else {
             return;
@@ -185,6 +185,7 @@ static size_t skip_word(scanner *s)
 {
     size_t from = s->at;
     while (s->at < s->length && !strchr(",]}[{\"#\n", s->text[s->at]) && !starts(s, "//") && !starts(s, "/*"))
+        /* still in the word */
         s->at++;
     size_t end = s->at;
     while (end > from && strchr(" \t\r", s->text[end - 1]))

@@ -19,7 +19,7 @@ typedef struct {
 
 /* `session` is the session key of the handshake (join.h). `caller` is true on the side that was the caller there. */
 void ce_seal_open(ce_seal *seal, const unsigned char *session, bool caller);
-void ce_seal_close(ce_seal *seal); /* accepts a struct that is all zeros */
+void ce_seal_close(ce_seal *seal); /* frees the two contexts; accepts a struct that is all zeros */
 
 /* ce_seal_sign computes the tag of the next message that is sent; ce_seal_check checks the tag of the next message that
  * was received. A message has at most CS_SEAL_PARTS parts. */

@@ -27,8 +27,8 @@
 #include "cspeed/comm.h"
 
 typedef struct {
-    const char *name;   /* for example "transformer.wte.weight" */
-    const char *folder; /* "weights" or "optim"                                      */
+    const char *name;   /* name of the tensor, for example "transformer.wte.weight" */
+    const char *folder; /* folder of the tensor, "weights" or "optim" */
     cs_dtype dtype;     /* When saving, the type in memory and in the file; when loading, the type in memory. */
     int32_t dims;
     int64_t shape[CS_MAX_DIMS]; /* shape of the whole tensor, without padding */

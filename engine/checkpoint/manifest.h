@@ -26,7 +26,8 @@ typedef struct {
 } ce_manifest_tensor;
 
 typedef struct {
-    const char *name; /* such as "weights/shard-00001-of-00002.safetensors"; never outside the checkpoint's directory */
+    /* Name such as "weights/shard-00001-of-00002.safetensors"; the file is never outside the checkpoint's directory. */
+    const char *name;
     int64_t bytes;
     uint32_t header_crc;
 } ce_manifest_file;
@@ -38,11 +39,11 @@ typedef struct {
 } ce_manifest_note;
 
 typedef struct {
-    json_t *root; /* owns all strings of this struct */
+    json_t *root; /* the parsed JSON, which owns all strings of this struct */
     const char *tag, *save_id;
     uint32_t digest; /* CRC32C of the manifest's whole text, which identifies this save */
     int64_t step;
-    ce_manifest_tensor *tensors; /* sorted by name */
+    ce_manifest_tensor *tensors; /* the tensors, sorted by name */
     int64_t tensor_count;
     ce_manifest_file *files;
     int64_t file_count;

@@ -19,9 +19,9 @@ typedef struct {
 } ce_safetensors_entry;
 
 typedef struct {
-    json_t *root;                  /* owns the keys */
+    json_t *root;                  /* the parsed JSON, which owns the keys */
     json_t *metadata;              /* the header's metadata, borrowed from root; NULL if there is none */
-    ce_safetensors_entry *entries; /* sorted by `begin` */
+    ce_safetensors_entry *entries; /* the tensors, sorted by `begin` */
     int64_t count;
     int64_t *shapes; /* storage of the shapes of all entries */
 } ce_safetensors;

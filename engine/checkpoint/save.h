@@ -47,7 +47,7 @@ typedef struct {
     char save_id[CS_SHARDFILE_ID];
     ce_coverage coverage;
     ce_write_plan plan;
-    ce_save_volume *volumes; /* one element for each rank */
+    ce_save_volume *volumes; /* what each rank writes, one element for each rank */
     ce_save_volume total;
     ce_staging staging;           /* rank 0 */
     uint32_t digest;              /* on rank 0, the digest of the manifest that was written */

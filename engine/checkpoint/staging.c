@@ -146,7 +146,7 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag)
     char name[CS_TAG_BYTES];
     CS_TRY(ce_tag_escape(name, tag));
     char *target = ce_files_join(dir, name), *draft = ce_files_join(target, DRAFT);
-    unlink(draft); /* a process that was killed at this point may have left the file */
+    unlink(draft); /* removes a file that a process may have left if it was killed at this point */
     cs_status status = ce_files_write(draft, tag, strlen(tag));
     if (status == CS_OK)
         status = name_latest(dir, target);

@@ -5,7 +5,7 @@
 #include "cspeed/comm.h"
 
 typedef struct {
-    uint8_t what, dtype, op; /* `what` is an index into ce_beat_names */
+    uint8_t what, dtype, op; /* `what` is the kind of call, an index into ce_beat_names */
     /* The root of the collective; for a message, the other rank; for uneven counts, a hash of the counts. */
     int32_t root;
     int64_t count;   /* number of elements; 0 for messages, whose lengths are compared separately */

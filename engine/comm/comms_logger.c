@@ -254,7 +254,7 @@ void ce_comms_logger_print(ce_comms_logger *logger, cs_comm *comm)
     }
     if (logger->omitted)
         ce_say("%lld more calls, of sizes beyond the first %d", (long long)logger->omitted, SIZES);
-    logger->settings.operations = 0; /* the collectives of the table itself are not recorded */
+    logger->settings.operations = 0; /* the collectives that print the table are not recorded */
     if (logger->ranks > 1)
         print_straggler(logger, comm);
     logger->settings.operations = operations;

@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     cs_comm *parent;
-    member *all;     /* one element for each rank of the parent */
+    member *all;     /* what the ranks of the parent have told, one element for each rank */
     member *members; /* the members of this rank's group, in the order of their ranks in the group */
     int count;
     cs_world world;              /* the group's */

@@ -64,7 +64,7 @@ enum { CE_HIERARCHICAL = 255 };
 /* The values of cs_comm_settings.algorithms. For each collective, `chosen` has the number of a row of the table in
  * algorithms.c, or 0 if the transport chooses. */
 typedef struct {
-    uint8_t chosen[8]; /* only the first CE_CHOICE_COUNT elements are used */
+    uint8_t chosen[8]; /* the number of a row for each collective; only the first CE_CHOICE_COUNT elements are used */
     ce_sizes sizes;
 } ce_wish;
 

@@ -6,7 +6,7 @@
 
 /* Allocates the memory for exchanges among all ranks of a comm: the lists of messages and the staging buffer. */
 cs_status ce_exchange_open(cs_comm *comm);
-void ce_exchange_close(cs_comm *comm); /* must also be called after an open that failed */
+void ce_exchange_close(cs_comm *comm); /* frees the memory; must also be called after an open that failed */
 
 /* Add a message to or from another rank, at most two for each rank and direction. The other rank must add the matching
  * messages in the same order. ce_exchange_run moves all messages and returns when they are done. */

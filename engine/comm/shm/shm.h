@@ -54,7 +54,7 @@ typedef struct {
     /* Version of this record; it is odd while the other members are being written. */
     _Alignas(CS_SHM_LINE) _Atomic uint32_t version;
     _Atomic uint32_t number;
-    _Atomic uint64_t kind; /* from the lowest bits: what, dtype, op, 8 zero bits, root */
+    _Atomic uint64_t kind; /* the call in bit fields, from the lowest bits: what, dtype, op, 8 zero bits, root */
     _Atomic int64_t count;
 } ce_shm_shown;
 
@@ -80,13 +80,14 @@ typedef struct {
     int rank, size;
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    ce_shm_handles *handles; /* one element for each rank; the memory descriptors are closed after mapping */
-    int life_end;            /* write end of the pipe that shows that this process lives; -1 if a pidfd shows it */
-    uint32_t point;          /* number of barriers that this rank has passed */
-    uint32_t slot;           /* number of slots that were used so far; the last bit chooses the slot */
+    /* Descriptors of the ranks, one element for each rank; those of memory are closed after mapping. */
+    ce_shm_handles *handles;
+    int life_end;   /* write end of the pipe that shows that this process lives; -1 if a pidfd shows it */
+    uint32_t point; /* number of barriers that this rank has passed */
+    uint32_t slot;  /* number of slots that were used so far; the last bit chooses the slot */
     /* How often a waiting rank reads a signal before it yields its core, and how often it yields before it sleeps. */
     int spins, yields;
-    const void **inputs; /* one element for each rank: the operands of the current reduction */
+    const void **inputs; /* the operands of the current reduction, one element for each rank */
     void **outputs;
     uint32_t *sent, *received; /* for each rank, the number of chunks that were sent to it, and received from it */
     ce_shm_look *looks;        /* for each other rank, what this rank saw at its last check */

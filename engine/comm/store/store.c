@@ -24,7 +24,7 @@ struct ce_store {
     int socket;
     ce_address master;
     ce_seal seal;
-    ce_store_server *server; /* used on rank 0 only */
+    ce_store_server *server; /* the server, on rank 0 only */
     int listener;            /* on rank 0, the listening socket that the caller gave; otherwise -1 */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
@@ -122,7 +122,8 @@ static outcome join(ce_store *store, double end)
     while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
         poll(&(struct pollfd){ store->socket, ce_join_events(&join), 0 }, 1, 1000);
     if (state == CS_JOIN_REFUSED)
-        /* The rank tries again, because the server may have been that of the previous rendezvous. */
+        /* The server that closed the connection may have been that of the previous rendezvous, so the rank tries
+         * again. */
         return join.silent ? AGAIN : FAILED;
     ce_seal_open(&store->seal, join.session, true);
     return JOINED;

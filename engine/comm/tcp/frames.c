@@ -364,7 +364,7 @@ static void sleep_until_ready(ce_tcp *tcp)
             continue;
         if (!has_unread(link->socket))
             report_first_lost(tcp, i);
-        link->send_closed = true; /* the unread data is read when a frame from this rank is expected */
+        link->send_closed = true; /* the unread data is read when a frame from that rank is expected */
     }
 }
 

@@ -53,7 +53,7 @@ struct ce_tcp {
     /* The members below are set only for hierarchical collectives (hierarchical.c). `inside` is the comm of this host's
      * ranks. */
     cs_comm *inside;
-    ce_members across; /* on each host, the rank that has the same local rank as this rank */
+    ce_members across; /* the ranks with this rank's local rank, one on each host */
     char *slots;       /* sums over this host; the buffer has CS_COMM_STAGING bytes */
 };
 
