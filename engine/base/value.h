@@ -18,7 +18,7 @@ void ce_value_read(const ce_value *e);
  * value differs from the fallback. */
 bool ce_value_check_inert(const ce_value *e);
 bool ce_value_is_auto(const json_t *value);
-/* The following functions return new references. */
+/* The next four functions return new references to JSON values. */
 json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */
 json_t *ce_value_sample(const ce_key *key);   /* returns a value of the type of an inert or refused key, or null */
 /* Returns the field as JSON, or NULL if the key does not accept "auto". */

@@ -10,7 +10,8 @@ typedef struct {
     int64_t faults;
     int64_t refused; /* number of faults where the operating system refused the read; they do not prove damage */
     int threads;     /* number of threads that share the blocks of a file; 0 means one */
-    /* Is called for each fault. The message names the file and, if they are known, the tensor and the block. */
+    /* This function is called for each fault. The message names the file and, if they are known, the tensor and the
+     * block. */
     void (*fault)(void *to, const char *sentence);
     void *to;
 } ce_audit;

@@ -27,10 +27,10 @@ void ce_line_shorten(json_t *line, const char *dir);
  * list matches no complete checkpoint. */
 void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name);
 
-/* Is called after ce_line_follow. Returns true if the item has a list of ancestors but is not an ancestor of the
- * checkpoint that was given to ce_line_follow, that is, if it belongs to an abandoned branch. Such a checkpoint is not
- * pruned, since only its owner knows whether it is still wanted. A checkpoint whose manifest has no list is treated as
- * an ancestor. */
+/* This function is called after ce_line_follow. Returns true if the item has a list of ancestors but is not an ancestor
+ * of the checkpoint that was given to ce_line_follow, that is, if it belongs to an abandoned branch. Such a checkpoint
+ * is not pruned, since only its owner knows whether it is still wanted. A checkpoint whose manifest has no list is
+ * treated as an ancestor. */
 bool ce_line_is_abandoned(const ce_catalog_item *item);
 
 #endif

@@ -213,8 +213,8 @@ static char *folder_of(const char *path, const char *base)
     return folder;
 }
 
-/* Writes the sentence about the checkpoint that was found. `inside` is the directory that `latest` names. If it is "",
- * `path` is either the folder with the files or the recognised file itself. */
+/* Writes the sentence about the checkpoint that was found. `inside` is the directory that `latest` names. If `inside`
+ * is "", `path` is either the folder with the files or the recognised file itself. */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
     char *trimmed = joined(path, "", "");

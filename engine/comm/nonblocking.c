@@ -129,8 +129,8 @@ static void remove_done(ce_nonblocking *background)
     background->count = kept;
 }
 
-/* Is called when no message has moved since `idle_since`. Ends the process if a rank is lost, if the peer of the first
- * message has closed its comm, or if the time limit of a call is over. */
+/* This function is called when no message has moved since `idle_since`. Ends the process if a rank is lost, if the peer
+ * of the first message has closed its comm, or if the time limit of a call is over. */
 static void look_around(const ce_nonblocking *background, double idle_since)
 {
     cs_comm *comm = background->comm;

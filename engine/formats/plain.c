@@ -30,7 +30,7 @@ bool ce_plain_is_text(const char *name)
     for (int i = 0; i < ce_plain_ending_count; i++)
         if (ends(name, ce_plain_endings[i]))
             return true;
-    /* .json is not in the list, because such a file in a folder is often no text to train on. */
+    /* ce_plain_endings does not list .json, because such a file in a folder is often no text to train on. */
     return ends(name, ".json");
 }
 

@@ -4,8 +4,8 @@
  *               each rank computes the sum. It is for vectors of at most ce_sizes.all_reduce_whole bytes.
  *     direct    It takes 2 steps for each piece; each rank sends 2 (n - 1) / n of the vector. A ring sends as much, in
  *               2 (n - 1) steps. Each rank sends to every other rank the part of that other rank, sums its own part
- *               in the order of the tree, and sends the sum to all. While the sum of one piece is distributed, the
- *               next piece is collected.
+ *               in the order of the summation tree, and sends the sum to all. While the sum of one piece is
+ *               distributed, the next piece is collected.
  *     ring, halving   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"

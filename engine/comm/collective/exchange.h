@@ -18,8 +18,8 @@ void ce_exchange_run(cs_comm *comm);
  * address. */
 size_t ce_exchange_slot_bytes(const ce_members *among);
 char *ce_exchange_slot(const cs_comm *comm, const ce_members *among, int member);
-/* Reduces the operands of all members, in the order of the tree, and writes the `count` results to `out`. own_data is
- * this rank's operand; the operands of the other members are in their slots. */
+/* Reduces the operands of all members, in the order of the summation tree, and writes the `count` results to `out`.
+ * own_data is this rank's operand; the operands of the other members are in their slots. */
 void ce_exchange_reduce_slots(cs_comm *comm, const ce_members *among, void *out, const void *own_data, int64_t count,
                               cs_dtype dtype, cs_reduce_op op);
 

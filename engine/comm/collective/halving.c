@@ -3,12 +3,14 @@
  * reduce, in an all_gather all that it has gathered.
  *
  *     all_reduce       2 log2 n steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
- *     reduce_scatter   log2 n steps for each piece of the vector; each rank sends (n - 1) / n of the vector, after a copy
+ *     reduce_scatter   log2 n steps for each piece of the vector; each rank sends (n - 1) / n of the
+ *                      vector, after a copy of the vector
  *     all_gather       log2 n steps ("doubling"); each rank sends (n - 1) / n of the vector
  *
- * The sums follow the fixed tree, because a rank first adds with its neighbour, then this pair with the next pair, and
- * so on. So sums of fp32 and of integers have the same bits as with the other algorithms. Sums of 16-bit floats are
- * rounded in each step and therefore have other bits, which depend only on the number of ranks and on the lengths.
+ * The sums follow the fixed summation tree, because a rank first adds with its neighbour, then this pair with the next
+ * pair, and so on. So sums of fp32 and of integers have the same bits as with the other algorithms. Sums of 16-bit
+ * floats are rounded in each step and therefore have other bits, which depend only on the number of ranks and on the
+ * lengths.
  *
  * If n is no power of two, a reduction divides the ranks into blocks whose sizes are descending powers of two, as the
  * tree does (7 is 4 + 2 + 1). Each block reduces by halving. Then each block, beginning with the last, sends its sums
@@ -98,7 +100,7 @@ static size_t bytes_of(const request *r, ce_range range)
 }
 
 /* Adds `incoming` to the elements of a range. `follows` is true if the incoming sum comes from later ranks in the order
- * of the tree. */
+ * of the summation tree. */
 static void add(const request *r, ce_range range, bool follows)
 {
     char *own_data = place(r, range);

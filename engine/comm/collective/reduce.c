@@ -1,7 +1,7 @@
 /* reduce.c - gives one rank the sum over ranks. The algorithms are:
  *
  *     whole     It takes 1 step for each piece; each rank but the root sends one vector. The root computes the sum in
- *               the order of the tree. It is for vectors of at most ce_sizes.reduce_whole bytes.
+ *               the order of the summation tree. It is for vectors of at most ce_sizes.reduce_whole bytes.
  *     divided   It takes 2 steps for each piece; each rank sends less than 1 vector. Each rank sums its part of the
  *               piece, as in a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the
  *               vector instead of n - 1 vectors. */

@@ -1,7 +1,7 @@
 /* reduce_scatter.c - gives each rank its part of a sum over ranks. The algorithms are:
  *
  *     direct    It takes 1 step for each piece; each rank sends (n - 1) / n of the vector. Each rank sends to every
- *               other rank the part of that other rank, and sums its own part in the order of the tree.
+ *               other rank the part of that other rank, and sums its own part in the order of the summation tree.
  *     ring, halving   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"

@@ -6,9 +6,9 @@
  *     all_gather       n - 1 steps; each rank sends (n - 1) / n of the vector
  *
  * The sum of part p begins with rank p + 1 and is passed on until it reaches rank p: ((x[p+1] + x[p+2]) + ...) + x[p].
- * Sums of 16-bit floats are rounded at every rank. This order is not that of the fixed tree. It depends only on the
- * number of ranks and on the lengths, so the bits are the same on every rank and in every run with as many ranks. An
- * average is the sum, divided at the end. */
+ * Sums of 16-bit floats are rounded at every rank. This order is not that of the fixed summation tree. It depends only
+ * on the number of ranks and on the lengths, so the bits are the same on every rank and in every run with as many
+ * ranks. An average is the sum, divided at the end. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"

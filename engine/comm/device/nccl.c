@@ -220,8 +220,8 @@ static void enter(connection *conn)
     atomic_store(&conn->deadline, ce_clock_seconds() + conn->seconds);
 }
 
-/* Begins a call of NCCL. Returns NULL if the call is part of a CUDA graph that is being replayed; then it must not be
- * made. `more`, the type or the peer, becomes a part of the call's hash. */
+/* Begins a call of NCCL. Returns NULL if the call is part of a CUDA graph that is being replayed; then the caller must
+ * not make the call. `more` is the data type or the peer, and becomes a part of the hash that identifies the call. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *conn = comm->private_data;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024 };
-/* Keepalive probes with these numbers detect within a minute that a host does not answer. */
+/* Times and number of keepalive probes: they detect within a minute that a host does not answer. */
 enum { PROBE_IDLE_SECONDS = 15, PROBE_SECONDS = 15, PROBES = 3 };
 
 static struct sockaddr_in *four_of(const ce_address *address)

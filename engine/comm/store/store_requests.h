@@ -41,7 +41,7 @@ struct ce_store_server {
     struct pollfd *polls;
     size_t poll_room;
     double begun, reported; /* when the server started, and when it last printed the missing ranks */
-    /* No connection is accepted before this time, because no file descriptor was free; 0 if connections are
+    /* The time before which no connection is accepted, because no file descriptor was free; 0 if connections are
      * accepted. */
     double paused_until;
     _Atomic double close_by; /* The latest time at which the server ends; it is written before `wakeup` is signalled. */

@@ -198,7 +198,7 @@ static short events_of(const ce_store_client *client)
     return client->out_bytes ? POLLOUT : POLLIN;
 }
 
-/* Is called when rank 0 wants to close the store: from now on no request succeeds. */
+/* This function is called when rank 0 wants to close the store: from now on no request succeeds. */
 static void begin_close(ce_store_server *server)
 {
     drop_unauthenticated(server);

@@ -119,8 +119,8 @@ void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how)
     end_because_of(comm->private_data, peer, how);
 }
 
-/* Is called when rank `peer` has closed its connection. It ends the process because of that rank or, if a notice that
- * names another lost rank has arrived, because of the rank in the notice. */
+/* This function is called when rank `peer` has closed its connection. It ends the process because of that rank or, if a
+ * notice that names another lost rank has arrived, because of the rank in the notice. */
 static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
