@@ -47,8 +47,8 @@ typedef struct {
     unsigned char session[CS_MAC_BYTES];
     unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after CS_JOIN_DONE: the peer's identity, with a zero byte at the end */
     size_t peer_bytes;                        /* length of `peer` in bytes, without the zero byte */
-    bool silent;    /* after CS_JOIN_REFUSED: the peer closed the connection or sent nothing, and gave no reason */
-    bool elsewhere; /* after CS_JOIN_REFUSED: the peer is of another job or attempt, or uses another protocol */
+    bool silent; /* true after CS_JOIN_REFUSED if the peer closed the connection or sent nothing, and gave no reason */
+    bool elsewhere; /* true after CS_JOIN_REFUSED if the peer is of another job or attempt, or uses another protocol */
     /* The time of ce_clock_seconds at which the handshake fails; ce_join_begin sets it to CS_JOIN_SECONDS from now. */
     double deadline;
 

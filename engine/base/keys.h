@@ -22,8 +22,8 @@ typedef enum {
     /* A key without a field and without effect. Its value must have the type of `fallback`; `sentence` says why it has
      * no effect. */
     CS_KEY_INERT,
-    /* A key without a field. A value that is not harmless (see below) is an error, "not supported: KEY, because
-     * <sentence>". */
+    /* A key without a field. A value is an error, "not supported: KEY, because <sentence>", unless it is harmless in
+     * the sense that the comment of ce_key defines. */
     CS_KEY_REFUSED,
     CS_KEY_SECTION /* the key is an object that has its own table */
 } ce_key_type;

@@ -58,7 +58,8 @@ static bool alike(const ce_piece *a, const ce_piece *b)
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* Checks that the pieces of one tensor, which are sorted by position, agree and cover each element exactly once. */
+/* Checks that the pieces of one tensor, which are sorted by position, have the same type, shape and folder and cover
+ * each element exactly once. */
 static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t elements)
 {
     int64_t end = 0;

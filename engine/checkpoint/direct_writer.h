@@ -23,7 +23,9 @@ typedef struct {
     size_t step, filled;
     int64_t at; /* file offset of the buffer that is being filled */
 
-    bool sending; /* true while `thread` writes the first `sent` bytes of the buffer that is not `current` */
+    /* True while `thread` writes the buffer that is not being filled; the first `sent` bytes of that buffer are
+     * data. */
+    bool sending;
     pthread_t thread;
     size_t sent;
     cs_status status;

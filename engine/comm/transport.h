@@ -178,7 +178,7 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
 /* Makes `call` the call in progress, and shows it to the other ranks. */
 void ce_comm_show(cs_comm *comm, ce_call call);
 /* Shows that this rank is in no call. It must be called after a message. Otherwise a rank that has gone on to the next
- * collective would take this rank for stuck in the message, although this rank is only computing before that
+ * collective would consider this rank stuck in the message, although this rank is only computing before that
  * collective. */
 void ce_comm_show_none(cs_comm *comm);
 /* Returns the transport of host memory of this kind that fits the world, or NULL if there is none. */

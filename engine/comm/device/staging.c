@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     char *data;
     int parts;
-    int first; /* the index, among the parts of a piece, of this vector's first part */
+    int first; /* index of this vector's first part among all parts of a piece */
 } vector;
 
 /* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. A vector of 0 parts

@@ -142,8 +142,8 @@ void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
 void ce_shm_pause(void); /* tells the core that this thread spins */
 /* This function is called by a rank that has waited a tenth of a second for rank `owner`. Returns -1 if the wait may
  * still succeed. Otherwise returns the rank that makes the wait fail, and *how says what happened to that rank. The
- * caller then checks its signal once more and calls ce_shm_lose. The function ends the process if a rank makes a
- * different call. */
+ * caller then checks once more whether the signal has come, and calls ce_shm_lose if not. The function ends the process
+ * if a rank makes a different call. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
 _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);
 /* The barrier: waits until all ranks have called it, and checks that all ranks make the same collective call. */
