@@ -2,8 +2,8 @@
  * transports make these collectives over messages.
  *
  *     in place   It takes 1 step between two barriers: each rank reads its part from the memory of the others, or
- *                writes it into the root's memory. Nothing is staged. Only buffers that another rank reads or writes must
- *                be shared.
+ *                writes it into the root's memory. Nothing is staged. Only buffers that another rank reads or writes
+ *                must be shared.
  *
  * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used. The
  * descriptions that all ranks wrote before the first barrier decide whether a call is in place, so all ranks agree. */
