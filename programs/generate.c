@@ -84,7 +84,7 @@ typedef struct {
     /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
     bool together;
 
-    ce_chat *chat;    /* the chat template of --chat; NULL: plain continuation of a text */
+    ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
     ce_text turn_end; /* the text that the template writes after an answer */
     int32_t end;      /* the token that ends an answer; -1: there is none */
     int64_t batch;    /* number of prompts that one rank answers at the same time */

@@ -72,7 +72,7 @@ typedef struct {
     bool plus_one; /* the factor of a normalized element is 1 + weight, as in Gemma's models */
 } cs_rms;
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
-/* Declares a norm with `plus_one`. The weight's initial value is 0. */
+/* Declares a norm whose factor is 1 + weight. The weight's initial value is 0. */
 void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
@@ -86,9 +86,10 @@ typedef struct {
     int64_t width; /* columns of a head that are rotated */
     double theta;  /* rope_theta, the base of the frequencies */
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN, CS_ROPE_LONG } kind;
-    double factor;    /* for all kinds but plain: new context length / original context length */
-    double low, high; /* llama3: low_freq_factor and high_freq_factor; yarn: beta_slow and beta_fast */
-    double original;  /* llama3, yarn, longrope: the original context length */
+    double factor; /* for all kinds but plain: new context length / original context length */
+    /* Hugging Face's low_freq_factor and high_freq_factor for llama3, beta_slow and beta_fast for yarn */
+    double low, high;
+    double original; /* llama3, yarn, longrope: the original context length */
     /* yarn, longrope: attention_factor, by which cosine and sine are multiplied; if 0, it is computed from `factor` */
     double attention;
     bool truncate; /* yarn: true if the ends of the ramp are rounded to whole dimensions */

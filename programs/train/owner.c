@@ -77,7 +77,7 @@ static void read_name(char *name, size_t room, const char *path)
  * inspected. */
 static bool read_process(long process, char *state, unsigned long long *began)
 {
-    enum { STATE = 3, BEGAN = 22 }; /* numbers of the line's fields, from 1; the second field ends with the last ')' */
+    enum { STATE = 3, BEGAN = 22 }; /* numbers of fields of /proc/PID/stat, from 1; the second ends with the last ')' */
     char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
     FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;

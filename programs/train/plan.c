@@ -80,7 +80,7 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
 /* Ranks that need the same amounts of memory are shown in one row. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    /* copied, since cs_estimate below frees the configuration */
+    /* a copy of the value, since cs_estimate below frees the configuration */
     char *precision = text("%s", cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;

@@ -52,7 +52,7 @@ void owner_check(cs_engine *engine); /* ends this run if another run has taken t
 
 /* progress.c */
 typedef struct {
-    bool terminal; /* true: the line is redrawn in place; false: a line is printed every two seconds */
+    bool terminal; /* true: the progress line is redrawn in place; false: a new line is printed every two seconds */
     double last;
 } progress;
 void progress_open(progress *bar, const cs_config *config);
@@ -108,7 +108,7 @@ typedef struct {
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;
-    double marked; /* the time, as from now(), up to which `budget` has counted the seconds */
+    double marked; /* time, as from now(), at which seconds were last added to `budget` */
 } session;
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
