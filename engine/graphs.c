@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* The reason why graphs cannot be used; NULL: they can. */
+/* The reason why graphs cannot be used; NULL if they can. */
 static const char *obstacle(const cs_engine *engine)
 {
     if (!ce_device_has_graphs(engine->device))
@@ -31,8 +31,8 @@ void ce_graphs_open(cs_engine *engine)
         ce_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* No rank captures the profiled pass: profiling waits for each unit, and NCCL needs a call to be captured on all ranks
- * or on none. */
+/* No rank captures the pass that is profiled, because profiling waits for each unit, and NCCL requires that a call is
+ * captured on all ranks or on none. */
 void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
 {
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
