@@ -84,7 +84,7 @@ json_t *ce_agreement_facts(cs_engine *engine)
 
 /* ---- comparison ---- */
 
-/* On rank 0: which keys have values that differ between rank 0 and another rank. */
+/* On rank 0: the keys whose values on another rank are different from those on rank 0. */
 typedef struct {
     json_t *rank0, *named;
     char sentence[SENTENCE_BYTES];

@@ -44,7 +44,7 @@ bool ce_backward_finishes(const cs_engine *engine)
 }
 
 /* In the last micro-batch of a step the reduction of a unit is finished here too, so that it overlaps with the backward
- * of the units below. */
+ * of the next units. */
 static void reduce_gradients(cs_engine *engine, int i)
 {
     double started = ce_clock_seconds();

@@ -1,14 +1,14 @@
 /* dry_run.c - measures the memory of a run and lists its matrix products, by running forward and backward on a device
  * that computes nothing.
  *
- * The code is that of training, with the dry device and without a transport: the pools count how many of their buffers
+ * The code is that of training, with this dry device and without a transport: the pools count how many of their buffers
  * are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is allocated
  * at once. */
 #include "engine.h"
 
 #include <stdlib.h>
 
-/* A tensor without memory. The dry device does not access the elements of a tensor. */
+/* A tensor without memory. The device of the dry run does not access the elements of a tensor. */
 static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 {
     return cs_matrix((void *)64, dtype, rows, columns);

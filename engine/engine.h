@@ -29,7 +29,7 @@ typedef struct ce_replicas ce_replicas;
 typedef struct {
     ce_background *work; /* writes checkpoints; NULL until the first save in the background */
     int64_t step;
-    double stall; /* seconds for which training waited for this save */
+    double stall; /* seconds for which the save stopped the training */
     cs_status status;
     char *why;         /* message of a failed save that no call has returned yet; NULL if there is none */
     char *resume_dir;  /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
@@ -40,8 +40,8 @@ typedef struct {
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
-    bool unreported; /* the first step of the current series has not been reported yet */
-    int64_t step;    /* the first step of the current series; `loss` and `norm` are its loss and gradient norm */
+    bool unreported; /* the first step of the current series of such steps has not been reported yet */
+    int64_t step;    /* the first step of the current series of such steps; `loss` and `norm` are values of this step */
     double loss, norm;
     char *gave_up; /* the reason why no usable loss scale is left; NULL if there is one */
 } ce_finite;
@@ -54,7 +54,7 @@ typedef struct {
     char saving[64]; /* the key of the save in progress */
 } ce_ancestry;
 
-/* The decision whether a step counts, which is the verdict, and the sums over ranks from which it is computed. */
+/* The decision whether a step counts (the verdict), and the sums over ranks from which the verdict is computed. */
 typedef struct {
     ce_step_sums sums;
     ce_verdict verdict;
@@ -67,10 +67,10 @@ typedef struct {
     bool pending;    /* the host has not read the verdict yet */
 } ce_step_judge;
 
-/* Samples are divided among these ranks: all ranks, or the workers of cspeed.mode "ps". In mode "dp" they are the
- * replicas. */
+/* The ranks among which samples are divided: all ranks, or the workers of cspeed.mode "ps". In mode "dp" they are the
+ * replicas of one process. */
 typedef struct {
-    int count, own; /* own: the number of this rank (or replica) among them; -1 if it computes no gradients */
+    int count, own; /* own: the number of this rank (or replica), from 0; -1: this rank computes no gradients */
 } ce_lanes;
 
 struct cs_engine {
@@ -79,7 +79,7 @@ struct cs_engine {
     cs_world world;
     cs_device *device;
     cs_comm *comm;           /* all ranks */
-    cs_comm *group, *across; /* the comms of hybrid sharding, zero.comm and zero.across; NULL without it */
+    cs_comm *group, *across; /* the comms zero.comm and zero.across of hybrid sharding; NULL without hybrid sharding */
     cs_model *model;
     ce_model_facts facts;
     ce_lora lora;                    /* the LoRA adapters; `first` is NULL if there are none */
@@ -97,8 +97,8 @@ struct cs_engine {
     ce_zero zero;
     ce_pool *values, *grads;
     ce_bucket *buckets; /* zero.buckets */
-    ce_shard **shards;  /* one shard for each unit; frozen parameters have units of their own (`store`) */
-    ce_update *update;  /* the optimizer; its scratch memory is that of the pass, which is empty at that time */
+    ce_shard **shards;  /* one shard for each unit, also for units of frozen parameters (`store`) */
+    ce_update *update;  /* the optimizer; it uses the memory of the pass as scratch, because the pass is empty then */
     void *block;        /* device memory for the record of `judge`, the table of `update`, and the pass */
     cs_pass *pass;
     cs_pass *predictor;    /* the pass for predictions, which may be `pass`; NULL until the first prediction */
@@ -121,7 +121,7 @@ struct cs_engine {
     cs_tensor loss_rows; /* (rows, 1) */
     cs_tensor prediction;
     struct {
-        cs_tensor targets, references; /* in memory that the device can read; references is absent without cspeed.dpo */
+        cs_tensor targets, references; /* tensors that the device can read; references is absent without cspeed.dpo */
     } batch;
     uint64_t *keys;    /* dropout key of each sequence */
     ce_upload *upload; /* NULL if the device reads host memory */
@@ -134,15 +134,15 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows of this step that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
-    bool save_asked; /* the launcher has asked for a checkpoint, and the program does not know this yet */
+    bool save_asked; /* the launcher has asked for a checkpoint, and cs_save_asked has not returned this yet */
     struct {
-        int64_t *counting; /* (layers, experts): tokens of this rank's micro-batches in this step so far */
-        int64_t *tokens;   /* (layers, experts): tokens of the last complete step, over all ranks */
+        int64_t *counting; /* (layers, experts): tokens of each expert in this step so far, on this rank */
+        int64_t *tokens;   /* (layers, experts): tokens of each expert in the last complete step, over all ranks */
     } experts;             /* counting and tokens are NULL if no layer has experts */
-    int64_t parts_saved;   /* number of ranks that had written their part of the save in progress at the last verdict */
+    int64_t parts_saved;   /* number of ranks whose part of the save in progress was written at the last verdict */
     double started;        /* time at which the step began */
     double flops_before;
-    double phase_started, phase_flops;      /* `started` and `flops_before` for the current phase */
+    double phase_started, phase_flops;      /* time, and number of operations, at which the current phase began */
     cs_phase_seconds seconds, last_seconds; /* seconds of the step so far, and of the last complete step */
 
     /* the training so far */
@@ -156,14 +156,14 @@ struct cs_engine {
     } resumed;
     ce_scaler scaler;
     cs_metrics metrics;
-    int64_t windows;         /* number of windows of the training data, once it is open */
+    int64_t windows;         /* number of windows of the training data, once the data is open */
     uint64_t mark;           /* a fingerprint of the training data, from ce_windows_mark */
     bool fresh;              /* true while the parameters are those with which the training starts */
     uint64_t reference_mark; /* a hash of the reference model's parameters; 0: not known yet */
     ce_async_save saving;
     ce_finite finite;
     ce_ancestry ancestry;
-    ce_transfer *transfer; /* NULL before its first use, or if the device reads host memory */
+    ce_transfer *transfer; /* NULL before the first use, or if the device reads host memory */
 
     /* reporting */
     cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
@@ -194,14 +194,14 @@ double ce_phase_clock(cs_engine *engine);
 void ce_served_place(cs_engine *engine, int rank);
 /* Changes `memory`, which the dry run of a worker has measured, to the memory that this rank needs. */
 void ce_served_measure(const cs_engine *engine, cs_memory *memory);
-/* Called after the dry run of a worker: makes this rank a worker or a server, with the memory that it then needs. */
+/* Called after the dry run of a worker: makes this rank a worker or a server, and computes the memory that it needs. */
 cs_status ce_served_prepare(cs_engine *engine);
 bool ce_served_serves(const cs_engine *engine); /* true if this rank is a server */
-/* Replaces `count` integers of 64 bits by their sums over all ranks. Workers of a parameter server send their integers
- * to it and not to each other. Collective. */
+/* Replaces `count` integers of 64 bits by their sums over all ranks. With parameter servers, workers send their
+ * integers to a server and not to each other. Collective. */
 void ce_served_add_up(cs_engine *engine, void *data, size_t count);
 
-/* ---- served_async.c: cspeed.ps.async; without it only ce_served_is_async does something ---- */
+/* ---- served_async.c: cspeed.ps.async; without this key all functions but ce_served_is_async do nothing ---- */
 bool ce_served_is_async(const cs_engine *engine);
 cs_status ce_served_async_open(cs_engine *engine);
 void ce_served_async_close(cs_engine *engine); /* waits until the other ranks close too */
@@ -209,17 +209,17 @@ void ce_served_async_close(cs_engine *engine); /* waits until the other ranks cl
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
 /* On a server: serves the workers until each has done one more step. */
 void ce_served_async_serve(cs_engine *engine);
-size_t ce_served_async_sent(const cs_engine *engine); /* bytes that a worker sends in a step beside its gradients */
+size_t ce_served_async_sent(const cs_engine *engine); /* bytes that a worker sends in a step, without gradients */
 /* On a server: returns how many steps of workers began `steps` steps ahead of the slowest worker. */
 int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
 
 /* ---- replicas.c: cspeed.mode "dp" ---- */
 typedef struct {
     uint64_t handed_out, gathered; /* bytes of parameters, and of gradients, that the master has copied */
-    double busy, seconds;          /* seconds in which the master worked alone; seconds of all steps */
+    double busy, seconds;          /* busy: seconds in which the master worked alone; seconds: seconds of all steps */
     double begun, gathering;       /* times at which the current step, and its gathering of gradients, began */
 } ce_replica_costs;
-cs_status ce_replicas_open(cs_engine *engine); /* called when the master is open; does nothing in other modes */
+cs_status ce_replicas_open(cs_engine *engine); /* does nothing unless the mode is "dp" */
 void ce_replicas_close(ce_replicas *replicas); /* accepts NULL */
 /* Returns the samples of replica `number`, from 0, in a batch of all replicas. */
 cs_batch ce_replicas_slice(const cs_engine *engine, const cs_batch *batch, int number);
@@ -269,7 +269,7 @@ void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of th
 
 /* ---- backward.c ---- */
 void ce_backward_units(cs_engine *engine);
-/* Gives unit i and the units that lend parameters to it memory for gradient sums, if they do not have it yet. */
+/* Provides memory for the gradient sums of unit i and of units that lend parameters to unit i, if there is none yet. */
 void ce_backward_open(cs_engine *engine, int i);
 bool ce_backward_finishes(const cs_engine *engine); /* false: cs_step calls ce_gradient_finish, backward does not */
 
@@ -291,7 +291,7 @@ void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
 ce_step_terms ce_step_judge_terms(const cs_engine *engine);
-void ce_step_judge_step(cs_engine *engine);                 /* called at the boundary; starts a collective */
+void ce_step_judge_step(cs_engine *engine);                 /* called at the end of accumulation; starts a collective */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the ce_gate of the last judged step, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
@@ -307,13 +307,13 @@ bool ce_preference_is_on(const cs_engine *engine);
 /* Prepares the pass of a micro-batch: once the losses of the pairs' rows are known, the rows' weights are computed from
  * them, and the facts of the pairs are added to the step's sums. */
 void ce_preference_begin(cs_engine *engine);
-/* Computes the facts of a micro-batch's pairs from the losses of an evaluation. */
+/* Computes the facts (loss, rewards, log-probabilities) of a micro-batch's pairs from the losses of an evaluation. */
 void ce_preference_facts(cs_engine *engine, cs_tensor losses, cs_tensor facts);
 int64_t ce_preference_count(cs_tensor targets); /* number of pairs that have a target; `targets` is in host memory */
 void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEANS]);
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
-void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* `verdict` is that of step metrics.step */
+void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* `verdict` is the verdict on step metrics.step */
 void ce_finite_give_up(cs_engine *engine, const char *why);         /* makes the next ce_finite_report end the run */
 /* Reports the first step of a series of steps that are not finite, and ends the run after nan_patience such steps in a
  * row. Collective, but while steps are finite nothing is communicated. */
@@ -358,7 +358,7 @@ json_t *ce_products_record(const cs_engine *engine);
 void ce_products_resume(cs_engine *engine, json_t *provenance);
 
 /* ---- lora.c: cspeed.lora ---- */
-/* If the configuration asks for adapters, gives them to the model and freezes all other parameters. Call this function
+/* If the configuration asks for adapters, adds them to the model and freezes all other parameters. Call this function
  * when the model is open and before the layout of its parameters is computed. */
 cs_status ce_lora_open(cs_engine *engine);
 /* Returns facts about the adapters for a checkpoint's provenance, which export needs; NULL if there are no adapters.
@@ -397,7 +397,7 @@ void ce_curriculum_close(cs_engine *engine);
 cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
 bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
 
-int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b of this micro-batch */
+int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b in the whole training */
 
 /* ---- persistence/ ---- */
 /* async_save.c: saves checkpoints, in the foreground or in the background */
@@ -407,7 +407,7 @@ void ce_async_save_close(cs_engine *engine);
 cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun);
 /* Waits for the save in progress. Returns its status, or an earlier failure not returned yet. Collective. */
 cs_status ce_async_save_finish(cs_engine *engine);
-size_t ce_async_save_copy(const cs_engine *engine); /* bytes of the copy that cspeed.async_save makes; 0 without it */
+size_t ce_async_save_copy(const cs_engine *engine); /* bytes of the copy of cspeed.async_save; 0 without this key */
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
 void ce_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
 int64_t ce_async_save_ready(const cs_engine *engine); /* 1 if this rank has written its part of the save in progress */
@@ -427,7 +427,7 @@ cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkp
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
 /* Called before state is saved or loaded. *device_copy becomes the copy functions, or NULL if the device uses host
- * memory. These functions wait for all operations that both streams were given before this call, and then copy. */
+ * memory. These functions wait for all operations queued on both streams before this call, and then copy. */
 cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
 void ce_transfer_end(cs_engine *engine);       /* waits until all copies to the device are complete */
 size_t ce_transfer_bytes(void);                /* bytes of pinned memory, which the first ce_transfer_begin allocates */
@@ -450,7 +450,7 @@ struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
 /* True if a folder of PEFT has this parameter, which is in an adapter or is trained beside the adapters. */
 bool ce_adapter_has(const ce_unit_entry *entry);
-/* Always fails. The message says what a folder without config.json is and how to use it. */
+/* Always fails, because `folder` has no config.json. The message says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
 
 /* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets

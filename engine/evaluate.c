@@ -61,7 +61,8 @@ static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums 
                      cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
 }
 
-/* Evaluates one batch: adds its losses and hits to *all, and the numbers of its targets and pairs to *counted. */
+/* Evaluates one batch: adds its losses and its correct predictions (hits) to *all, and the numbers of its targets and
+ * pairs to *counted. */
 static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
 {
     const int32_t *target = batch->targets.data;
@@ -132,7 +133,7 @@ static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t ro
     return engine->lanes.own < shared->sharers && lane < shared->wanted ? lane : -1;
 }
 
-/* Counts the micro-batches that all ranks have evaluated in `round`. */
+/* Adds to the progress line the micro-batches that all ranks have evaluated in `round`. */
 static void advance(ce_progress *progress, const shares *shared, int64_t round)
 {
     int64_t left = shared->wanted - round * shared->sharers;
@@ -280,7 +281,7 @@ static cs_tensor predict(cs_engine *engine, const ce_forward_input *input)
     return output;
 }
 
-/* The output stays valid until the next call of a verb. */
+/* The output stays valid until the next public call. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
 {
     cs_unit *last = engine->model->units[engine->model->count - 1];

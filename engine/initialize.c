@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Builds the model that a config.json object describes, and keeps a copy with the keys that transformers needs. */
+/* Builds the model that a config.json object describes, and keeps a copy of the object with the keys that transformers
+ * needs. */
 static cs_status open_described_model(cs_engine *engine, ce_json *doc, json_t *config, const char *path)
 {
     CS_TRY(ce_models_open(&engine->model, &engine->facts, doc, config, path));
@@ -40,8 +41,8 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
-/* If the model comes from a folder, windows longer than its number of positions are cut, because the folder's author
- * chose that number. If the configuration itself describes the model, longer windows are an error. */
+/* If the model comes from a folder, windows longer than the model's number of positions are cut, because the folder's
+ * author chose that number. If the configuration itself describes the model, longer windows are an error. */
 static cs_status fit_windows(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;

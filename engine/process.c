@@ -1,4 +1,4 @@
-/* process.c - helper processes, and a map over a pool of them. */
+/* process.c - helper processes, and cs_pool_map, which divides calls among a pool of processes. */
 #include "cspeed/process.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ cs_status cs_process_start(cs_process **process, int (*run)(void *argument), voi
     *process = calloc(1, sizeof **process);
     if (!*process)
         return ce_fail(CS_NO_MEMORY, "no memory for a process");
-    fflush(NULL); /* otherwise the child would write the buffered output again */
+    fflush(NULL); /* without fflush the child would write the buffered output again */
     pid_t pid = fork();
     if (pid < 0) {
         free(*process);

@@ -2,7 +2,7 @@
  *
  * The methods round differently, and replicas of the parameters must have the same bits on every rank. Therefore rank 0
  * measures those methods that the CPUs of all ranks offer, and all ranks use the choice of rank 0. A checkpoint records
- * the choice, and a run that continues the checkpoint uses it again. */
+ * the choice, and a run that continues the checkpoint uses the same choice. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"

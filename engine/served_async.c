@@ -164,7 +164,7 @@ static void apply(cs_engine *engine, int worker)
     ce_walk_settle(engine);
 }
 
-/* Sends the newest values to each waiting worker whose next step would not begin too far ahead. */
+/* Sends the newest values to each waiting worker whose next step begins at most cspeed.ps.staleness steps ahead. */
 static void give(cs_engine *engine)
 {
     ce_served_async *async = engine->async;

@@ -114,7 +114,7 @@ static void end_all(child *children, int ranks)
 }
 
 /* Collects children that have ended. Returns the index of a child that failed, or -1. CS_NO_PEER is a consequence of
- * another failure: if several children failed, the result is one with another status. */
+ * another failure: if several children failed, the result is a child with another status. */
 static int reap(child *children, int ranks, int *running)
 {
     int first = -1;

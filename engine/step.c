@@ -1,5 +1,5 @@
-/* step.c - cs_step: at the gradient accumulation boundary gradients are reduced, judged and clipped, and parameters
- * are updated and published. */
+/* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the step counts,
+ * clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -58,8 +58,9 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* True if the verdict on this step is read one step later. The verdict is read at once for LAMB and Muon, whose update
- * needs the verdict on the host (zero/update.c), and on a CPU, where reading it at once costs nothing. */
+/* True if the verdict on this step (whether the step counts) is read one step later. The verdict is read at once for
+ * LAMB and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where reading it at once
+ * costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -71,8 +72,8 @@ static bool reads_late(const cs_engine *engine)
 
 /* ---- reading the verdict ---- */
 
-/* Updates the loss scale and prints DeepSpeed's lines about the loss scale. A step without a target does not change
- * it. */
+/* Updates the loss scale and prints DeepSpeed's lines about it. A step without a target does not change the loss
+ * scale. */
 static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 {
     const char *said = "";
@@ -109,8 +110,8 @@ bool ce_step_settle(cs_engine *engine)
     return moved;
 }
 
-/* Collective, and all ranks call it at the same point: by now all ranks have read the same verdict, although some ranks
- * may have read it earlier for its numbers. */
+/* Continues the save in progress. Collective: by now all ranks have read the same verdict, although some ranks may have
+ * read it earlier for its numbers. */
 static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
@@ -131,8 +132,8 @@ static void finish_gradients(cs_engine *engine)
     ce_phase_reduced(engine);
 }
 
-/* Called after the previous step is settled, so that the metrics of that step are final before this step changes
- * them. */
+/* Called after the verdict on the previous step is read, so that the metrics of that step are final before this step
+ * changes them. */
 static void judge_and_update(cs_engine *engine)
 {
     double started = ce_clock_seconds();
@@ -147,7 +148,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* the search for the parameter still finds the gradients of this step */
+        ce_finite_report(engine); /* at this time the gradients are still those of this step */
     if (ce_served_is_async(engine))
         ce_served_async_exchange(engine, &terms);
     else if (updates)
@@ -186,7 +187,8 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
-/* Asynchronous workers have no sums over ranks that could tell all ranks of the request at the same step. */
+/* Asynchronous workers get false: they have no sums over all ranks, by which all ranks could learn of the request at
+ * the same step. */
 bool cs_save_asked(cs_engine *engine)
 {
     if (ce_served_is_async(engine))

@@ -1,10 +1,10 @@
-/* step_judge.c - judgement of a step on the device: overflow, gradient norm, clip factor, next loss scale.
+/* step_judge.c - decides on the device whether a step counts: overflow, gradient norm, clip factor, next loss scale.
  *
- * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). This
- * verdict in device memory gates the update and gives the next backward its loss scale. The host launches all these
- * operations without waiting for the verdict. The host reads a copy of the verdict when the program asks for its
- * numbers, at the latest at the next boundary, because the learning rate and the step number there depend on the
- * verdict. A host is therefore at most one step ahead of a GPU. On a CPU device and host share one record. */
+ * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). The verdict
+ * in device memory decides whether the update changes parameters, and gives the next backward its loss scale. The host
+ * launches all these operations without waiting for the verdict. The host reads a copy of the verdict when the program
+ * asks for its numbers, at the latest at the next boundary, because the learning rate and the step number there depend
+ * on the verdict. A host is therefore at most one step ahead of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -78,7 +78,7 @@ static double step_rows(const cs_engine *engine, cs_tensor losses)
     return (double)rows * (double)engine->settings->accumulation;
 }
 
-/* During the dry run there is no record in device memory. */
+/* During the dry run there is no record of sums and verdict. */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
 {
     ce_step_judge_record *device = engine->judge.device;
