@@ -172,8 +172,9 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype);
 /* Returns when all ranks have called this function. */
 void cs_comm_barrier(cs_comm *comm);
-/* Point-to-point, blocking. Messages between two ranks arrive in the order in which they were sent. If a receive and
- * its send have different lengths, the process prints a sentence with both lengths and ends. */
+/* cs_comm_send sends a message to rank `to`, and cs_comm_receive receives one from rank `from`; both calls block.
+ * Messages between two ranks arrive in the order in which they were sent. If a receive and its send have different
+ * lengths, the process prints a sentence with both lengths and ends. */
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
@@ -191,7 +192,7 @@ cs_work *cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64
                                  cs_reduce_op op);
 cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 bool cs_work_is_done(cs_work *work);
-void cs_work_wait(cs_work *work); /* returns when the call is done; `work` is then no longer valid */
+void cs_work_wait(cs_work *work); /* returns when the call of `work` is done; `work` is then no longer valid */
 
 /* What the calls of a comm since cs_comm_open have cost this rank. A call over NCCL ends when it is queued, so
  * `seconds` does not contain the transfer, unless comms_logger records the call. */
@@ -201,8 +202,8 @@ typedef struct {
                 * is (size - 1) * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count
                 * for an all_reduce, (size - 1) * count for the root of a broadcast or scatter, and count for each rank
                 * but the root of a gather or reduce */
-    double seconds; /* time in the calls, including waiting; for the calls that begin with cs_comm_i, time in
-                     * cs_work_wait */
+    /* seconds in the calls, waiting included; for calls whose names begin with cs_comm_i, seconds in cs_work_wait */
+    double seconds;
     uint64_t calls;
 } cs_comm_traffic;
 cs_comm_traffic cs_comm_counters(const cs_comm *comm);

@@ -43,9 +43,9 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
 /* x (rows, inputs); the result is (rows, outputs). Forward saves x, unless weight and bias are frozen. */
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
-/* Two linear layers with GELU between them: the first calls forward_gelu, which returns gelu(x W + b) and saves x W +
- * b. In backward, the second layer calls backward_gelu, which returns the gradient of the first layer's x W + b. The
- * first layer then calls cs_linear_backward with that gradient. */
+/* Two linear layers with GELU between them: the first calls cs_linear_forward_gelu, which returns gelu(x W + b) and
+ * saves x W + b. In backward, the second layer calls cs_linear_backward_gelu, which returns the gradient of the first
+ * layer's x W + b. The first layer then calls cs_linear_backward with that gradient. */
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Backward for a model's first layer: computes the gradients of the parameters only. */
@@ -59,9 +59,9 @@ typedef struct {
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
-/* Forward computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one kernel if the
- * device has one. Backward sets dx = (gradient of the norm's input for dy) + beside, where `beside` is the gradient
- * that reaches the sum through the residual connection and not through the norm. */
+/* cs_norm_forward_add computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one
+ * kernel if the device has one. cs_norm_backward_add sets dx = (gradient of the norm's input for dy) + beside, where
+ * `beside` is the gradient that reaches the sum through the residual connection and not through the norm. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -111,7 +111,7 @@ typedef struct {
     cs_rope rope;   /* rope.width is 0 if there is no rotary embedding */
     cs_rope longer; /* the RoPE table for samples longer than `original`; not used if `original` is 0 */
     int64_t original;
-    bool grouped; /* qkv returns the heads in groups, see cs_op_ungroup_heads */
+    bool grouped; /* the projection qkv returns the heads in groups, see cs_op_ungroup_heads */
     /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
     cs_param *q_norm, *k_norm;
     bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
@@ -132,7 +132,7 @@ typedef struct {
     int64_t width, head; /* `width`: columns of x and of the result; `head`: columns of one head */
     cs_heads heads;
     const cs_rope_sizes *rope;
-    /* `bias`: the bias of the projections to q, k and v; `out_bias`: the bias of the output projection */
+    /* bias: whether the projections to q, k and v have a bias; out_bias: whether the output projection has one */
     cs_with_bias bias, out_bias;
     bool normed; /* q and k pass through RMS norms */
     float epsilon, dropout;
@@ -194,8 +194,9 @@ typedef struct {
     int64_t count, chosen, hidden;
     cs_activation function;
     bool normalized, rounded;
-    cs_gated shared;       /* gate_up.weight is NULL if there is no shared expert */
-    cs_linear shared_gate; /* the logistic function of its output is the factor of the shared expert's result */
+    cs_gated shared; /* gate_up.weight is NULL if there is no shared expert */
+    /* the logistic function of this layer's output is the factor of the shared expert's result */
+    cs_linear shared_gate;
     cs_unit *unit;
     int64_t layer; /* number of this layer among the layers with experts, from 0 */
 } cs_experts;
@@ -231,7 +232,7 @@ void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name,
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
 /* Returns a description of the sum a + dropout(b), which cs_norm_forward_add or cs_rms_forward_add then computes. */
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* Returns the gradient of b; the gradient of a is dy. */
+/* For y = a + dropout(b): returns the gradient of b. The gradient of a is dy. */
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy);
 
 /* ---- token and position embedding, with dropout ---- */
@@ -262,8 +263,8 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
  * pass's targets ---- */
 /* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later outputs are
  * padding. Logits are computed in chunks of rows (cs_pass_chunk); all rows never exist at the same time. In training
- * the weight of each row's loss is known in advance (cs_pass_dloss); in training this function therefore also adds to
- * the gradients of the head's parameters and saves the gradient of x. */
+ * the weight of each row's loss is known in advance (cs_pass_dloss), so this function also adds to the gradients of the
+ * head's parameters and saves the gradient of x. */
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
 /* Like cs_entropy_forward, but the logits pass through a soft cap (cs_op_softcap) before the softmax. If cap is 0,
  * there is no soft cap. */

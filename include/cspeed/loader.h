@@ -28,8 +28,9 @@ typedef struct {
      * same time, for different batches; the memory of a batch keeps what an earlier batch wrote there. */
     void (*fill)(void *argument, int64_t index, void *batch);
     void *argument;
-    size_t bytes; /* bytes of a batch, above 0. A batch's memory is aligned to 64 bytes and first filled with zeros. */
-    int workers;  /* number of threads that fill batches; 0: cs_loader_next fills the batches itself */
+    /* bytes of a batch, above 0. A batch's memory is aligned to 64 bytes and filled with zeros at first. */
+    size_t bytes;
+    int workers; /* number of threads that fill batches; 0: cs_loader_next fills the batches itself */
     /* number of batches that are filled ahead of the present one. 0 means 1 for each worker, which with one worker is
      * double buffering. The loader has memory for 1 + prefetch batches. Ignored without workers. */
     int prefetch;

@@ -235,9 +235,9 @@ typedef struct {
 } cs_routing;
 enum { CS_MOST_EXPERTS = 1024 }; /* the greatest number of experts E */
 /* The probabilities of the experts of a row are the softmax of the row's logits (N, E), computed in fp32. The k experts
- * with the greatest probabilities are chosen; of equal ones, those with the lowest numbers. The operation writes all
- * tensors of the routing, and factors (N k, 1), which may be f32: the probability of each slot's expert; if
- * `normalized`, divided by the sum of the k probabilities of the slot's row. */
+ * with the greatest probabilities are chosen; of experts with equal probabilities, those with the lowest numbers. The
+ * operation writes all tensors of the routing, and factors (N k, 1), which may be f32: the probability of each slot's
+ * expert; if `normalized`, divided by the sum of the k probabilities of the slot's row. */
 void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized);
 /* dlogits (N, E) is the gradient of the logits, dfactors (N k, 1) f32 the gradient of the factors. dprobabilities (E)
  * f32, which may be absent, is a further gradient of the probability of each expert, the same for all rows. */

@@ -34,7 +34,7 @@ typedef enum {
     CS_OPTION_NUMBER,   /* double */
     CS_OPTION_TEXT,     /* const char *; must not be empty */
     CS_OPTION_RAW,      /* const char *; may be empty */
-    CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE and is "" without one */
+    CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE; without a value it is "" */
     CS_OPTION_CHOICE,   /* int: the index of the given word in `value`, which lists the choices as "a|b|c" */
     CS_OPTION_LIST,     /* cs_option_list; the option may be repeated, its values must not be empty */
     /* take(field, word, value) checks and stores the value; value is NULL if the option takes none */
