@@ -40,8 +40,8 @@ typedef struct {
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
-    bool unreported; /* the first step of the current series of such steps has not been reported yet */
-    int64_t step;    /* the first step of the current series of such steps; `loss` and `norm` are values of this step */
+    bool unreported; /* the first step of the current series of non-finite steps has not been reported yet */
+    int64_t step;    /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
     double loss, norm;
     char *gave_up; /* the reason why no usable loss scale is left; NULL if there is one */
 } ce_finite;
@@ -90,7 +90,7 @@ struct cs_engine {
 
     ce_lanes lanes;
     ce_served served;        /* the parameter server; used if cspeed.mode is "ps" */
-    ce_served_async *async;  /* NULL unless cspeed.ps.async is true */
+    ce_served_async *async;  /* the state of cspeed.ps.async; NULL if this key is false */
     ce_replicas *replicas;   /* the other replicas, if this is the master of cspeed.mode "dp"; otherwise NULL */
     const cs_engine *master; /* the master, if this engine is one of its other replicas; otherwise NULL */
     int number;              /* this replica's number, from 1 */
@@ -124,7 +124,7 @@ struct cs_engine {
         cs_tensor targets, references; /* tensors that the device can read; references is absent without cspeed.dpo */
     } batch;
     uint64_t *keys;    /* dropout key of each sequence */
-    ce_upload *upload; /* NULL if the device reads host memory */
+    ce_upload *upload; /* copies batches to the device; NULL if the device reads host memory */
     int64_t *samples;
     bool graphs;        /* forward and backward run as CUDA graphs */
     uint64_t graph_key; /* key of the last forward's graph */
@@ -148,7 +148,7 @@ struct cs_engine {
     /* the training so far */
     int64_t updates;                              /* applied optimizer steps: Adam's t */
     int64_t scheduled;                            /* applied optimizer steps, for the learning-rate schedule */
-    double (*rate)(int64_t step, void *argument); /* set by cs_set_schedule; NULL: the configuration's schedule */
+    double (*rate)(int64_t step, void *argument); /* the rate by cs_set_schedule; NULL: the configuration's schedule */
     void *rate_argument;
     struct {
         ce_schedule_settings schedule; /* the schedule of the checkpoint from which the training resumed */
@@ -158,22 +158,22 @@ struct cs_engine {
     cs_metrics metrics;
     int64_t windows;         /* number of windows of the training data, once the data is open */
     uint64_t mark;           /* a fingerprint of the training data, from ce_windows_mark */
-    bool fresh;              /* true while the parameters are those with which the training starts */
+    bool fresh;              /* the parameters still have the values with which the training starts */
     uint64_t reference_mark; /* a hash of the reference model's parameters; 0: not known yet */
     ce_async_save saving;
     ce_finite finite;
     ce_ancestry ancestry;
-    ce_transfer *transfer; /* NULL before the first use, or if the device reads host memory */
+    ce_transfer *transfer; /* buffers for checkpoints; NULL before the first use, or if the device reads host memory */
 
     /* reporting */
     cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
     int64_t timed_steps, timed_micros; /* steps and micro-batches that this process has timed */
     double timed_seconds;              /* seconds of the steps of this process, without the first two steps */
-    ce_monitor *monitor;               /* NULL if no monitor is enabled or this is not rank 0 */
-    ce_profile *profile;               /* NULL if the profiler is not enabled or this is not rank 0 */
-    ce_trace_file *trace;              /* NULL without cspeed.trace */
+    ce_monitor *monitor;               /* monitors that receive events; NULL if none is enabled or this is not rank 0 */
+    ce_profile *profile;               /* the profile of a pass; NULL if the profiler is off or this is not rank 0 */
+    ce_trace_file *trace;              /* the trace file; NULL without cspeed.trace */
     double phase_traced, unit_traced;  /* start times of the current phase and unit; below 0 if there is no trace */
-    ce_curriculum *curriculum;         /* NULL if samples always have the full length */
+    ce_curriculum *curriculum;         /* shortens samples in the first steps; NULL without a curriculum */
 };
 
 /* ---- phase.c: begin and end of a phase ----
@@ -271,7 +271,7 @@ void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of th
 void ce_backward_units(cs_engine *engine);
 /* Provides memory for the gradient sums of unit i and of units that lend parameters to unit i, if there is none yet. */
 void ce_backward_open(cs_engine *engine, int i);
-bool ce_backward_finishes(const cs_engine *engine); /* false: cs_step calls ce_gradient_finish, backward does not */
+bool ce_backward_finishes(const cs_engine *engine); /* true if backward finishes the reduction of gradients */
 
 /* ---- step.c ---- */
 /* Reads the verdict on the last step unless it was read already: updates metrics, counters and loss scale, and prints
@@ -286,19 +286,19 @@ size_t ce_step_judge_sent(const cs_engine *engine);   /* bytes that a rank sends
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
 void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
-void ce_step_judge_begin(cs_engine *engine); /* called before the first micro-batch of a step */
+void ce_step_judge_begin(cs_engine *engine); /* clears the sums and counts before the first micro-batch of a step */
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
 ce_step_terms ce_step_judge_terms(const cs_engine *engine);
-void ce_step_judge_step(cs_engine *engine);                 /* called at the end of accumulation; starts a collective */
+void ce_step_judge_step(cs_engine *engine);                 /* starts to add up the sums and to compute the verdict */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the ce_gate of the last judged step, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- experts.c: the load of the experts; nothing is done for a model without experts ---- */
 cs_status ce_experts_open(cs_engine *engine);
 void ce_experts_close(cs_engine *engine);
-void ce_experts_count(cs_engine *engine);        /* called after the forward of a micro-batch */
+void ce_experts_count(cs_engine *engine);        /* adds the token counts of a micro-batch after the forward */
 void ce_experts_sum(cs_engine *engine);          /* adds up the counts of all ranks at the end of a step; collective */
 size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to send for ce_experts_sum */
 
@@ -469,7 +469,7 @@ cs_status ce_base_check(const cs_engine *engine, const json_t *provenance);
 /* report.c: DeepSpeed's log lines and monitor events */
 cs_status ce_report_open(cs_engine *engine);
 void ce_report_close(cs_engine *engine);
-void ce_report_micro(cs_engine *engine); /* called after each micro-batch except the last one of a step */
+void ce_report_micro(cs_engine *engine); /* reports a micro-batch that is not the last one of a step */
 void ce_report_step(cs_engine *engine);
 
 /* memory_report.c: prints the lines of memory_breakdown, and computes the bytes that this rank's engine holds */
@@ -494,7 +494,7 @@ void ce_profile_start(cs_engine *engine);
 void ce_profile_enter(cs_engine *engine);
 void ce_profile_leave(cs_engine *engine, int i);
 void ce_profile_stop(cs_engine *engine);
-bool ce_profile_is_due(const cs_engine *engine); /* true in the step that is profiled, on all ranks */
-void ce_profile_print(cs_engine *engine);        /* called after the step that was profiled */
+bool ce_profile_is_due(const cs_engine *engine); /* true if this step is profiled; the same on all ranks */
+void ce_profile_print(cs_engine *engine);        /* prints the profile after the step that was profiled */
 
 #endif

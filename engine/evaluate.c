@@ -68,7 +68,7 @@ static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *w
     const int32_t *target = batch->targets.data;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (with->hits.data)
-        cs_op_fill(stream, with->hits, -1); /* -1 remains if the last unit does not compute hits */
+        cs_op_fill(stream, with->hits, -1); /* -1 remains in `hits` if the last unit does not compute them */
     cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,

@@ -98,7 +98,7 @@ static cs_status open_world(cs_engine *engine)
         CS_TRY(ce_connect(config));
     engine->comm = config->comm;
     engine->device = config->device;
-    config->disconnect = NULL; /* from here on the engine closes the comm and the device */
+    config->disconnect = NULL; /* from now on the engine closes the comm and the device */
     if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
         return ce_fail(
             CS_UNSUPPORTED,

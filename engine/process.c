@@ -19,7 +19,7 @@
 struct cs_process {
     pid_t pid;
     bool ended;
-    int code; /* valid if `ended` is true */
+    int code; /* exit code, valid if `ended` is true */
 };
 
 /* ---- one process ------------------------------------------------------------------------------ */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LONGEST 1e9 /* in seconds; so long that it means no limit */
+#define LONGEST 1e9 /* seconds, long enough to mean no limit */
 
 /* ---- times and memory ------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@
 enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
-    pid_t pid;                     /* 0 if the child does not run */
+    pid_t pid;                     /* process id; 0 if the child does not run */
     int status;                    /* from waitpid */
     char sentence[SENTENCE_BYTES]; /* the error message, which the child writes */
 } child;

@@ -105,7 +105,7 @@ bool ce_step_settle(cs_engine *engine)
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
     engine->save_asked |= verdict->save_asked > 0;
-    ce_finite_count(engine, verdict); /* called before update_scale changes the loss scale of this step */
+    ce_finite_count(engine, verdict); /* this call comes before update_scale changes the loss scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }
@@ -132,8 +132,8 @@ static void finish_gradients(cs_engine *engine)
     ce_phase_reduced(engine);
 }
 
-/* Called after the verdict on the previous step is read, so that the metrics of that step are final before this step
- * changes them. */
+/* Decides on the step and updates the parameters. Called after the verdict on the previous step is read, so that the
+ * metrics of that step are final before this step changes them. */
 static void judge_and_update(cs_engine *engine)
 {
     double started = ce_clock_seconds();
@@ -148,7 +148,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* at this time the gradients are still those of this step */
+        ce_finite_report(engine); /* this call still finds the gradients of this step */
     if (ce_served_is_async(engine))
         ce_served_async_exchange(engine, &terms);
     else if (updates)
@@ -166,7 +166,7 @@ bool cs_step(cs_engine *engine)
         finish_gradients(engine);
         ce_step_settle(engine);
         ce_finite_report(engine);
-        continue_saving(engine); /* called before ce_step_judge_step counts the ranks that have written their part */
+        continue_saving(engine); /* this call comes before ce_step_judge_step counts the ranks that have written */
         judge_and_update(engine);
         continue_saving(engine);
         ce_replicas_end_step(engine);

@@ -137,7 +137,7 @@ static void open_model(model *m)
     set_items(config, &m->given->set);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
-    /* cs_contexts_step has one row for each text, and a pass has at most seq_len rows */
+    /* the limit is seq_len, because cs_contexts_step has one row for each text, and a pass at most seq_len rows */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
@@ -161,7 +161,7 @@ typedef struct {
     ce_text text;
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
-    const char *finish; /* the reason why the answer ended; NULL: it has not ended */
+    const char *finish; /* the reason why the answer ended; NULL if it has not ended */
     cs_context *context;
     int64_t which;      /* the number of the prompt */
     int64_t place, max; /* number of sampled tokens, and their limit */

@@ -422,7 +422,7 @@ int64_t cs_context_count(const cs_context *context); /* the number of tokens tha
 void cs_context_clear(cs_context *context);
 
 typedef struct {
-    double temperature; /* 0 means that the most probable token is always chosen */
+    double temperature; /* temperature of the sampling; 0 means that the most probable token is always chosen */
     int64_t top_k;      /* number of most probable tokens from which to sample; 0 means all */
     /* sample from the fewest tokens whose probabilities sum to at least top_p; 1 means all tokens */
     double top_p;

@@ -115,7 +115,7 @@ typedef struct {
     /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
     cs_param *q_norm, *k_norm;
     bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
-    float epsilon;  /* of q_norm and k_norm */
+    float epsilon;  /* epsilon of q_norm and k_norm */
     float rate;     /* probability of dropout on the attention probabilities */
     uint64_t place; /* the random key of the attention's dropout, see cs_residual_place */
 } cs_attention;
@@ -219,8 +219,8 @@ typedef struct {
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes);
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x);
 cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy);
-/* Called in the forward of the last unit of a model that may have experts. In training it adds the load-balancing loss
- * to loss (rows, 1) f32, as cs_op_balance does. */
+/* In training, adds the load-balancing loss to loss (rows, 1) f32, as cs_op_balance does. The forward of the last unit
+ * calls this function if the model may have experts. */
 void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss);
 
 /* ---- residual connection: y = a + dropout(b) ---- */

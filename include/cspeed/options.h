@@ -75,7 +75,7 @@ typedef struct {
     const char *usage; /* the text of the help before the options; NULL if there is none */
     /* the name with which messages begin, as in "verify: ..."; NULL: messages begin without a name */
     const char *name;
-    const char *what; /* the word for an option in messages: "flag" */
+    const char *what; /* the word for an option in messages, such as "flag" */
     const char *hint; /* the end of a message about an unknown option or argument */
     const cs_option *options;
     int count;

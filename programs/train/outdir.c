@@ -141,8 +141,8 @@ void outdir_mark_back(const char *output)
         mark_begun(output, "back");
 }
 
-/* Called at the start, so that a folder in which files cannot be created is reported now and not hours later, at the
- * first checkpoint. */
+/* Creates the output folder and makes this run its owner. This is done at the start, so that a folder in which files
+ * cannot be created is reported now and not hours later, at the first checkpoint. */
 void outdir_claim(const char *output, bool force)
 {
     if (!is_rank_zero())

@@ -6,7 +6,7 @@
  *
  * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran.
  * - The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
- *    longer exists. Its start time distinguishes it from a later process with the same process id.
+ *    longer exists. The start time distinguishes this process from a later process with the same process id.
  * - The file belongs to another host: the folder is free if the file does not change for 60 s. A running owner updates
  *    the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
  *    fact that the file changed is used, measured by this host's clock. The clocks of two hosts, or of a host and its
@@ -77,7 +77,8 @@ static void read_name(char *name, size_t room, const char *path)
  * inspected. */
 static bool read_process(long process, char *state, unsigned long long *began)
 {
-    enum { STATE = 3, BEGAN = 22 }; /* numbers of fields of /proc/PID/stat, from 1; the second ends with the last ')' */
+    /* field numbers of /proc/PID/stat, from 1; field 2 ends at the last ')' of the line */
+    enum { STATE = 3, BEGAN = 22 };
     char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
     FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
@@ -343,7 +344,8 @@ static void *refresh(void *unused)
     return unused;
 }
 
-/* Called by exit(). Does nothing in a process that was forked from the run: only the run itself releases the file. */
+/* Releases the file; exit() calls this function. In a process that was forked from the run it does nothing, because
+ * only the run itself releases the file. */
 static void release(void)
 {
     sight found;

@@ -287,7 +287,7 @@ session session_open(int count, char **argument)
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
-    /* called here, because with cspeed.epochs the number of steps is known only after the data is opened */
+    /* the number of steps is read here, because with cspeed.epochs it is known only after the data is opened */
     run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
     run.budget.seconds = cs_config_get_number(run.config, "cspeed.fit_seconds");
     introduce(&run);

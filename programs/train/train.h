@@ -44,9 +44,9 @@ void outdir_mark_back(const char *output);
 /* owner.c: ensures that only one run at a time writes to an output folder. A program that saves without these calls is
  * not protected. */
 #define OWNER_FILE ".cspeed-owner"
-/* Called on rank 0. This process then owns the folder until the process ends. If another run owns the folder, the
- * function prints a message and returns an exit code; otherwise it returns 0. `made` is true if this run created the
- * folder, which is then removed at the end if it is empty. */
+/* Makes this process the owner of the folder until the process ends; called on rank 0. If another run owns the folder,
+ * the function prints a message and returns an exit code; otherwise it returns 0. `made` is true if this run created
+ * the folder, which is then removed at the end if it is empty. */
 int owner_take(const char *output, bool made, bool force);
 void owner_check(cs_engine *engine); /* ends this run if another run has taken the folder; collective */
 
