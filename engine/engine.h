@@ -83,7 +83,7 @@ struct cs_engine {
     cs_model *model;
     ce_model_facts facts;
     ce_lora lora;                    /* the LoRA adapters; `first` is NULL if there are none */
-    char base_digest[CS_MAC_DIGEST]; /* digest of the weight files beside the adapters; "" if there are none */
+    char base_digest[CS_MAC_DIGEST]; /* digest of the weight files that the adapters extend; "" if there are none */
     json_t *model_json; /* config.json of a model that the configuration names; NULL if the program built the model */
     int64_t length;     /* T, the positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* sequences of a micro-batch: one for each sample, or two if samples are pairs (cspeed.dpo) */
@@ -448,7 +448,7 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
  * otherwise the model's parameters, and the norms that are the initial magnitudes of DoRA. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
-/* True if a folder of PEFT has this parameter, which is in an adapter or is trained beside the adapters. */
+/* True if a folder of PEFT has this parameter, which is in an adapter or is trained with the adapters. */
 bool ce_adapter_has(const ce_unit_entry *entry);
 /* Always fails, because `folder` has no config.json. The message says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True for a step that a dynamic loss scale skips because gradients overflowed. Such steps are how the loss scale finds
- * its value, so they are not counted. A loss that is not finite is always counted, because the loss scale does not
- * affect the loss. */
+/* True for a step that a dynamic loss scale skips because gradients overflowed. A dynamic loss scale finds its value by
+ * such steps, so these steps are not counted. A loss that is not finite is always counted, because the loss scale does
+ * not affect the loss. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);

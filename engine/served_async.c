@@ -17,7 +17,7 @@ enum { PAUSE = 50 * 1000 }; /* nanoseconds between two checks for arrived gradie
 /* The message that a worker sends before its gradients. */
 typedef struct {
     ce_step_sums sums;
-    ce_update_terms terms; /* the server replaces `gate` and `t` by its own */
+    ce_update_terms terms; /* the server replaces `gate` and `t` by its own values */
     bool leaves;           /* true: the worker ends, and sends no gradients */
 } announcement;
 

@@ -26,7 +26,7 @@ _Noreturn static void leave(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
+    fflush(stdout); /* this flush keeps the order of lines in a file that receives both stdout and stderr */
     if (is_rank_zero()) {
         fprintf(stderr, "%s: ", program_invocation_short_name);
         vfprintf(stderr, format, arguments);

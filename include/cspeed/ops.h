@@ -32,8 +32,8 @@ typedef enum {
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
 /* dx (N, K) = dy (N, M) times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
-/* pre (N, M) = the product of cs_op_matmul; y (N, M) = gelu(pre) as cs_op_gelu computes it, in the same kernel where
- * the device can. Backward needs pre. */
+/* pre (N, M) = the product of cs_op_matmul; y (N, M) = gelu(pre) as cs_op_gelu computes it, in one kernel if the device
+ * has one. Backward needs pre. */
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout);
 /* dpre (N, K) = (dy (N, M) times w transposed) * gelu'(pre). */

@@ -166,8 +166,8 @@ static cs_status go_back(session *run, const char *tag, char **client)
 static void resume_budget(session *run, const char *client)
 {
     int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
-    /* an estimate for checkpoints of earlier versions of cspeed, which do not record how much of the time budget was
-     * used */
+    /* earlier versions of cspeed did not record in a checkpoint how much of the time budget was used; this is an
+     * estimate */
     double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
     run->budget.spent = number_after(client, "trained_seconds", likely);
     if (run->options.steps_given)
@@ -179,7 +179,7 @@ static void resume_budget(session *run, const char *client)
         take_fitted(run, run->first);
 }
 
-/* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */
+/* Resumes from the newest checkpoint of the output folder, or from the checkpoint that --load or --tag names. */
 static void resume(session *run)
 {
     const char *load = cs_config_get_string(run->config, "cspeed.load");
