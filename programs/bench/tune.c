@@ -59,7 +59,7 @@ static cs_status measure_side(const tuning *t, const tune_switch *s, const char 
 
 static cs_status measure_switch(tuning *t, const tune_switch *s)
 {
-    /* lengths of the switch: 2^40 bytes, so that the first algorithm is always used, and 0, so that it is never used */
+    /* lengths for the switch: with 2^40 bytes the first algorithm is always used, with 0 it is never used */
     static const char always[] = "1099511627776", never[] = "0";
     double first[ROUNDS][LENGTHS], second[ROUNDS][LENGTHS], sorted[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {

@@ -216,8 +216,8 @@ static bool names_us(sight *found, bool renew)
 
 typedef enum { FREE, HELD, FAR } verdict;
 
-/* A zombie process does not write any more. A process that may not be inspected counts as alive if a signal can be sent
- * to it. */
+/* Returns true if the process may still write to the folder. A zombie process does not write any more. A process that
+ * may not be inspected counts as alive if a signal can be sent to it. */
 static bool lives(const owner *who)
 {
     char state;

@@ -36,8 +36,8 @@ void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
 /* creates the parent folders of `folder`; prints the reason and returns false if `folder` cannot be created in them */
 bool outdir_prepare_parent(const char *folder);
 /* Returns true if an earlier attempt of this job (--max_restarts) has already returned to the checkpoint of --tag, so
- * that the caller does not discard newer checkpoints a second time. outdir_mark_back records that this attempt has done
- * so. */
+ * that the caller does not discard newer checkpoints a second time. outdir_mark_back records that this attempt has
+ * returned there. */
 bool outdir_went_back(cs_engine *engine, const char *output);
 void outdir_mark_back(const char *output);
 
@@ -80,13 +80,13 @@ typedef struct {
     int64_t steps;  /* number of steps of this attempt */
 } time_budget;
 void time_budget_step(time_budget *budget, double seconds); /* adds the seconds of a step; call it after each step */
-/* adds the seconds of a pause; call it after each validation and save */
+/* adds the seconds of a validation or a save; call it after each validation and save */
 void time_budget_pause(time_budget *budget, double seconds);
 /* Returns true if the number of steps should be computed again after step `done` of `total`. `fitted` is true if
  * `total` is the result of an earlier time_budget_fit. */
 bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval);
 /* Returns the number of steps that fits into the budget: at least `done` and at most `max`. Returns `total` if the
- * result would differ little from it. */
+ * result would differ little from `total`. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max);
 
 /* session.c: one training run */
