@@ -134,7 +134,7 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows of this step that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
-    bool save_asked; /* the launcher has asked for a checkpoint, and cs_save_asked has not returned this yet */
+    bool save_asked; /* the launcher has asked for a checkpoint, and cs_save_asked has not yet returned true */
     struct {
         int64_t *counting; /* (layers, experts): tokens of each expert in this step so far, on this rank */
         int64_t *tokens;   /* (layers, experts): tokens of each expert in the last complete step, over all ranks */
@@ -405,7 +405,7 @@ cs_status ce_async_save_open(cs_engine *engine);
 void ce_async_save_close(cs_engine *engine);
 /* Starts a save. `begun` is the time at which training stopped for this save. */
 cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun);
-/* Waits for the save in progress. Returns its status, or an earlier failure not returned yet. Collective. */
+/* Waits for the save in progress and returns its status, or the unreported failure of an earlier save. Collective. */
 cs_status ce_async_save_finish(cs_engine *engine);
 size_t ce_async_save_copy(const cs_engine *engine); /* bytes of the copy of cspeed.async_save; 0 without this key */
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */

@@ -105,7 +105,8 @@ typedef struct {
  * cs_error() names them. The collectives of this comm run on the thread that calls them. */
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
 /* Opens a comm. init_method is the rendezvous, in PyTorch's notation:
- *   "env://"            the environment, as cs_world_read reads it; rank and size must be -1 or have the values there
+ *   "env://"            the environment, as cs_world_read reads it; rank and size must be -1 or equal to RANK and
+ *                       WORLD_SIZE
  *   "tcp://HOST:PORT"   rank 0 listens there; HOST is a name or address of rank 0's host, in brackets if IPv6
  *   "file://PATH"       rank 0 chooses a port and writes it into the file, which must be visible to all ranks. The file
  *                       must not exist before; rank 0 removes it when all ranks have connected
@@ -165,8 +166,8 @@ void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_
 /* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of the buffer `in`
  * of rank i. in and out must not overlap. */
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-/* Like reduce_scatter and all_gather, but the part of rank i has counts[i] elements. counts has `size` elements and
- * must be the same on all ranks. The parts are adjacent. */
+/* Like cs_comm_reduce_scatter and cs_comm_all_gather, but the part of rank i has counts[i] elements. counts has
+ * `size` elements and must be the same on all ranks. The parts are adjacent. */
 void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
                               cs_reduce_op op);
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype);

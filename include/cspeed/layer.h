@@ -270,7 +270,7 @@ void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64
  * there is no soft cap. */
 void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
                                cs_tensor loss);
-/* Returns the gradient of x, which forward has computed and saved. */
+/* Returns the gradient of x, which cs_entropy_forward has computed and saved. */
 cs_tensor cs_entropy_backward(cs_pass *pass);
 
 /* ---- dropout ---- */

@@ -136,7 +136,7 @@ typedef struct {
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 
-/* A residual sum and its norm in one kernel, where the device can: sum = a + dropout(b); y and stats are those of
+/* A residual sum and its norm, in one kernel if the device has one: sum = a + dropout(b); y and stats are those of
  * cs_op_norm or cs_op_rms for whole rows of sum. sum may be a or b. */
 typedef struct {
     cs_tensor sum, a, b;
