@@ -116,8 +116,7 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     (*data)->engine = engine;
     (*data)->cache = cache;
     cs_status status =
-        /* Ranks agree on the status, because a file may be missing on one rank only. */
-        ce_collective_status(engine->comm, build(*data, train));
+        ce_collective_status(engine->comm, build(*data, train)); /* A file may be missing on one rank only. */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status == CS_OK && ce_preference_is_on(engine))

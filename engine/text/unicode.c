@@ -158,11 +158,11 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
     return point;
 }
 
+/* True for a character of a word. The range of code points in it is that of the letters in circles. */
 static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
-           /* The last range is the letters in circles. */
            point == 0x200c || point == 0x200d || (point >= 0x24b6 && point <= 0x24e9);
 }
 
