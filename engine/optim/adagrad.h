@@ -1,5 +1,5 @@
-/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. h.rate already contains lr_decay
- * (ce_optim_hyper). */
+/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. ce_optim_hyper has already applied lr_decay to
+ * h.rate. */
 #ifndef CS_OPTIM_ADAGRAD_H
 #define CS_OPTIM_ADAGRAD_H
 

@@ -1,7 +1,7 @@
-/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, weight decay included.
+/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, with weight decay.
  *
- * zero/update.c takes the step along this direction, which it multiplies by rate * fix1 * (norm of the parameter / norm
- * of the direction). */
+ * zero/update.c takes the step along this direction. It multiplies the direction by rate * fix1 * (norm of the
+ * parameter / norm of the direction). */
 #ifndef CS_OPTIM_LAMB_H
 #define CS_OPTIM_LAMB_H
 

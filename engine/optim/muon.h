@@ -1,5 +1,5 @@
-/* muon.h - the direction of Muon (Jordan et al. 2024) before orthogonalization: Nesterov momentum of an exponential
- * average. beta1 is the momentum. */
+/* muon.h - the direction of Muon (Jordan et al. 2024) before orthogonalization. It is the Nesterov momentum of an
+ * exponential average; beta1 is the momentum. */
 #ifndef CS_OPTIM_MUON_H
 #define CS_OPTIM_MUON_H
 

@@ -1,7 +1,7 @@
 /* sgd.h - stochastic gradient descent as in torch.optim.SGD. beta1 is the momentum and beta2 the dampening.
  *
- * The momentum buffer starts as the first gradient, without dampening. Without momentum there is no buffer, and its
- * pointer may be NULL. */
+ * The first value of the momentum buffer is the first gradient, without dampening. Without momentum there is no buffer,
+ * and the pointer to it may be NULL. */
 #ifndef CS_OPTIM_SGD_H
 #define CS_OPTIM_SGD_H
 
