@@ -24,7 +24,7 @@ static const struct {
 };
 enum { BUILT_INS = sizeof built_in / sizeof *built_in };
 
-enum { MOST_BYTES = 16 << 20 }; /* the maximum size of a template's file */
+enum { MOST_BYTES = 16 << 20 }; /* maximum size of a template's file */
 
 /* ---- opening ---- */
 

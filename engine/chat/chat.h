@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct {
     ce_text text;
-    ce_chat_span *answers; /* (count) the byte ranges of the text that the model learns */
+    ce_chat_span *answers; /* (count) byte ranges of the text that the model learns */
     int64_t count, room;
 } ce_chat_lines;
 

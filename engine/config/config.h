@@ -39,7 +39,7 @@ enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* o
 enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* of the keys offload_*.device */
 
 enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* of the key lora.bias */
-extern const char *const ce_config_biases[]; /* the words of lora.bias in the order of this enum; they are PEFT's */
+extern const char *const ce_config_biases[]; /* words of lora.bias in the order of this enum; they are PEFT's */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
  * dora, bias and targets by the values in that folder. */
@@ -63,22 +63,22 @@ typedef struct {
 
 /* The settings. After cs_config_finish no value is "auto", and the three batch sizes agree with each other. */
 typedef struct {
-    /* the batch sizes: train_batch_size = micro_batch * accumulation * lanes */
+    /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 
     cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, otherwise CS_F32 */
     ce_scaler_settings scaler;
-    ce_precision precision; /* the types of values, gradients, masters and so on; its member `values` equals `dtype` */
-    bool mixed;             /* True if amp or torch_autocast is on. */
-    float prescale_factor;  /* Gradients are multiplied by this factor before they are reduced over the ranks. */
+    ce_precision precision;   /* types of values, gradients, masters and so on; its member `values` equals `dtype` */
+    bool mixed;               /* True if amp or torch_autocast is on. */
+    float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
     bool check_grad_overflow; /* for bf16: skip a step whose gradients are not finite */
     ce_optim_settings optim;
-    ce_groups groups; /* the parameter groups; the last group has the settings of `optim` */
+    ce_groups groups; /* parameter groups; the last group has the settings of `optim` */
     ce_schedule_settings schedule;
-    double gradient_clipping; /* the greatest gradient norm; 0 turns clipping off */
+    double gradient_clipping; /* greatest gradient norm; 0 turns clipping off */
     bool gradient_sum;        /* True if gradient_allreduce_op is "sum". */
-    int stage;                /* the value of zero_optimization.stage */
+    int stage;                /* value of zero_optimization.stage */
     /* The number of elements in a bucket of gradients. With 0 each unit is reduced by itself. */
     int64_t reduce_bucket_size;
     /* The number of ranks in a group that shards the state. If it is the world size, there is one group. */
@@ -86,8 +86,8 @@ typedef struct {
     int64_t steps_per_print; /* 0 means that steps are never printed */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
-    ce_comms_logger_settings comms_logger; /* the section comms_logger */
-    ce_difficulty curriculum;              /* the curriculum of the sequence length */
+    ce_comms_logger_settings comms_logger; /* section comms_logger */
+    ce_difficulty curriculum;              /* curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -98,11 +98,11 @@ typedef struct {
     struct {
         const char *file; /* file of the trace; NULL means that there is none */
         int64_t first_step, steps;
-    } trace; /* the section cspeed.trace */
+    } trace; /* section cspeed.trace */
 
     /* From here on the members are the keys of the section "cspeed". */
     const char *model_path; /* a folder with config.json, or NULL if `model` is an object */
-    json_t *model;          /* the keys of config.json, or NULL if the file names no model */
+    json_t *model;          /* keys of config.json, or NULL if the file names no model */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int train_count, valid_count;
     double weights[CS_CONFIG_FILES]; /* weights of the data sets in `train` */
@@ -114,12 +114,12 @@ typedef struct {
      * tokens. */
     const char *tokenizer, *field, *template, *cache;
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
-    int64_t skip_bad;         /* the number of invalid JSON lines that are skipped before an error */
-    ce_preference preference; /* the section "dpo" */
-    /* the folder of the reference model of `preference`; NULL means the trained model as it is at the start */
+    int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
+    ce_preference preference; /* section "dpo" */
+    /* folder of the reference model of `preference`; NULL means the trained model as it is at the start */
     const char *reference;
     int64_t steps, epochs; /* One of the two is 0. */
-    /* the time limit in seconds: fewer than `steps` steps are made if these would take longer; 0 means no limit */
+    /* time limit in seconds: fewer than `steps` steps are made if these would take longer; 0 means no limit */
     double fit_seconds;
     int64_t seed;
     const char *output, *load, *tag, *metrics;
@@ -133,21 +133,21 @@ typedef struct {
     bool tf32;
     bool cuda_graphs;
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
-    const char *comm_algorithms; /* the text of cs_comm_settings.algorithms, or NULL */
+    const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
     int mode;                    /* CS_MODE_* */
-    int lanes; /* the number of replicas of the model that compute: ranks, or workers, or threads, as the mode says */
+    int lanes; /* number of replicas of the model that compute: ranks, or workers, or threads, as the mode says */
     struct {
         int64_t servers, staleness;
         bool async;
-    } ps; /* the section cspeed.ps */
+    } ps; /* section cspeed.ps */
     struct {
         int64_t threads;
-    } dp; /* the section cspeed.dp */
+    } dp; /* section cspeed.dp */
     ce_lora_settings lora;
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;
 
-    /* the keys of checkpoints */
+    /* keys of checkpoints */
     bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
     int on_bad_latest;  /* CS_BAD_LATEST_* */
@@ -196,7 +196,7 @@ struct cs_config {
     bool finished;
     bool reads; /* True if cs_reopen made this configuration, so that the model is used but not trained. */
     ce_settings settings;
-    char *text; /* the resolved configuration as JSON, which a checkpoint stores as ds_config.json */
+    char *text; /* resolved configuration as JSON, which a checkpoint stores as ds_config.json */
     /* cs_init_distributed sets the next three members; they are NULL before. `disconnect` closes `comm` and `device`.
      * If `disconnect` is NULL, the engine closes them. */
     cs_comm *comm;

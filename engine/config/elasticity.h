@@ -17,14 +17,14 @@ typedef struct {
     int64_t max_train_batch_size;
     int64_t micro_batch_sizes[CS_ELASTICITY_MICROS];
     int micro_count;
-    json_t *written; /* the value of micro_batch_sizes as it is written in the file */
+    json_t *written; /* value of micro_batch_sizes as it is written in the file */
     int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;
     double version;
 } ce_elasticity;
 
 typedef struct {
-    int64_t batch;   /* the value of train_batch_size for every world size in `worlds` */
-    int64_t *worlds; /* the world sizes in ascending order, which ce_elasticity_free frees */
+    int64_t batch;   /* value of train_batch_size for every world size in `worlds` */
+    int64_t *worlds; /* world sizes in ascending order, which ce_elasticity_free frees */
     int count;
 } ce_elasticity_plan;
 

@@ -186,12 +186,12 @@ enum { PLACES = 3 }; /* A key with more places, such as "enabled", is not listed
 
 typedef struct {
     const char *wanted;
-    const char *folders[PLACES]; /* the sections where the key has an effect */
+    const char *folders[PLACES]; /* sections where the key has an effect */
     const char *owners[PLACES]; /* what has this key in the section that the path names, for example other optimizers */
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert, or NULL */
     const char *refused; /* a section where the key is refused, or NULL */
-    const ce_key *key;   /* the row of the key in the section `refused` */
+    const ce_key *key;   /* row of the key in the section `refused` */
 } placer;
 
 static void add(const char **list, int *count, const char *text)

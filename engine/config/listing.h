@@ -9,8 +9,8 @@ typedef struct {
     /* NULL if the value has an effect. Otherwise the reason why it has none, or why only harmless values of the key are
      * accepted. */
     const char *idle;
-    json_t *value;      /* the value, which is valid during the call */
-    const char *origin; /* the origin of the value: "line 7", "command line", "auto", "derived", "default" and so on */
+    json_t *value;      /* value, which is valid during the call */
+    const char *origin; /* origin of the value: "line 7", "command line", "auto", "derived", "default" and so on */
 } ce_listing;
 
 /* Calls `visit` for each key that has an effect, and for each key without effect that the file contains, in the order

@@ -67,7 +67,7 @@ static void end(ce_job_work *work, const ce_job_plan *plan)
 
 /* ---- kinds of documents ---- */
 
-enum { IGNORED = -100 }; /* the label of a token that the model does not learn, in data sets for transformers */
+enum { IGNORED = -100 }; /* label of a token that the model does not learn, in data sets for transformers */
 
 static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                       const ce_document *document, ce_chat_span span)

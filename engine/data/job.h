@@ -12,21 +12,21 @@
 typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
-    ce_chat *chat; /* the template of conversations, or NULL if documents are not conversations */
+    ce_chat *chat; /* template of conversations, or NULL if documents are not conversations */
     bool pairs;    /* The lines of JSON are pairs of answers; `chat` writes those whose answers are conversations. */
     const char *field;
     const ce_shape_columns *columns; /* other names that the keys of JSON rows may have */
-    int32_t end;                     /* the token that follows each document, or -1 */
+    int32_t end;                     /* token that follows each document, or -1 */
     bool newline;                    /* A newline follows each document in place of the separator line. */
     bool held_out;
-    int64_t skip_bad; /* the number of faulty JSON lines that may be skipped */
+    int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
 } ce_job_plan;
 
 /* The working memory of one thread. */
 typedef struct {
     ce_encoder *encoder;
     ce_text line;
-    ce_chat_lines chat; /* the text of a conversation, or of a prompt and its completion */
+    ce_chat_lines chat; /* text of a conversation, or of a prompt and its completion */
     ce_pair pair;
     /* The number of invalid characters that this thread repaired in lines of JSON. The encoder counts those of other
      * texts. */
@@ -35,17 +35,17 @@ typedef struct {
 } ce_job_workspace;
 
 typedef struct {
-    int64_t first, count; /* the range of documents; if `count` is 1, the job may be a part of that document */
-    int64_t from, to;     /* the byte range of the part within the document */
+    int64_t first, count; /* range of documents; if `count` is 1, the job may be a part of that document */
+    int64_t from, to;     /* byte range of the part within the document */
     int32_t *ids;         /* (token_count) ids of the tokens */
     bool *learnt;
     int64_t token_count, room;
-    int64_t *starts; /* (start_count) the positions in `ids` at which documents begin */
+    int64_t *starts; /* (start_count) positions in `ids` at which documents begin */
     int64_t start_count, start_room;
     char **skipped; /* (skip_count) a message for each line that was skipped */
     int64_t skip_count;
     cs_status status;
-    char *sentence; /* the message of a failure */
+    char *sentence; /* message of a failure */
 } ce_job_work;
 
 /* Returns the part of a document that belongs to the set that is being written, which is the training set or the

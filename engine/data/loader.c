@@ -14,13 +14,13 @@ struct cs_loader {
     char *memory; /* memory of `slots` batches; `apart` is the distance in bytes from one to the next */
     size_t apart;
     int64_t slots;
-    int64_t given; /* the number of batches that cs_loader_next has returned; the last of them is in use */
+    int64_t given; /* number of batches that cs_loader_next has returned; the last of them is in use */
     pthread_t *threads;
     int started;
     pthread_mutex_t lock; /* protects `given` and the members below */
     /* `filled` is signalled when a batch is complete, `released` when a slot becomes free */
     pthread_cond_t filled, released;
-    int64_t taken; /* the number of batches that workers have taken */
+    int64_t taken; /* number of batches that workers have taken */
     bool *ready;   /* (slots) true if the slot has a complete batch that cs_loader_next has not returned yet */
     bool closing;
 };

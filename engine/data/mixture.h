@@ -13,7 +13,7 @@ enum { CS_MIXTURE_SETS = 256 };
 
 typedef struct {
     int count;
-    int64_t windows[CS_MIXTURE_SETS]; /* the number of windows of each set */
+    int64_t windows[CS_MIXTURE_SETS]; /* number of windows of each set */
     int64_t first[CS_MIXTURE_SETS +
                   1]; /* Before the epoch is shuffled, its windows first[i] to first[i + 1] - 1 belong to set i. */
 } ce_mixture;
@@ -24,7 +24,7 @@ cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int6
 
 typedef struct {
     int set;
-    int64_t window; /* the index of a window of that set */
+    int64_t window; /* index of a window of that set */
 } ce_mixture_place;
 ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t position);
 

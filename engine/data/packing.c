@@ -26,7 +26,7 @@ typedef struct {
     ce_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
     atomic_int next_job;
-    int64_t document, place; /* the document and the byte offset in it at which the next job begins */
+    int64_t document, place; /* document and the byte offset in it at which the next job begins */
     int64_t learnt, skipped;
     ce_progress progress;
 } packer;

@@ -7,7 +7,7 @@
 #include "data/shape.h"
 
 typedef struct {
-    char *const *paths; /* the files (formats/plain.h); a file's name says whether it has JSON documents */
+    char *const *paths; /* files (formats/plain.h); a file's name says whether it has JSON documents */
     int path_count;
     const char *output;
     const char *tokenizer; /* a folder or a tokenizer.json; if NULL, each byte is a token */
@@ -21,10 +21,10 @@ typedef struct {
     /* JSON documents are pairs of answers (pair.h), and each becomes two documents. Answers that are conversations are
      * written by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens are in one shard. */
     bool pairs;
-    int64_t skip_bad; /* the number of faulty JSON lines in all files that may be skipped */
+    int64_t skip_bad; /* number of faulty JSON lines in all files that may be skipped */
     bool by_name;     /* Only files whose names say so are JSON, even if `field` or `chat` is given. */
-    const char *end;  /* the text of the token that follows each document; NULL means the tokenizer's own */
-    double valid;     /* the fraction of the bytes that is held out for validation */
+    const char *end;  /* text of the token that follows each document; NULL means the tokenizer's own */
+    double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;
     int64_t threads; /* 0 means the number of processors that the process may use */
 } ce_packing_settings;
@@ -33,7 +33,7 @@ typedef struct {
     int64_t bytes, documents, repaired; /* `repaired` counts invalid characters that became U+FFFD. */
     /* `learnt` counts the tokens of both sets that are targets. */
     int64_t train_tokens, train_shards, valid_tokens, learnt;
-    int64_t skipped; /* the number of faulty lines that were skipped; each was reported in a warning */
+    int64_t skipped; /* number of faulty lines that were skipped; each was reported in a warning */
     double seconds;
 } ce_packing_counts;
 

@@ -11,7 +11,7 @@
 enum { CS_PAIR_ANSWERS = 2 };
 
 typedef struct {
-    ce_text prompt;           /* the text before an answer, including what a template writes to ask for an answer */
+    ce_text prompt;           /* text before an answer, including what a template writes to ask for an answer */
     ce_text chosen, rejected; /* each of these: the prompt, the answer, and the token that ends a text */
     bool rendered;            /* True if a template has written the texts, so that no tokens are added around them. */
 } ce_pair;

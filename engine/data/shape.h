@@ -47,7 +47,7 @@ typedef struct {
     /* For a conversation with a prompt: `answers` is the number of its answers, `given` the number of those in the
      * prompt. */
     int64_t answers, given;
-    json_t *chat; /* the conversation that chat/chat.h writes: {"messages", "tools", "documents"} */
+    json_t *chat;                         /* conversation that chat/chat.h writes: {"messages", "tools", "documents"} */
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
     const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
 } ce_shape;

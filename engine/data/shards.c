@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_ROOM = 64 }; /* the size of the buffer for a shard's name without its folder */
+enum { NAME_ROOM = 64 }; /* size of the buffer for a shard's name without its folder */
 
 cs_status ce_shards_folder(const char *path, size_t *made)
 {

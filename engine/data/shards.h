@@ -6,10 +6,10 @@
 
 typedef struct {
     const char *folder, *name;
-    int64_t limit; /* the number of tokens in one shard; INT64_MAX means one shard, whose name has no number */
+    int64_t limit; /* number of tokens in one shard; INT64_MAX means one shard, whose name has no number */
     int64_t vocab_size;
     ce_tokens_writer *writer;
-    int64_t shards, complete; /* the number of shards that were begun, and of those that are complete */
+    int64_t shards, complete; /* number of shards that were begun, and of those that are complete */
     int64_t in_shard, total;
 } ce_shards;
 

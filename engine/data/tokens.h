@@ -16,10 +16,10 @@
 #include "base/status.h"
 
 typedef struct {
-    const void *tokens; /* (count) the tokens, each of which has token_bytes bytes */
+    const void *tokens; /* (count) tokens, each of which has token_bytes bytes */
     int token_bytes;    /* The value is 2 or 4. */
     int64_t count, vocab_size /* 0 if unknown */, documents /* 0 if unknown */;
-    const uint64_t *starts;      /* (documents) the position of the first token of each document */
+    const uint64_t *starts;      /* (documents) position of the first token of each document */
     const unsigned char *learnt; /* one bit for each token, or NULL if all tokens are targets */
     void *mapping;
     size_t mapping_bytes;

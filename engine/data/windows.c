@@ -28,7 +28,7 @@ struct ce_windows {
     bool shuffle, documents, pairs;
     uint64_t seed;
     ce_mixture mixture;                 /* A count of 0 means that there is no mixture. */
-    int64_t set_first[CS_MIXTURE_SETS]; /* the index of the first window of each set of the mixture */
+    int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
 };
 
 /* ---- the permutation -------------------------------------------------------------------------- */

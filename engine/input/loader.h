@@ -31,9 +31,9 @@ struct cs_data {
     ce_windows *windows;
     /* These have the shape (B, T), where B is engine->sequences. `starts` is NULL unless documents are packed. */
     int32_t *inputs, *targets, *starts;
-    int64_t *samples;  /* (B) the number of each sample */
-    float *references; /* (B) the reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
-    /* the reference model's log-probabilities of all windows, by window and answer; NULL without cspeed.dpo */
+    int64_t *samples;  /* (B) number of each sample */
+    float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
+    /* reference model's log-probabilities of all windows, by window and answer; NULL without cspeed.dpo */
     float *logps;
     ce_token_cache cache; /* It locks the token shards that the windows map, so that they are not deleted. */
 };

@@ -23,7 +23,7 @@
 typedef struct {
     char magic[8];
     uint64_t name;
-    int64_t count; /* the number of log-probabilities */
+    int64_t count; /* number of log-probabilities */
     uint32_t crc, zero;
 } header;
 

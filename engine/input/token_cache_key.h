@@ -10,13 +10,13 @@
 typedef struct {
     const cs_engine *engine;
     const ce_settings *settings;
-    const char *name;      /* the name as it is written in the configuration */
+    const char *name;      /* name as it is written in the configuration */
     const char *tokenizer; /* NULL if every byte is a token */
     glob_t paths;
-    char *record; /* the key as text; shards with an equal record are reused */
-    /* the length of the first part of `record`, which names the text; the sizes and times of files follow it */
+    char *record; /* key as text; shards with an equal record are reused */
+    /* length of the first part of `record`, which names the text; the sizes and times of files follow it */
     size_t head;
-    char *folder; /* the folder of the shards, which may not exist yet */
+    char *folder; /* folder of the shards, which may not exist yet */
 } ce_token_cache_key;
 
 cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engine,

@@ -18,8 +18,8 @@ struct ce_upload {
     char *host[SLOTS], *device_memory;
     ce_event free_after[SLOTS];
     size_t bytes;
-    int turn;     /* the index of the host buffer that was used last */
-    void *output; /* the last prediction, in host memory */
+    int turn;     /* index of the host buffer that was used last */
+    void *output; /* last prediction, in host memory */
     size_t output_bytes;
 };
 

@@ -37,12 +37,12 @@ cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder);
 
 typedef struct {
     bool adapter;       /* True if the files are to be named adapter_config.json and adapter_model.safetensors. */
-    const char *folder; /* the folder to write, which must not exist */
-    cs_dtype dtype;     /* the data type of every tensor in the files */
-    int64_t max_shard;  /* the maximum number of bytes in one file */
-    json_t *config; /* the contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
-    const char *beside; /* the folder from which the tokenizer files are copied, or NULL */
-    /* the file that is written as chat_template.jinja, or NULL, which means that of the folder `beside` */
+    const char *folder; /* folder to write, which must not exist */
+    cs_dtype dtype;     /* data type of every tensor in the files */
+    int64_t max_shard;  /* maximum number of bytes in one file */
+    json_t *config;     /* contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
+    const char *beside; /* folder from which the tokenizer files are copied, or NULL */
+    /* file that is written as chat_template.jinja, or NULL, which means that of the folder `beside` */
     const char *chat;
 } ce_huggingface_output;
 

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const ce_huggingface_output *given;
     ce_source *source;
-    char *folder; /* the temporary folder, which is renamed at the end */
+    char *folder; /* temporary folder, which is renamed at the end */
     shard *shards;
     int64_t count, total;
     char *buffer;

@@ -18,7 +18,7 @@ enum { WORDS = 256, MAGIC = 20240326, PARAMETERS = 16, NAME = 64 };
 
 /* One kind of parameter, which exists once or once for each layer. */
 typedef struct {
-    const char *name; /* the name; it contains %lld for the number of the layer if each layer has one such parameter */
+    const char *name; /* name; it contains %lld for the number of the layer if each layer has one such parameter */
     /* cspeed's shape in multiples of the width; if `columns` is 0, the parameter is a vector of `rows` */
     int64_t rows, columns;
     bool layered, transposed;
@@ -47,7 +47,7 @@ typedef struct {
     char *path;
     int descriptor;
     int64_t positions, vocabulary, layers, heads, width, padded;
-    int64_t *offsets; /* the offset in bytes of each tensor in the file */
+    int64_t *offsets; /* offset in bytes of each tensor in the file */
     bool *transposed;
     char (*names)[NAME];
     char *buffer;

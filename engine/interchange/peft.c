@@ -135,9 +135,9 @@ typedef struct {
     ce_source inner;
     int64_t *from; /* for each tensor, its index in `inner` */
     char **names;
-    const json_t *lora; /* the settings of LoRA, which `inner` owns */
-    int64_t held;       /* the index of the tensor whose factors are in `a` and `b`, or -1 */
-    float *a, *b;       /* the two factors of an adapter, of the shapes (r, inputs) and (outputs, r) */
+    const json_t *lora; /* settings of LoRA, which `inner` owns */
+    int64_t held;       /* index of the tensor whose factors are in `a` and `b`, or -1 */
+    float *a, *b;       /* two factors of an adapter, of the shapes (r, inputs) and (outputs, r) */
     float *gain;        /* (outputs) DoRA's magnitude divided by the norm, or NULL if the tensor has no magnitudes */
     float *buffer;
 } layered;

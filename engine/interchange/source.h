@@ -15,7 +15,7 @@
 enum { CS_SOURCE_BUFFER = 16 << 20 };
 
 typedef struct {
-    const char *name; /* the name, which the source owns */
+    const char *name; /* name, which the source owns */
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];

@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 typedef struct {
-    char *path; /* the path of the checkpoint's directory */
+    char *path; /* path of the checkpoint's directory */
     ce_manifest manifest;
     ce_chunks chunks;
     int64_t *tensors; /* for each tensor of the source, its index in the manifest */
     char *buffer;     /* one verified block, which is block held_block of chunk held_chunk */
     int64_t held_chunk, held_block;
-    int64_t file; /* the index of the open file, or -1 */
+    int64_t file; /* index of the open file, or -1 */
     int descriptor;
 } checkpoint_source;
 

@@ -17,25 +17,25 @@
 enum { CS_TRAINING_STATE_SLOTS = 2 };
 
 typedef struct {
-    const char *folder; /* the folder, whose name the caller owns; the other texts belong to `root` */
-    json_t *root;       /* the contents of state.json */
-    const char *origin; /* the program that trained, for messages, such as "DeepSpeed 0.19.8" */
+    const char *folder; /* folder, whose name the caller owns; the other texts belong to `root` */
+    json_t *root;       /* contents of state.json */
+    const char *origin; /* program that trained, for messages, such as "DeepSpeed 0.19.8" */
     int world_size, stage;
-    /* the numbers of all steps, of all samples, and of skipped steps, in which no parameter changed */
+    /* numbers of all steps, of all samples, and of skipped steps, in which no parameter changed */
     int64_t step, samples, skipped;
-    /* the number of steps that the optimizer has made, and that the learning-rate schedule has made */
+    /* number of steps that the optimizer has made, and that the learning-rate schedule has made */
     int64_t updates, scheduled;
-    const json_t *loss_scale; /* the value of "loss_scale", in the form that it has in a manifest's "engine" */
-    const char *optimizer;    /* the optimizer's name in cspeed, or NULL if the program made the optimizer itself */
+    const json_t *loss_scale; /* value of "loss_scale", in the form that it has in a manifest's "engine" */
+    const char *optimizer;    /* optimizer's name in cspeed, or NULL if the program made the optimizer itself */
     const char *slots[CS_TRAINING_STATE_SLOTS];
     int slot_count;
     const json_t *groups; /* [{"params": [names], "weight_decay": 0.1, ...}, ...]; every parameter is in one group */
-    const json_t *client_state; /* the client's own state, or NULL */
+    const json_t *client_state; /* client's own state, or NULL */
 
-    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* the source of the weights, and then one source for each slot */
-    ce_piece *pieces;                               /* the pieces, which ce_training_state_match lists */
+    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* source of the weights, and then one source for each slot */
+    ce_piece *pieces;                               /* pieces, which ce_training_state_match lists */
     int64_t piece_count;
-    ce_checkpoint_device_copy reader; /* the function by which a save reads the pieces */
+    ce_checkpoint_device_copy reader; /* function by which a save reads the pieces */
     void *addresses; /* a range of addresses without memory behind them; the address of a piece identifies the piece */
     size_t address_bytes;
 } ce_training_state;

@@ -14,8 +14,8 @@ struct ce_jscope {
 
 struct ce_jloop {
     ce_jlist items;
-    size_t index;      /* the number of the current iteration, from 0 */
-    ce_jvalue changed; /* the last argument that loop.changed was called with */
+    size_t index;      /* number of the current iteration, from 0 */
+    ce_jvalue changed; /* last argument that loop.changed was called with */
 };
 
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent);

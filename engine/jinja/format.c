@@ -8,8 +8,8 @@
 
 typedef struct {
     ce_jrun *run;
-    ce_jvalue values; /* the values: a tuple, a dictionary or one value */
-    size_t next;      /* the index in the tuple of the value that is formatted next */
+    ce_jvalue values; /* values: a tuple, a dictionary or one value */
+    size_t next;      /* index in the tuple of the value that is formatted next */
 } percent;
 
 static ce_jvalue next_value(percent *p)

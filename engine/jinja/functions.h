@@ -19,15 +19,15 @@ typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *gi
 
 typedef struct {
     const char *name;
-    const char *parameters; /* the names of the parameters, between blanks; if NULL, the function reads `all` itself */
-    size_t required;        /* the number of parameters that must be given */
+    const char *parameters; /* names of the parameters, between blanks; if NULL, the function reads `all` itself */
+    size_t required;        /* number of parameters that must be given */
     ce_jfunction *call;
 } ce_jentry;
 
 enum { CS_JINJA_PARAMETERS = 8 };
 
 struct ce_jcallable {
-    const ce_jentry *entry; /* the entry of the function, or NULL if the callable is a macro */
+    const ce_jentry *entry; /* entry of the function, or NULL if the callable is a macro */
     ce_jvalue self;
     const void *macro, *scope; /* for a macro: its ce_jnode and its ce_jscope */
 };

@@ -21,8 +21,8 @@ typedef struct {
 
 /* The result of a rendering. The caller zeroes it before the first use; each rendering replaces its contents. */
 typedef struct {
-    ce_text text;             /* the text, which is valid UTF-8 */
-    ce_jinja_span *generated; /* (count) the byte ranges of the text that {% generation %} blocks have written */
+    ce_text text;             /* text, which is valid UTF-8 */
+    ce_jinja_span *generated; /* (count) byte ranges of the text that {% generation %} blocks have written */
     size_t count, room;
 } ce_jinja_output;
 

@@ -11,7 +11,7 @@ typedef struct {
     size_t size, at;
     ce_jtoken *tokens;
     size_t count, room;
-    char open[CS_JINJA_DEPTH]; /* the brackets of an expression that are open */
+    char open[CS_JINJA_DEPTH]; /* brackets of an expression that are open */
     int depth;
 } lexer;
 

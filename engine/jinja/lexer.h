@@ -7,9 +7,9 @@
 typedef enum {
     CS_T_END,
     CS_T_DATA,  /* text between tags, or inside {% raw %} */
-    CS_T_PRINT, /* the characters {{ */
+    CS_T_PRINT, /* characters {{ */
     CS_T_PRINT_END,
-    CS_T_BLOCK, /* the characters {% */
+    CS_T_BLOCK, /* characters {% */
     CS_T_BLOCK_END,
     CS_T_NAME,
     CS_T_TEXT, /* a literal text */
@@ -20,7 +20,7 @@ typedef enum {
 typedef struct {
     ce_jtoken_kind kind;
     int line;
-    ce_jvalue value; /* the number; or a text: the data, the name, the value of the literal, or the operator */
+    ce_jvalue value; /* number; or a text: the data, the name, the value of the literal, or the operator */
 } ce_jtoken;
 
 /* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed by the rules of

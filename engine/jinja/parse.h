@@ -12,7 +12,7 @@ typedef struct {
     /* The number of {% if %} and conditional expressions around the next token. If it is not 0, an unknown filter or
      * test is refused only if the rendering reaches it. */
     int conditions;
-    int loops;     /* the number of {% for %} around the next token */
+    int loops;     /* number of {% for %} around the next token */
     unsigned uses; /* CS_USES_* for the names that the body of the enclosing macro has read so far */
 } ce_jparser;
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct ce_jinja {
-    ce_jrun memory; /* the memory that holds the syntax tree */
+    ce_jrun memory; /* memory that holds the syntax tree */
     const ce_jnode *first;
 };
 

@@ -22,7 +22,7 @@ typedef enum {
     CS_N_CONTINUE,
     /* These kinds are expressions. */
     CS_N_CONSTANT,  /* uses value */
-    CS_N_BODY_TEXT, /* the text that the body of the enclosing block has printed; uses no member */
+    CS_N_BODY_TEXT, /* text that the body of the enclosing block has printed; uses no member */
     CS_N_NAME,      /* uses name */
     CS_N_LIST,      /* uses items */
     CS_N_TUPLE,     /* uses items */
@@ -40,7 +40,7 @@ typedef enum {
     CS_N_AND,       /* uses a and b */
     CS_N_OR,        /* uses a and b */
     CS_N_COMPARE,   /* uses a and items (the further operands with their operators, CS_N_OPERAND) */
-    CS_N_CONDITION, /* the expression `a if b else other`, where `other` may be NULL */
+    CS_N_CONDITION, /* expression `a if b else other`, where `other` may be NULL */
     /* These kinds are parts of other nodes. */
     CS_N_PARAMETER, /* uses name and a (the default or NULL) */
     /* uses name, which may be NULL, and a (the value); the arguments `*a` and `**a` have the names "*" and "**" */
@@ -60,7 +60,7 @@ struct ce_jnode {
     ce_jnode *a, *b, *target, *body, *other, *next;
     ce_jnode **items;
     size_t count;
-    const void *entry; /* the entry of a filter or test; if NULL, the name is unknown, and evaluating the node fails */
+    const void *entry; /* entry of a filter or test; if NULL, the name is unknown, and evaluating the node fails */
     unsigned uses;     /* CS_USES_* of a macro */
 };
 

@@ -51,7 +51,7 @@ typedef struct {
             size_t size;
         };
         ce_jlist *list;
-        ce_jdict *dict; /* the members of a dictionary or of a namespace */
+        ce_jdict *dict; /* members of a dictionary or of a namespace */
         const ce_jcallable *callable;
         ce_jloop *loop;
     };
@@ -70,14 +70,14 @@ struct ce_jdict {
 
 typedef struct ce_jchunk ce_jchunk;
 
-enum { CS_JINJA_DEPTH = 400 }; /* the maximum depth of nested expressions and blocks, and of nested calls of macros */
+enum { CS_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of nested calls of macros */
 
 typedef struct {
     jmp_buf trap;
-    cs_status status; /* the status of the failure */
+    cs_status status; /* status of the failure */
     ce_jchunk *chunks;
-    size_t bytes;  /* the number of bytes allocated so far */
-    int64_t steps; /* the number of steps taken so far */
+    size_t bytes;  /* number of bytes allocated so far */
+    int64_t steps; /* number of steps taken so far */
     int line, depth;
     time_t now;
     /* out[0] is the template's output; the others are texts that are captured inside it */
@@ -150,7 +150,7 @@ ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value);
 
 typedef struct {
     bool ascii, sorts;
-    int indent; /* the blanks of each level of indentation; -1 writes all in one line */
+    int indent; /* blanks of each level of indentation; -1 writes all in one line */
     const char *comma, *colon;
 } ce_jprint_json_form;
 void ce_jprint_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint_json_form *form);

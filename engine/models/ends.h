@@ -8,7 +8,7 @@
 
 /* The settings of the embedding unit. cs_embed_declare describes `wide`. */
 typedef struct {
-    const char *tokens, *positions; /* the names of the tables; `positions` is NULL if there is no table of positions */
+    const char *tokens, *positions; /* names of the tables; `positions` is NULL if there is no table of positions */
     cs_embed_sizes wide;
 } ce_ends_first;
 extern const cs_kind ce_ends_embedding;
@@ -20,15 +20,15 @@ void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 
 /* The settings of the head unit, which is a norm, a linear layer and the cross-entropy. */
 typedef struct {
-    const char *norm; /* the name of the norm */
+    const char *norm; /* name of the norm */
     enum { CS_ENDS_LAYER_NORM, CS_ENDS_RMS_NORM } kind;
     int64_t width, vocabulary;
     float epsilon;
     cs_init init;
-    /* the unit that owns a tied head's table, under the name `table`; NULL if the head has its own table */
+    /* unit that owns a tied head's table, under the name `table`; NULL if the head has its own table */
     cs_unit *lender;
     const char *table;
-    const char *head; /* the name of the head's own table; NULL means "lm_head" */
+    const char *head; /* name of the head's own table; NULL means "lm_head" */
     bool plus_one;    /* True if the factors of the RMS norm are 1 + weight. */
     /* `scale` is the factor of the logits, `cap` the soft cap that is applied afterwards; 0 means none. */
     float scale, cap;

@@ -7,15 +7,15 @@
 
 /* The input of a family's build function. */
 typedef struct {
-    const void *settings; /* the family's settings, which its key table has filled */
-    json_t *config;       /* the object in config.json */
-    ce_json *doc;         /* the document to which faults are added, with `path` in front */
+    const void *settings; /* family's settings, which its key table has filled */
+    json_t *config;       /* object in config.json */
+    ce_json *doc;         /* document to which faults are added, with `path` in front */
     const char *path;
 } ce_family_input;
 
 typedef struct {
-    const char *type;         /* the model_type in config.json */
-    const char *architecture; /* the name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
+    const char *type;         /* model_type in config.json */
+    const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
     const ce_key *keys;
     int key_count;
     size_t settings_bytes;

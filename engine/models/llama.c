@@ -50,12 +50,12 @@ static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768")
 /* ---- the block ---- */
 
 typedef struct {
-    /* the norms before and after attention [0] and feed-forward [1]; weight is NULL for a norm that does not exist */
+    /* norms before and after attention [0] and feed-forward [1]; weight is NULL for a norm that does not exist */
     cs_rms before[2], after[2];
     cs_attention attention;
     cs_gated mlp;
-    cs_experts experts; /* the experts, which replace mlp unless their count is 0 */
-    float residual;     /* the factor of the outputs of attention and feed-forward; 0 means none */
+    cs_experts experts; /* experts, which replace mlp unless their count is 0 */
+    float residual;     /* factor of the outputs of attention and feed-forward; 0 means none */
 } block;
 
 typedef struct {

@@ -12,20 +12,20 @@ typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
     double dropout, epsilon, init_std, theta, partial;
     double local_theta; /* theta for the layers with a window; 0 means that of the other layers */
-    double embedding, residual, attention, logits;  /* the multipliers of Granite; `logits` is a divisor */
+    double embedding, residual, attention, logits;  /* multipliers of Granite; `logits` is a divisor */
     double query_scalar, attention_cap, logits_cap; /* keys of Gemma */
     int activation;
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
-    json_t *padding; /* the value of pad_token_id */
+    json_t *padding; /* value of pad_token_id */
     /* Mixtures of experts. `experts` is the number of experts of a layer, and `other_experts` the same number under the
      * name that transformers 5 writes. Each token is computed by `chosen` experts. `expert_inner` and `shared_inner`
      * are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except
      * the layers that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
-    bool normalized, balanced; /* the values of norm_topk_prob and of output_router_logits */
-    double balance;            /* the value of router_aux_loss_coef */
-    json_t *dense_layers;      /* the value of mlp_only_layers */
+    bool normalized, balanced; /* values of norm_topk_prob and of output_router_logits */
+    double balance;            /* value of router_aux_loss_coef */
+    json_t *dense_layers;      /* value of mlp_only_layers */
 } ce_llama_sizes;
 
 typedef struct {
@@ -38,10 +38,10 @@ typedef struct {
     bool plus_one;   /* The factor of a norm is 1 + weight, and embeddings are multiplied by sqrt(width). */
     bool two_ropes;  /* Layers with a window have rotary positions of their own. */
     bool qkv_choice; /* The key `bias` is about q, k and v; o never has a bias. */
-    double partial;  /* the default of partial_rotary_factor; 0 means that all columns of a head are rotated */
-    int64_t keys;    /* the default of num_key_value_heads; 0 means the value of num_attention_heads */
-    int64_t head;    /* the default of head_dim; 0 means hidden_size / num_attention_heads */
-    const struct ce_moe_names *moe; /* the names of the experts' parameters, or NULL if there are no experts */
+    double partial;  /* default of partial_rotary_factor; 0 means that all columns of a head are rotated */
+    int64_t keys;    /* default of num_key_value_heads; 0 means the value of num_attention_heads */
+    int64_t head;    /* default of head_dim; 0 means hidden_size / num_attention_heads */
+    const struct ce_moe_names *moe; /* names of the experts' parameters, or NULL if there are no experts */
     bool moe_rounded;               /* The factors of experts have the type of the products, not fp32. */
     bool moe_normalized;            /* The factors of a token's experts are always divided by their sum. */
     /* Which layers have an attention window:
@@ -63,7 +63,7 @@ typedef struct {
 } ce_llama_traits;
 
 typedef struct ce_moe_names {
-    /* the name of the layer's feed-forward, and those of an expert's matrices in it */
+    /* name of the layer's feed-forward, and those of an expert's matrices in it */
     const char *block, *gate, *up, *down;
 } ce_moe_names;
 /* Checks the keys of experts and adds faults (moe.c). If config.json has the number of experts under its other name,

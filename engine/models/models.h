@@ -6,14 +6,14 @@
 
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
-    int64_t positions;  /* the length of the longest sequence */
-    int64_t vocabulary; /* the number of token ids; every id is below it */
-    /* the second name of the parameter `alias_of`, which a tied head has; NULL if no parameter has a second name */
+    int64_t positions;  /* length of the longest sequence */
+    int64_t vocabulary; /* number of token ids; every id is below it */
+    /* second name of the parameter `alias_of`, which a tied head has; NULL if no parameter has a second name */
     const char *alias;
     const char *alias_of;
-    const char *architecture; /* the name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
-    int64_t context;          /* the length of the longest text that is generated; 0 means `positions` */
-    const char *cpu_only;     /* the part of the model for which a GPU has no kernels yet, or NULL */
+    const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
+    int64_t context;          /* length of the longest text that is generated; 0 means `positions` */
+    const char *cpu_only;     /* part of the model for which a GPU has no kernels yet, or NULL */
 } ce_model_facts;
 
 /* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for

@@ -21,14 +21,14 @@ typedef struct {
     int activation;
     bool tied, bias, mlp_bias, parallel, newer, multi_query;
     json_t *scaling, *rotary;
-    json_t *padding; /* the pad_token_id of StarCoder 2; NULL in other families, which have none */
+    json_t *padding; /* pad_token_id of StarCoder 2; NULL in other families, which have none */
 } neox_sizes;
 
 /* The names of a family's parameters. */
 typedef struct {
     const char *body, *tokens, *layers, *last_norm, *attention, *out, *up, *down;
-    const char *fused; /* the name of the one projection to q, k and v; NULL if there are three projections */
-    const char *head;  /* the name of the head; NULL means lm_head */
+    const char *fused; /* name of the one projection to q, k and v; NULL if there are three projections */
+    const char *head;  /* name of the head; NULL means lm_head */
 } neox_names;
 
 static const neox_names gpt_neox = { .body = "gpt_neox",

@@ -97,7 +97,7 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input
         sizes->attention = k->attention;
         sizes->truncate = k->truncate;
         need(doc, path, "yarn", "factor", k->factor);
-        /* The type "dynamic" changes only sequences longer than max_position_embeddings, and here no sequence is longer. */
+        /* The type "dynamic" changes only sequences longer than max_position_embeddings, which do not occur. */
     }
 }
 

@@ -7,12 +7,12 @@
 #include "cspeed/layer.h"
 
 typedef struct {
-    int64_t width;      /* the width of a head */
-    int64_t positions;  /* the value of max_position_embeddings */
+    int64_t width;      /* width of a head */
+    int64_t positions;  /* value of max_position_embeddings */
     double theta;       /* rope_theta, which belongs to the old spelling */
-    json_t *scaling;    /* the object rope_scaling, or NULL */
-    json_t *parameters; /* the object rope_parameters, or NULL; it takes precedence, as in transformers */
-    double partial;     /* the default of partial_rotary_factor; 0 if models of this type rotate whole heads */
+    json_t *scaling;    /* object rope_scaling, or NULL */
+    json_t *parameters; /* object rope_parameters, or NULL; it takes precedence, as in transformers */
+    double partial;     /* default of partial_rotary_factor; 0 if models of this type rotate whole heads */
     int64_t original; /* original_max_position_embeddings of the model's own keys; 0 means that of the rotary object */
 } ce_rotary_input;
 

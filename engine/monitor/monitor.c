@@ -14,7 +14,7 @@ enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
     char *folder;       /* NULL if the format is not enabled, or was disabled after a failure */
-    void *private_data; /* the writer's own data, or NULL if the writer is not open yet */
+    void *private_data; /* writer's own data, or NULL if the writer is not open yet */
 } sink;
 
 struct ce_monitor {

@@ -7,7 +7,7 @@
 /* The functions of a file format. A function that fails sets errno and returns false; after a failure only `close` is
  * called. */
 typedef struct {
-    const char *name; /* the name of the format's section in the configuration */
+    const char *name; /* name of the format's section in the configuration */
     /* Opens the writer. `at` is the position (DeepSpeed's sample count) of the first value that will be written.
      * Returns the writer's own data, which `close` frees, or NULL with errno set. */
     void *(*open)(const char *folder, int64_t at);

@@ -15,13 +15,13 @@ typedef struct {
     const json_t *params; /* a glob or a list of globs; NULL means all parameters that are in no other group */
     ce_optim_settings settings;
     ce_optimizer optimizer;
-    double ratio; /* the group's learning rate divided by optimizer.params.lr; every schedule keeps this ratio */
+    double ratio; /* group's learning rate divided by optimizer.params.lr; every schedule keeps this ratio */
     bool frozen;  /* True if the group has "train": false, so that its parameters are not trained. */
     bool decays;  /* True if the group sets weight_decay itself; the value then applies to vectors too. */
     /* Of the parameters that match `params`, the group has the matrices if `matrices` is true, and all others if
      * `others` is true. */
     bool matrices, others;
-    int written; /* the index in cspeed.param_groups, or -1 for the default group */
+    int written; /* index in cspeed.param_groups, or -1 for the default group */
 } ce_group;
 
 typedef struct {

@@ -26,7 +26,7 @@ const char *ce_precision_name(cs_dtype dtype); /* Returns "fp32", "bf16" or "fp1
  * `index`, and returns false if the table has no such row. */
 typedef struct {
     const char *operation;
-    cs_dtype takes, gives; /* the types of the operation's inputs and outputs; the operation computes in fp32 */
+    cs_dtype takes, gives; /* types of the operation's inputs and outputs; the operation computes in fp32 */
 } ce_precision_row;
 bool ce_precision_list(const ce_precision *precision, int index, ce_precision_row *row);
 

@@ -23,23 +23,23 @@ enum { CS_PREFERENCE_SIGMOID, CS_PREFERENCE_HINGE, CS_PREFERENCE_IPO, CS_PREFERE
 
 typedef struct {
     int kind;         /* a value CS_PREFERENCE_* */
-    double beta;      /* the factor beta; 0 means that this is no preference training */
-    double smoothing; /* the share s of CS_PREFERENCE_ROBUST, below 0.5 */
+    double beta;      /* factor beta; 0 means that this is no preference training */
+    double smoothing; /* share s of CS_PREFERENCE_ROBUST, below 0.5 */
 } ce_preference;
 
 enum { CS_CHOSEN, CS_REJECTED, CS_ANSWERS };
 
 /* A pair of answers. Each array has one element for each answer, CS_CHOSEN and CS_REJECTED. */
 typedef struct {
-    float logp[CS_ANSWERS]; /* the sum over the answer's tokens of their log-probabilities by the model */
-    /* the sum over the answer's tokens of their log-probabilities by the reference model */
+    float logp[CS_ANSWERS]; /* sum over the answer's tokens of their log-probabilities by the model */
+    /* sum over the answer's tokens of their log-probabilities by the reference model */
     float reference[CS_ANSWERS];
     int64_t tokens[CS_ANSWERS];
 } ce_preference_pair;
 
 typedef struct {
     double loss;
-    double slope[CS_ANSWERS];  /* the derivative of the loss by the log-probability of each answer */
+    double slope[CS_ANSWERS];  /* derivative of the loss by the log-probability of each answer */
     double reward[CS_ANSWERS]; /* beta times the ratio of each answer */
 } ce_preference_result;
 

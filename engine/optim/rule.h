@@ -13,12 +13,12 @@
 
 /* The hyper-parameters of one parameter group at step t. */
 typedef struct {
-    float rate;         /* the learning rate */
+    float rate;         /* learning rate */
     float beta1, beta2; /* Adam's betas; beta1 is also the momentum of SGD and Muon, and beta2 the dampening of SGD */
     float rest1, rest2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
     float epsilon, decay;
-    float fix1, fix2; /* the bias corrections 1 / (1 - beta^t); LAMB has one factor, fix1 */
-    float grad_scale; /* the factor of the gradient, which unscales it, makes it a mean, and clips it */
+    float fix1, fix2; /* bias corrections 1 / (1 - beta^t); LAMB has one factor, fix1 */
+    float grad_scale; /* factor of the gradient, which unscales it, makes it a mean, and clips it */
     int nesterov;
     int first;       /* 1 in the optimizer's first step, otherwise 0 */
     int inside_root; /* 1 if epsilon is added under LAMB's square root, otherwise 0 */

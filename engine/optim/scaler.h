@@ -9,7 +9,7 @@
 #include "optim/rule.h"
 
 typedef struct {
-    double loss_scale; /* the static scale, or 0 if the scale is dynamic */
+    double loss_scale; /* static scale, or 0 if the scale is dynamic */
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool consecutive_hysteresis;
     double min_loss_scale;
@@ -19,9 +19,9 @@ typedef struct {
 typedef struct {
     bool dynamic;
     double scale;
-    int64_t hysteresis;    /* the number of overflows that are tolerated before the scale is lowered */
-    int64_t iteration;     /* the number of steps so far */
-    int64_t last_overflow; /* the iteration of the last overflow, or -1 */
+    int64_t hysteresis;    /* number of overflows that are tolerated before the scale is lowered */
+    int64_t iteration;     /* number of steps so far */
+    int64_t last_overflow; /* iteration of the last overflow, or -1 */
 } ce_scaler;
 
 /* Returns the scaler of the next step. `overflow` says whether the gradients of this step overflowed. The algorithm is

@@ -7,7 +7,7 @@
 typedef struct {
     const char *name;
     ce_optim_kind kind;
-    const ce_key *keys; /* the keys of optimizer.params; their offsets are offsets in ce_optim_settings */
+    const ce_key *keys; /* keys of optimizer.params; their offsets are offsets in ce_optim_settings */
     int count;
 } ce_type;
 

@@ -15,23 +15,23 @@ enum { CS_PAIR_MEANS = 5 };
 /* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
  * bits. */
 typedef struct {
-    ce_exact squares;   /* the sum of the squares of the gradients, divided by the loss scale of this step */
-    ce_exact loss;      /* the sum of the losses of the rows that have a target */
-    int64_t rows;       /* the number of rows that have a target; in preference training the number of pairs */
-    int64_t saved;      /* the number of ranks that have written their part of the checkpoint in progress */
-    int64_t targets;    /* the number of rows that have a target, in preference training too */
-    int64_t save_asked; /* the number of ranks whose launcher asks for a checkpoint */
+    ce_exact squares;              /* sum of the squares of the gradients, divided by the loss scale of this step */
+    ce_exact loss;                 /* sum of the losses of the rows that have a target */
+    int64_t rows;                  /* number of rows that have a target; in preference training the number of pairs */
+    int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
+    int64_t targets;               /* number of rows that have a target, in preference training too */
+    int64_t save_asked;            /* number of ranks whose launcher asks for a checkpoint */
     ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: the sums over pairs whose means are ce_verdict.pairs */
 } ce_step_sums;
 
 /* Facts about one optimizer step that the host knows. Backward started from the gradient loss_scale / step_rows for
  * each row. The gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
-    double step_rows; /* the number of rows in all micro-batches of one rank */
-    /* the factor that was applied before the reduction; ce_verdict_judge divides the gradients by it */
+    double step_rows; /* number of rows in all micro-batches of one rank */
+    /* factor that was applied before the reduction; ce_verdict_judge divides the gradients by it */
     double prescale_factor;
     double sum_factor; /* 1 if gradients are a mean over rows; the world size if they are the sum of the ranks' means */
-    double clipping;   /* the maximum of the gradients' norm; 0 means no clipping */
+    double clipping;   /* maximum of the gradients' norm; 0 means no clipping */
     int pairs;         /* CS_PAIR_MEANS in preference training, otherwise 0 */
     bool checked;      /* True if a step whose gradients are not finite is skipped. */
     ce_scaler_settings scaler;
@@ -39,15 +39,15 @@ typedef struct {
 
 /* The part of the verdict that an update reads. */
 typedef struct {
-    float factor; /* the factor of the gradients: unscaling, mean over the rows that have a target, and clipping */
+    float factor; /* factor of the gradients: unscaling, mean over the rows that have a target, and clipping */
     int open;     /* 0 if the parameters do not change, otherwise 1 */
 } ce_gate;
 
 typedef struct {
     ce_gate gate;
-    ce_scaler scaler; /* the loss scaler of the next step; a step without any target does not change it */
-    double norm;      /* the norm of the unscaled gradients before clipping */
-    double loss;      /* the mean over rows, or NaN if no row has a target */
+    ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
+    double norm;      /* norm of the unscaled gradients before clipping */
+    double loss;      /* mean over rows, or NaN if no row has a target */
     int64_t rows, saved, targets, save_asked;
     /* For preference training: five means over pairs. They are the reward of the chosen answer, the reward of the
      * rejected answer, the share of pairs whose chosen answer has the greater reward, the log-probability of the chosen

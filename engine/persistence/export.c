@@ -4,7 +4,7 @@
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
 
-enum { LARGEST_SHARD = 5 }; /* the maximum size in GB of one file of weights, which is the default of transformers */
+enum { LARGEST_SHARD = 5 }; /* maximum size in GB of one file of weights, which is the default of transformers */
 
 static cs_status write_folder(const ce_settings *settings, const char *dir, const char *tag, const char *folder)
 {

@@ -17,9 +17,9 @@ struct ce_transfer {
     pthread_mutex_t mutex; /* It protects the members below, because several threads write files. */
     char *buffers[BUFFERS];
     ce_event done[BUFFERS]; /* for each buffer, the end of the last copy that used it */
-    ce_event begun;         /* the end of the operations on which the state depends */
-    int current;            /* the index of the buffer that the function `send` fills */
-    size_t filled;          /* the number of bytes in the buffer `current` */
+    ce_event begun;         /* end of the operations on which the state depends */
+    int current;            /* index of the buffer that the function `send` fills */
+    size_t filled;          /* number of bytes in the buffer `current` */
 };
 
 static cs_stream *copying(const ce_transfer *transfer)

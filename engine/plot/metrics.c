@@ -25,7 +25,7 @@ static cs_status add_point(cs_plot_curve *curve, double x, double y)
 typedef struct {
     const char *path;
     int64_t line;
-    double step; /* the step in the previous line */
+    double step; /* step in the previous line */
 } place;
 
 static cs_status damaged(const place *at, const char *why)

@@ -39,7 +39,7 @@ void cs_log_summary(cs_engine *engine)
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
-    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the number of the last completed update */
+    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* number of the last completed update */
     if (!ce_optim_has_betas(group))
         return snprintf(text, room, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)

@@ -20,8 +20,8 @@
 enum { PER_UNIT = 12, PER_MICRO = 16, MOST_SPANS = 4 << 20 };
 
 struct ce_trace_file {
-    int64_t first, last; /* the first and the last step to record, counted from 1 */
-    double origin;       /* the moment, on this host's clock, that has the time 0 in the file */
+    int64_t first, last; /* first and the last step to record, counted from 1 */
+    double origin;       /* moment, on this host's clock, that has the time 0 in the file */
     bool begun, done;
 };
 
@@ -77,7 +77,7 @@ void ce_trace_file_close(cs_engine *engine)
 void ce_trace_file_begin_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
-    int64_t step = engine->metrics.step + 1; /* the number of the step that begins now */
+    int64_t step = engine->metrics.step + 1; /* number of the step that begins now */
     if (!trace || trace->begun || step < trace->first || step > trace->last)
         return;
     trace->begun = true;

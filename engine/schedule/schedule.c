@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CYCLED_BETA2 0.99 /* the beta2 that DeepSpeed sets while it cycles the momentum */
+#define CYCLED_BETA2 0.99 /* beta2 that DeepSpeed sets while it cycles the momentum */
 
 #define ADDRESS(type) &ce_schedule_##type,
 static const ce_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };

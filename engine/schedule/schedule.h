@@ -9,8 +9,8 @@ typedef struct ce_schedule ce_schedule;
 
 /* The settings of all schedules. The key table of a schedule names the fields that it uses. */
 typedef struct {
-    const ce_schedule *shape; /* the schedule; NULL means that the rate is constant and equal to base_rate */
-    double base_rate;         /* the optimizer's lr */
+    const ce_schedule *shape; /* schedule; NULL means that the rate is constant and equal to base_rate */
+    double base_rate;         /* optimizer's lr */
 
     /* keys of WarmupLR, WarmupDecayLR and WarmupCosineLR */
     double warmup_min_lr, warmup_max_lr;
@@ -32,18 +32,18 @@ typedef struct {
     bool cycle_momentum;
 
     /* keys of CosineAnnealingWarmRestarts */
-    int64_t restart_first, restart_factor; /* the values of T_0 and T_mult */
-    double restart_min_lr;                 /* the value of eta_min */
+    int64_t restart_first, restart_factor; /* values of T_0 and T_mult */
+    double restart_min_lr;                 /* value of eta_min */
 
     /* keys of LinearLR */
     double start_factor, end_factor;
 
-    /* the iteration at which the schedule starts, as the file gives it; -1 means its beginning */
+    /* iteration at which the schedule starts, as the file gives it; -1 means its beginning */
     int64_t last_batch_iteration;
 } ce_schedule_settings;
 
 struct ce_schedule {
-    const char *name; /* the name, such as "WarmupLR" */
+    const char *name; /* name, such as "WarmupLR" */
     const ce_key *keys;
     int key_count;
     double (*rate)(const ce_schedule_settings *settings, int64_t iteration);

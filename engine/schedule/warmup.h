@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define CS_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
-#define CS_WARMUP_MOST 9e15 /* the largest number of steps; a double holds all integers up to this number exactly */
+#define CS_WARMUP_MOST 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
 
 /* The rows that several key tables have. */
 #define CS_WARMUP_COMMON                                                                                                    \

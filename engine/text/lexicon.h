@@ -16,7 +16,7 @@ typedef struct {
 } ce_merge;
 
 typedef struct {
-    ce_text text;             /* the texts of all tokens, one after the other */
+    ce_text text;             /* texts of all tokens, one after the other */
     ce_lexicon_piece *names;  /* (size) each token as it is written in the file */
     ce_lexicon_piece *pieces; /* (size) each token as it is spelled in words: bytes if `is_bytes`, otherwise the name */
     int64_t size;
@@ -25,9 +25,9 @@ typedef struct {
     size_t index_room;
     ce_merge *merges; /* (merge_room) hash table of the merges by pair */
     size_t merge_room;
-    int32_t *results;   /* the id of the token that each merge makes, by the merge's rank */
+    int32_t *results;   /* id of the token that each merge makes, by the merge's rank */
     bool is_bytes;      /* true if a word is a sequence of bytes, false if it is a sequence of characters */
-    int32_t bytes[256]; /* the token of each byte (<0xNN> if words are characters), or -1 */
+    int32_t bytes[256]; /* token of each byte (<0xNN> if words are characters), or -1 */
     int32_t unknown;    /* The token for a character that has no token. If it is -1, such characters are dropped. */
     /* With fuse_unknown, a run of characters without a token becomes one token `unknown`. With whole_words
      * (ignore_merges), a word that is a token is not split. With byte_fallback, a character without a token becomes the

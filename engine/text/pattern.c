@@ -10,7 +10,7 @@
 enum { STACK_BYTES = 1 << 20 };
 
 struct ce_pattern {
-    pcre2_code *code; /* the compiled expression; if NULL, `literal` is searched */
+    pcre2_code *code; /* compiled expression; if NULL, `literal` is searched */
     char *literal;
     size_t literal_size;
 };

@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 typedef struct ce_pattern ce_pattern; /* a pattern, which is read-only and may be shared by threads */
-typedef struct ce_matcher ce_matcher; /* the working memory of one thread, which serves any pattern */
+typedef struct ce_matcher ce_matcher; /* working memory of one thread, which serves any pattern */
 
 /* CS_PATTERN_OWN is an expression of this program, which is written for PCRE2. */
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
@@ -26,7 +26,7 @@ void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
  * is not found at the position where the match before it ends. */
 typedef struct {
     size_t from, to;
-    size_t search; /* the offset where the next search begins */
+    size_t search; /* offset where the next search begins */
     bool found;    /* An earlier search has found a match. */
 } ce_match;
 bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);

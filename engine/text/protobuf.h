@@ -14,8 +14,8 @@ typedef struct {
 
 typedef struct {
     uint32_t number;
-    uint64_t value;    /* the value of a number, or the bits of a floating-point number */
-    const char *bytes; /* the content of a text, bytes or a message; otherwise NULL */
+    uint64_t value;    /* value of a number, or the bits of a floating-point number */
+    const char *bytes; /* content of a text, bytes or a message; otherwise NULL */
     size_t size;
 } ce_protobuf_field;
 

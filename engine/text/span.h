@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const char *bytes;
     size_t size;
-    ce_made *made; /* the text that contains the span, or NULL if that is the original text */
+    ce_made *made; /* text that contains the span, or NULL if that is the original text */
     size_t place;  /* offset of the span in the text that contains it */
 } ce_span;
 

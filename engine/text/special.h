@@ -5,9 +5,9 @@
 #include "base/status.h"
 
 typedef struct {
-    char *text; /* the text that is searched: `content`, or the normalized form of `content` if `normalized` is true */
+    char *text; /* text that is searched: `content`, or the normalized form of `content` if `normalized` is true */
     size_t size;
-    char *content; /* the token as it is written in the file; NULL if that is equal to `text` */
+    char *content; /* token as it is written in the file; NULL if that is equal to `text` */
     int32_t id;
     bool special;                 /* a control token, which is left out where only text is wanted */
     bool normalized;              /* The token is searched in the normalized text instead of the original text. */
@@ -31,8 +31,8 @@ void ce_special_free(ce_specials *specials);
 const ce_special *ce_special_at(const ce_specials *specials, const char *text, size_t size);
 
 typedef struct {
-    size_t from, to; /* the range that the last match covers, including white space */
-    size_t search;   /* the end of the last token without white space, where the next search begins */
+    size_t from, to; /* range that the last match covers, including white space */
+    size_t search;   /* end of the last token without white space, where the next search begins */
 } ce_special_match;
 
 /* Finds the next special token, and at each position the longest. Returns NULL if there is none. `match` is zeroed
