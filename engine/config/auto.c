@@ -111,8 +111,8 @@ static void supply_optimizer(ce_json *doc, bool for_trainer)
         supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
-/* Adds the schedule that Trainer adds if the file has none. "scheduler": null means that no schedule is wanted, so none
- * is added. Parameters that --set gives without a type belong to the added schedule. */
+/* Adds Trainer's schedule if the file has none; "scheduler": null means that none is wanted. Parameters that --set
+ * gives without a type belong to the added schedule. */
 static void supply_schedule(ce_json *doc)
 {
     json_t *root = ce_json_root(doc), *section = json_object_get(root, "scheduler"), *params;

@@ -172,8 +172,8 @@ cs_status ce_resolve_elasticity(cs_config *config)
     return ce_json_verdict(config->doc);
 }
 
-/* Compares the file's elasticity section with that of the scheduler which chose the world size. The scheduler passes
- * its section in DEEPSPEED_ELASTICITY_CONFIG; a different value is an error. */
+/* A scheduler that has chosen the world size passes its elasticity section in the environment. This function checks
+ * that the file has the same values. */
 static void compare_with_scheduler(cs_config *config)
 {
     static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* True if `path` is not a path but the base64 of a JSON text, which DeepSpeed accepts too: no file has this name, and
- * the text decodes to "{...". */
+/* True if `path` is not a file's name but the base64 of a JSON text, which decodes to "{...". DeepSpeed accepts this
+ * too. */
 static bool looks_encoded(const char *path)
 {
     size_t length;
@@ -240,7 +240,7 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
 
 /* ---- getters ---- */
 
-/* Finds the row of a dotted path in the key tables, and the address of its field in the settings. */
+/* Finds the row of a dotted path in the key tables, and its field. */
 static const ce_key *find(const cs_config *config, const char *path, const char **field)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
@@ -280,8 +280,8 @@ double cs_config_get_number(const cs_config *config, const char *path)
                                    : *(const double *)(const void *)field;
 }
 
-/* Returns the string of a key. If the value is a list, returns its first string. The path "precision" is not a key: its
- * value names the precision that follows from fp16, bf16, amp and torch_autocast. */
+/* Returns the value of a key; of a list, its first string. The path "precision" is not a key: its value names the
+ * precision that follows from fp16, bf16, amp and torch_autocast. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;

@@ -100,7 +100,7 @@ typedef struct {
         int64_t first_step, steps;
     } trace; /* section cspeed.trace */
 
-    /* From here on the members are the keys of the section "cspeed". */
+    /* The following members are the section "cspeed". */
     const char *model_path; /* a folder with config.json, or NULL if `model` is an object */
     json_t *model;          /* keys of config.json, or NULL if the file names no model */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
@@ -110,8 +110,7 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
-    /* These are for text files. If `tokenizer` is NULL, the tokenizer in model_path is used; without one, bytes are
-     * tokens. */
+    /* These keys are for text files. If `tokenizer` is NULL, it is the one in model_path, or bytes are tokens. */
     const char *tokenizer, *field, *template, *cache;
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */

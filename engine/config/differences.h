@@ -9,9 +9,9 @@ typedef struct {
     const char *why;
 } ce_difference;
 
-/* Returns the row of an index, which begins at 0, or NULL after the last row. */
+/* The first index is 0. The result is NULL after the last row. */
 const ce_difference *ce_differences_at(int index);
-/* Returns the row of a key, or NULL if the key has no difference. */
+/* Returns NULL if the key has no difference. */
 const ce_difference *ce_differences_find(const char *path);
 
 #endif

@@ -24,8 +24,8 @@ static void turn_boolean(ce_json *doc)
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
-/* Replaces the deprecated key `old`: true by the key `today`: {"device": "cpu"}. A file that has the two keys is an
- * error, as it is in DeepSpeed. */
+/* Replaces the deprecated `old`: true by `today`: {"device": "cpu"}. A file with both keys is an error, as in
+ * DeepSpeed. */
 static void turn_offload(ce_json *doc, const char *old, const char *today)
 {
     char path[64];

@@ -97,8 +97,8 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* One key table. `folder` is the section that contains its keys. `heading` is the name of the optimizer or schedule
- * that the keys belong to, such as "AdamW" in "optimizer.params"; in other sections it is the section. */
+/* One key table. `folder` is the section that contains its keys. `heading` is the section too, but in
+ * "optimizer.params" it is the optimizer, such as "AdamW". */
 typedef struct {
     const char *folder, *heading;
     const ce_key *keys;

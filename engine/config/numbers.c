@@ -183,9 +183,8 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* Sets the factor by which gradients are multiplied before their reduction. If they are sent in 16 bits, the factor
- * divides by the number of replicas, so that the sum stays in range. In fp32 one factor after the reduction is
- * enough. */
+/* Sets the factor of the gradients before their reduction. A 16-bit sum stays in range if this factor divides by the
+ * number of replicas. A sum in fp32 needs only one factor after the reduction. */
 static void resolve_division(cs_config *config)
 {
     ce_settings *s = &config->settings;

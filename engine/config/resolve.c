@@ -207,8 +207,7 @@ static void resolve_lora(cs_config *config)
                                         : "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
 }
 
-/* Returns the transport for the words "gloo" and "cpu". Gloo is PyTorch's name for communication through host
- * memory. */
+/* Returns the transport for "gloo", PyTorch's name for communication through host memory, and for "cpu". */
 static const char *host_transport(const cs_world *world)
 {
     if (world->size == 1)

@@ -14,10 +14,10 @@ void ce_resolve_auto(cs_config *config);
 void ce_resolve_strings(cs_config *config);
 void ce_resolve_legacy(cs_config *config);
 
-/* Returns the path of a section as it is spelled in the file, for example "bfloat16" for "bf16". */
+/* Returns the path as it is spelled in the file, such as "bfloat16" for "bf16". */
 const char *ce_resolve_spelling(ce_json *doc, const char *path);
 
-/* True if the key is present and its value is neither null nor "auto". */
+/* True if the key is present, not null and not "auto". */
 bool ce_resolve_is_given(cs_config *config, const char *path);
 
 /* Reads the section "elasticity", and no other section, into config->settings. */
@@ -27,7 +27,7 @@ cs_status ce_resolve_elasticity(cs_config *config);
 void ce_resolve_batch(cs_config *config);
 void ce_resolve_precision(cs_config *config);
 void ce_numbers_resolve(cs_config *config); /* defined in numbers.c; it is called after ce_optim_read */
-/* Returns the name of a precision: "fp32", "bf16", "amp O1", "autocast fp16" and so on. */
+/* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);
 void ce_resolve_offload(cs_config *config);
 /* These two are defined in sharding.c. ce_sharding_name_stage writes the stage that cspeed.fsdp.sharding_strategy
@@ -41,8 +41,8 @@ void ce_courses_resolve(cs_config *config); /* It is called after ce_resolve_run
 void ce_resolve_data(cs_config *config);
 /* defined in preference.c; checks the section "dpo", and is called after ce_courses_resolve */
 void ce_preference_resolve(cs_config *config);
-/* These two are defined in modes.c. ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch needs.
- * ce_modes_resolve, which is called last, refuses what does not combine with the mode. */
+/* Defined in modes.c: ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch needs. ce_modes_resolve is
+ * called last and refuses what does not combine with the mode. */
 void ce_modes_count_lanes(cs_config *config);
 void ce_modes_resolve(cs_config *config);
 void ce_resolve_run(cs_config *config); /* Resolves the section "cspeed": model, data, sequence length, transport. */

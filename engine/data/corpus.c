@@ -69,8 +69,8 @@ static size_t mark_bytes(const char *start, const char *end)
     return end - start >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* Adds the documents of a text. In a JSON file each line that is not blank is a document; in other texts the lines up
- * to a separator line are. */
+/* Adds the documents of a text: in JSON files each line that is not blank, in other files the lines up to a
+ * separator. */
 static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;

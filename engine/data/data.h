@@ -48,7 +48,7 @@ int64_t ce_windows_left_out(const ce_windows *windows);
 /* Returns a hash that identifies the data: of the length and of 256 sampled tokens of each shard, in the order of the
  * shards. For pairs it is a hash of all tokens and of the positions at which the answers begin. */
 uint64_t ce_windows_mark(const ce_windows *windows);
-/* Returns the index of the window at the global position `position`, where windows are numbered in file order. */
+/* Returns the index, in file order, of the window at the global position `position`. */
 int64_t ce_windows_index(const ce_windows *windows, int64_t position);
 /* Reads the window at the global position `position`. */
 void ce_windows_read(const ce_windows *windows, int64_t position, ce_window window);

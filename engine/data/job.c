@@ -103,7 +103,7 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    /* The end is one byte further, so that the token that ends the text is included. */
+    /* One is added for the token that ends the text. */
     ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
@@ -215,8 +215,8 @@ static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text
                                     : ce_encoder_document(workspace->encoder, bytes, text->size);
 }
 
-/* Appends the texts of the two answers of a pair. In each, the targets begin at the first position where the tokens of
- * either text differ from those of the prompt. */
+/* Appends both answers of a pair. The targets of both begin at the first position where the tokens of either answer
+ * differ from those of the prompt. */
 static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t first = work->token_count;

@@ -99,8 +99,8 @@ static cs_status refuse(const packer *self, cs_status status, const char *senten
                    sentence, self->plan.skip_bad);
 }
 
-/* Warns about the lines that a job has skipped. Jobs are reported in order, so the warnings do not depend on the
- * threads. Fails if more lines were skipped than skip_bad allows. */
+/* Warns about the lines that a job has skipped, in the order of the lines. Fails if more lines were skipped than
+ * skip_bad allows. */
 static cs_status report_skipped(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {

@@ -15,8 +15,7 @@ typedef struct {
     /* the JSON member that has a document's text; NULL means "text". If it is given, all files are JSON. */
     const char *field;
     ce_shape_columns columns; /* other names that the members of JSON documents may have */
-    /* The name of the chat template (chat/chat.h) with which JSON documents are written as conversations. If it is
-     * NULL, the documents are not conversations. */
+    /* The chat template (chat/chat.h) that writes JSON documents as conversations. NULL: they are not conversations. */
     const char *chat;
     /* JSON documents are pairs of answers (pair.h), and each becomes two documents. Answers that are conversations are
      * written by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens are in one shard. */

@@ -69,8 +69,8 @@ static size_t common_messages(const json_t *a, const json_t *b)
     return count == least && count > 0 ? count - 1 : count;
 }
 
-/* Returns a new list of the messages of `prompt` followed by those of `answer`. If `prompt` is NULL, the list has only
- * the messages of `answer`, which begin with the prompt. */
+/* Returns a new list of the messages of `prompt`, then those of `answer`. If `prompt` is NULL, `answer` includes the
+ * prompt. */
 static json_t *joined(json_t *prompt, json_t *answer)
 {
     json_t *all = json_array();

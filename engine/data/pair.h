@@ -16,8 +16,8 @@ typedef struct {
     bool rendered;            /* True if a template has written the texts, so that no tokens are added around them. */
 } ce_pair;
 
-/* Replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the text of the token that ends a
- * text: it is appended to answers that are texts and do not end with it. If `end` is NULL, nothing is appended. */
+/* Replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the text of the token that is
+ * appended to an answer that is a text and does not end with it; NULL appends none. */
 cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 

@@ -223,8 +223,8 @@ bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
-/* Finds the first token of at least `limit`. It computes the maximum of each block, in a loop that the compiler
- * vectorizes, and searches only a block whose maximum is at least `limit`. */
+/* Computes the maximum of each block, in a loop that the compiler vectorizes. Only a block whose maximum is `limit` or
+ * more is searched for the token. */
 int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };

@@ -31,8 +31,8 @@ static const char magic[8] = "CSLOGPS1";
 
 /* ---- the parameters ---- */
 
-/* Returns the hash of a piece of a parameter. It is a sum over elements, so that the hash of all pieces does not depend
- * on how the elements are divided among ranks. */
+/* Returns the hash of a piece of a parameter. It is a sum over elements, so that it does not depend on how the elements
+ * are divided among ranks. */
 static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
 {
     int64_t count = ce_range_length(piece->range);
@@ -172,8 +172,8 @@ static cs_status compute(cs_data *data, const char *path, float *logps, int64_t 
                                 engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
 }
 
-/* Reads the log-probabilities from their file, or computes them and writes the file. The reference model's parameters
- * must be loaded, because the file's name contains their hash. */
+/* Reads the log-probabilities from their file, or computes and writes them. The reference model's parameters must be
+ * loaded, because the file's name contains their hash. */
 static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
 {
     cs_engine *engine = data->engine;

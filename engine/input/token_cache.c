@@ -96,7 +96,7 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
-    if (how.pairs) /* A single shard makes sure that no shard ends between the two answers of a pair. */
+    if (how.pairs) /* No shard must end between the two answers of a pair. */
         how.shard_tokens = INT64_MAX - 1;
     ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");

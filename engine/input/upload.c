@@ -1,8 +1,8 @@
 /* upload.c - copies a micro-batch to a device with its own memory (GPU), and an output back to the host.
  *
- * The tensors of the batch are packed into one of two pinned host buffers, then copied to the device in the compute
- * stream. So the caller may reuse its memory at once, and device memory is overwritten only after the previous
- * micro-batch has used it. If the device is the CPU, nothing is copied: it reads the batch in the caller's memory. */
+ * The batch's tensors are packed into one of two pinned host buffers, then copied to the device in the compute stream.
+ * So the caller may reuse its memory at once, and device memory is overwritten only after the previous micro-batch has
+ * used it. A CPU reads the batch in the caller's memory, without a copy. */
 #include "engine.h"
 #include "base/trace.h"
 #include "base/must.h"

@@ -190,9 +190,8 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
     source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
-/* Adds the prefix of the model's class to the names of tensors. In the model, all names except those of the head have
- * this prefix, but some sources leave it out. The prefix is added if the source has the model's first parameter without
- * it. The names of the head and its alias get none. */
+/* Adds the prefix of the model's class to the names of tensors, unless the source's first name has it already. In the
+ * model all names have this prefix, except those of the head and its alias. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = ce_model_first(model), *rest = strchr(first, '.');
@@ -249,8 +248,8 @@ static const struct {
                        { "mlp.experts.gate_up_proj", 0, 2 },
                        { "mlp.experts.down_proj", 2, 1 } };
 
-/* Returns the name in the model of a matrix of expert e, or of the router if e is below 0. The caller frees it. The
- * first `length` characters of `place` are the beginning of the name, up to the name of the feed-forward. */
+/* Returns the model's name of a matrix of expert e, or of the router if e is below 0. The name begins with the first
+ * `length` characters of `place`. The caller frees it. */
 static char *expert_name(const char *place, size_t length, int names, int64_t e, int matrix)
 {
     char *name = NULL;
@@ -262,8 +261,8 @@ static char *expert_name(const char *place, size_t length, int names, int64_t e,
     return name;
 }
 
-/* Adds a tensor that consists of some rows of the tensor `whole`. `whole` has three dimensions, of which the first two
- * together are counted as rows. */
+/* Adds a tensor that is some rows of the tensor `whole`. `whole` has three dimensions; the first two are counted as
+ * rows. */
 static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
 {
     folder_source *weights = source->private_data;

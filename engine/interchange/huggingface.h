@@ -17,14 +17,14 @@ cs_status ce_huggingface_detect(bool *found, const char *folder);
 /* Gives the tensors of a Hugging Face folder's source the names that the model has:
  * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message.
  * - If the folder was saved from a model without its head ("h.0.ln_1.weight"), the class's prefix is added.
- * - A table that a tied head shares may have two names in the folder, or, as safetensors' save_model writes it, only the
- *   head's name. It gets one name, that of the table.
+ * - A table that a tied head shares may have two names in the folder, or only the head's, as safetensors' save_model
+ *   writes it. It gets one name, that of the table.
  * - A tensor with the matrices of all experts of a layer, as in transformers 5, becomes one tensor for each matrix. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
-/* Calls ce_huggingface_rename, and then checks that the source has every parameter of the model with its shape, and no
- * other tensor. If it does not, returns CS_BAD_FILE, and the message lists all tensors that are missing, unexpected or
- * of another shape. `folder` is used in the message only. */
+/* Calls ce_huggingface_rename, then checks that the source has every parameter of the model with its shape, and no
+ * other tensor. Otherwise returns CS_BAD_FILE; the message lists all tensors that are missing, unexpected or of another
+ * shape. `folder` is used in the message only. */
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 

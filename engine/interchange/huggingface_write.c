@@ -1,7 +1,6 @@
 /* huggingface_write.c - writes a Hugging Face folder from a source of tensors.
  *
- * The headers of the files, which depend only on the shapes, are written first. Then the data are copied through one
- * buffer, so memory use does not depend on their size. */
+ * The headers, which depend only on the shapes, are written first, then the data, through one buffer. */
 #include "interchange/huggingface.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -188,8 +187,8 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
-/* Sets bos_token_id and eos_token_id to null if the config.json of a GPT-2 with a smaller vocabulary does not have
- * them. Without these keys transformers takes the token 50256, and warns that it is outside the vocabulary. */
+/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary is small. Without these
+ * keys transformers takes the token 50256, and warns that the vocabulary is smaller. */
 static void name_no_ends(json_t *config)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id" };
@@ -285,8 +284,8 @@ static cs_status write_all(writing *w)
     return CS_OK;
 }
 
-/* Sets w->folder to the name of a temporary folder next to the target, whose trailing slashes are ignored. A folder of
- * that name is removed: a killed process with the same process id has left it. */
+/* Names a temporary folder next to the target, without its trailing slashes. A folder of that name, which a killed
+ * process with the same id has left, is removed. */
 static cs_status name_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);

@@ -26,8 +26,8 @@ bool ce_norms_weight(int64_t *weight, const ce_source *source, const char *magni
     return *weight >= 0;
 }
 
-/* Adds to `sums` the squares of the weights of each output in `range`. In a transposed weight (`turned`) each column
- * belongs to an output, so the whole weight is read. */
+/* Adds the squares of the weights of the outputs `range` to `sums`. If `turned` is true, an output is a column, and the
+ * whole weight is read. */
 static cs_status add_squares(ce_source *source, int64_t weight, bool turned, ce_range range, double *sums,
                              float *buffer)
 {

@@ -106,7 +106,7 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
     return status;
 }
 
-/* Returns the value of "bias", or "none" for a checkpoint of an earlier version, which does not have this key. */
+/* Returns the value of "bias". A checkpoint of an earlier version does not have this key. */
 static const char *bias_word(const json_t *lora)
 {
     const char *word = json_string_value(json_object_get(lora, "bias"));
@@ -137,7 +137,7 @@ typedef struct {
     char **names;
     const json_t *lora; /* settings of LoRA, which `inner` owns */
     int64_t held;       /* index of the tensor whose factors are in `a` and `b`, or -1 */
-    float *a, *b;       /* two factors of an adapter, of the shapes (r, inputs) and (outputs, r) */
+    float *a, *b;       /* two factors of an adapter: (r, inputs) and (outputs, r) */
     float *gain;        /* (outputs) DoRA's magnitude divided by the norm, or NULL if the tensor has no magnitudes */
     float *buffer;
 } layered;

@@ -21,10 +21,10 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
  * is the folder of the model, or NULL. The caller owns the new reference. */
 json_t *ce_peft_config(const json_t *lora, const char *base);
 
-/* These two functions take ownership of a checkpoint's source and replace it by another source. `lora` is the object
- * "lora" of the provenance, which must stay valid as long as the new source. ce_peft_adapters makes a source that has
- * only the adapters' tensors and the trained biases, under PEFT's names. ce_peft_merge makes a source that has only the
- * model's tensors; the adapters are added to their values in fp32, and the sum is rounded once. */
+/* These functions take ownership of a checkpoint's source and replace it. `lora` is the object "lora" of the
+ * provenance, which must live as long as the new source. The source of ce_peft_adapters has only the adapters' tensors
+ * and the trained biases, under PEFT's names. That of ce_peft_merge has only the model's tensors, with the adapters
+ * added (in fp32, rounded once). */
 cs_status ce_peft_adapters(ce_source *source, const json_t *lora);
 cs_status ce_peft_merge(ce_source *source, const json_t *lora);
 

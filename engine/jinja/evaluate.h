@@ -21,8 +21,7 @@ struct ce_jloop {
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent);
 void ce_jscope_set(ce_jrun *run, const ce_jscope *scope, const char *name, ce_jvalue value);
 
-/* ce_jevaluate returns the value of an expression. ce_jevaluate_body does the same for the filters of a block: `body`
- * is the text that the block's body has printed, the value of the node CS_N_BODY_TEXT. */
+/* ce_jevaluate_body evaluates the filters of a block, where `body` is the text that the block has printed. */
 ce_jvalue ce_jevaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node);
 ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body);
 /* Makes the call that the node describes, with its arguments and the additional argument `caller`, which is CS_V_ABSENT

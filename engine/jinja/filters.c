@@ -158,7 +158,7 @@ FILTER(indent)
 
 /* ---- numbers ---- */
 
-/* Reads a text as an integer, without the white space around it. Returns false if a part of the text is no integer. */
+/* Reads a text, without the white space around it, as an integer. Returns false if it is none. */
 static bool read_int(ce_jrun *run, ce_jvalue text, int base, int64_t *whole)
 {
     char *end;

@@ -12,9 +12,8 @@ typedef struct {
     size_t count, named;
 } ce_jarguments;
 
-/* A filter, test, method or global function. `self` is the value that is filtered or tested, or whose method is called.
- * `given` has one argument for each parameter of the entry, which is CS_V_ABSENT if the call does not give it. `all`
- * has the arguments as they are written in the call. */
+/* `self` is the value that is filtered or tested, or whose method is called. `given` has an argument for each parameter
+ * of the entry, or CS_V_ABSENT if the call has none. `all` has the arguments as they are written in the call. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
 
 typedef struct {
@@ -73,8 +72,7 @@ ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, c
 /* These return "%s" % values and "{}".format(values) (format.c). */
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values);
 ce_jvalue ce_jformat_braces(ce_jrun *run, ce_jvalue format, const ce_jarguments *arguments);
-/* Sorts the items by their keys, where keys[i] is that of items[i]. Both arrays are reordered. Equal keys keep their
- * order. */
+/* Sorts the items by keys[i], which belongs to items[i]. The sort is stable and reorders both arrays. */
 void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse);
 
 #endif

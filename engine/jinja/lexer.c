@@ -362,7 +362,7 @@ static void read_expression(lexer *l, bool is_print)
     }
 }
 
-/* Returns a copy of the source, in which CR LF and CR are LF. If the source ends with a line break, it is dropped. */
+/* Copies the source. CR LF and CR become LF, and one line break at the end is dropped. */
 static char *normalize(ce_jrun *run, const char *source, size_t *size)
 {
     char *copy = ce_jrun_alloc(run, *size + 1);

@@ -51,7 +51,7 @@ METHOD(copy)
 {
     (void)run;
     UNUSED(all);
-    return self; /* A dictionary is never changed, so the copy is the dictionary itself. */
+    return self; /* The copy is the dictionary itself, which never changes. */
 }
 
 /* ---- lists ---- */

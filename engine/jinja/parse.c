@@ -11,8 +11,7 @@ ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind)
     return node;
 }
 
-/* Adds an item to a node's list. The capacity of the list is the smallest power of two that is at least 4 and holds the
- * items. */
+/* Adds an item to a list, whose capacity is the smallest power of two that is at least 4 and holds the items. */
 void ce_jparse_add(ce_jparser *p, ce_jnode *list, ce_jnode *item)
 {
     size_t count = list->count;
@@ -74,7 +73,7 @@ static ce_jnode *parse_until(ce_jparser *p, const char *end)
     return body;
 }
 
-/* Parses the condition, the body and the further branches that follow "if" or "elif". */
+/* Parses what follows the word "if" or "elif". */
 static void parse_if(ce_jparser *p, ce_jnode *node)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };

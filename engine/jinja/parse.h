@@ -30,8 +30,7 @@ ce_jnode *ce_jexpression(ce_jparser *p);
 /* Parses an expression, or a tuple of expressions without parentheses. If `condition` is false, the word "if" ends the
  * expression. */
 ce_jnode *ce_jexpression_tuple(ce_jparser *p, bool condition);
-/* Parses the target of an assignment: a name, or a tuple of names. If `attribute` is true, it may also be
- * name.attribute. */
+/* Parses a name, or a tuple of names. If `attribute` is true, it may also be name.attribute. */
 ce_jnode *ce_jexpression_target(ce_jparser *p, bool attribute);
 ce_jnode *ce_jexpression_call(ce_jparser *p);
 /* Parses the filters of a block, such as "trim | upper", which are applied to `on`. */

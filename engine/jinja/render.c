@@ -125,8 +125,8 @@ static bool is_parameter(const ce_jnode *macro, const char *name)
     return false;
 }
 
-/* Sets those of the names varargs, kwargs and caller that the macro's body reads. An argument that belongs neither to a
- * parameter nor to one of these names is an error. */
+/* Sets those of varargs, kwargs and caller that the macro uses. It is an error if an argument belongs neither to a
+ * parameter nor to one of these names. */
 static void set_further(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
 {
     ce_jvalue rest = ce_jvalue_list(run, CS_F_TUPLE, 0), words = ce_jvalue_dict(run);
@@ -173,9 +173,9 @@ static void render_with(ce_jrun *run, const ce_jscope *scope, const ce_jnode *no
     *next = render(run, inside, node->body);
 }
 
-/* Renders a {% generation %} block and records the range of its text. The range begins at the end of the template's own
- * output. That output does not contain the text of a macro before the macro has ended, so inside a macro the range is
- * another than the text's final one; transformers records the same. */
+/* Renders a {% generation %} block and records the range of its text, from the end of the template's own output on.
+ * Inside a macro this range differs from the final one, because the text of a macro is output when the macro ends.
+ * transformers records the same range. */
 static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
     ce_jinja_output *output = run->output;

@@ -48,7 +48,7 @@ typedef enum {
     CS_N_OPERAND /* uses name (the operator) and a */
 } ce_jnode_kind;
 
-/* The names in the body of a macro that make the macro take more arguments than its parameters. */
+/* Names that, in the body of a macro, make it take further arguments. */
 enum { CS_USES_CALLER = 1, CS_USES_VARARGS = 2, CS_USES_KWARGS = 4 };
 
 typedef struct ce_jnode ce_jnode;

@@ -98,8 +98,8 @@ void ce_jrun_step(ce_jrun *run, size_t count);
  * ce_jrun_leave. */
 void ce_jrun_enter(ce_jrun *run);
 void ce_jrun_leave(ce_jrun *run);
-/* ce_jrun_capture begins a buffer, inside those that are open already, and makes it the output. ce_jrun_captured ends
- * this buffer and returns its text as a value. If the rendering fails, the buffer is freed. */
+/* ce_jrun_capture begins a buffer inside those that are open. ce_jrun_captured ends it and returns its text as a value.
+ * If the rendering fails, the buffer is freed. */
 ce_text *ce_jrun_capture(ce_jrun *run);
 ce_jvalue ce_jrun_captured(ce_jrun *run);
 void ce_jrun_free(ce_jrun *run);
@@ -123,7 +123,7 @@ extern const ce_jvalue ce_jvalue_none;
 
 bool ce_jvalue_true(ce_jvalue value);
 bool ce_jvalue_is_number(ce_jvalue value); /* True for int, float and bool. */
-double ce_jvalue_number(ce_jvalue value);  /* Returns the value of a number as a double. */
+double ce_jvalue_number(ce_jvalue value);
 /* True if the value is an int or a bool. Then *whole is set to its number. */
 bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole);
 bool ce_jvalue_is(ce_jvalue value, const char *text);

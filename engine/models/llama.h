@@ -32,7 +32,7 @@ typedef struct {
     bool qkv_bias;   /* q, k and v always have biases, and o never has one. */
     bool normed;     /* q and k have an RMSNorm for each head. */
     bool whole;      /* q and k have one RMSNorm for all heads together. */
-    bool fused;      /* q, k and v are one matrix (qkv_proj), and gate and up are one matrix (gate_up_proj). */
+    bool fused;      /* q, k and v are one matrix, and so are gate and up. */
     bool after;      /* There are norms both before and after attention and feed-forward. */
     bool only_after; /* There are norms after attention and feed-forward, but none before them. */
     bool plus_one;   /* The factor of a norm is 1 + weight, and embeddings are multiplied by sqrt(width). */

@@ -251,8 +251,8 @@ static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_ten
     cs_norm_backward_add(&b->norm1, pass, dx, t, dh);
 }
 
-/* Computes the gradients of a block in which attention and feed-forward both read x. dx is the sum of dy and the
- * gradients through attention and through feed-forward. */
+/* Computes the gradients of a block in which attention and feed-forward both read x: dx is the sum of dy and the
+ * gradients through both. */
 static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     cs_tensor beside = dy, read = { 0 }, t;

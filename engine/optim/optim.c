@@ -41,8 +41,7 @@ ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
     return other;
 }
 
-/* Computes the hyper-parameters of one step. LAMB's two bias corrections become one factor on the step, and Adagrad's
- * lr_decay becomes a part of the rate. */
+/* LAMB's two bias corrections become one factor on the step, and Adagrad's lr_decay becomes a part of the rate. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;

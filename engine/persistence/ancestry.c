@@ -118,8 +118,8 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
     return CS_OK;
 }
 
-/* Makes the checkpoint in `folder` the one that the file `latest` names. The tag is taken from the folder's name,
- * because the folder may be a renamed copy. */
+/* Writes the checkpoint into the file `latest`. Its tag is taken from the folder's name, because the folder may be a
+ * renamed copy. */
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];

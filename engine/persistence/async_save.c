@@ -34,8 +34,8 @@ static void name_good(ce_async_save *saving, char *place)
     saving->good = place;
 }
 
-/* Returns the name of a checkpoint for messages, such as "global_step20 in runs/mine", or NULL if there is no memory.
- * The caller frees it. */
+/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine", or NULL without memory. The caller
+ * frees it. */
 static char *place_of(const char *dir, const char *tag)
 {
     char *place;

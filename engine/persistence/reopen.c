@@ -52,9 +52,9 @@ static cs_status check_whole(const char *dir, const char *name)
     return status;
 }
 
-/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does. The first choice is the checkpoint
- * that the file `latest` names; if it is damaged, the second choice is its newest complete ancestor. If there is no
- * such checkpoint, the newest complete one is chosen. */
+/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does: the checkpoint that the file
+ * `latest` names or, if it is damaged, its newest complete ancestor. Without the file `latest`, it is the newest
+ * complete checkpoint. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
@@ -187,8 +187,8 @@ static json_t *of_folder(const char *folder)
 
 /* ---- cs_reopen ---- */
 
-/* Opens a configuration for a model that is not trained. SGD is chosen because it needs no memory for optimizer state;
- * at stage 0, the default, every rank holds the whole model. */
+/* Opens a configuration for a model that is not trained. SGD needs no memory for optimizer state, and at stage 0 (the
+ * default) every rank holds the whole model. */
 static cs_status open_text(cs_config **config, json_t *root, const char *name)
 {
     if (!json_object_get(root, "train_micro_batch_size_per_gpu"))

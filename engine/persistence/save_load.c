@@ -39,8 +39,8 @@ static void drop(piece_list *list)
     free(list->piece);
 }
 
-/* Lists the master values of one parameter. If `states` is true, also lists its optimizer slots, under the names that
- * PyTorch gives to flattened optimizer state. */
+/* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
+ * names. */
 static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
     const cs_param *param = &from->entry->param;

@@ -37,7 +37,7 @@ static int64_t spans_needed(const cs_engine *engine)
 }
 
 /* Returns the moment, on this host's clock, that has the time 0 in the file. It is one moment of rank 0 for all ranks.
- * The clocks of hosts start at different times, so the moment is converted by the time of day. */
+ * Clocks of hosts differ, so it is converted by the time of day. */
 static double common_origin(cs_engine *engine)
 {
     struct timespec now;

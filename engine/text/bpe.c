@@ -150,9 +150,9 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
     return true;
 }
 
-/* Writes a word as one token for each character. As in Hugging Face's library, the token for unknown characters is
- * written only when a character with a token of its own follows. If a character between the two is written as the
- * tokens of its bytes, these tokens therefore come before the unknown token. */
+/* Writes a word as the tokens of its characters. As in Hugging Face's library, the token for unknown characters is
+ * written only when a character with a token of its own follows. A character in between that is written as the tokens
+ * of its bytes therefore comes before the unknown token. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -174,7 +174,7 @@ static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
         else if (lexicon->unknown >= 0)
             unknown += width;
         else if (count > 0)
-            /* The character is dropped, and the token before covers its bytes. */
+            /* The character is dropped. */
             bpe->symbols[count - 1].size += (int32_t)width;
     }
     if (unknown > 0)

@@ -319,8 +319,8 @@ static void run_step(const work *w)
     }
 }
 
-/* True if a step is left out when the tokens are in the middle of a text. A strip step that follows the joining of all
- * tokens removes characters at the two ends of the whole text, which the middle of a text does not contain. */
+/* True if a step is left out in the middle of a text. A strip step that follows the joining of all tokens removes
+ * characters at the ends of the whole text, which the middle does not have. */
 static bool is_left_out(const ce_decoder *decoder, int number)
 {
     for (int i = 0; i < number && decoder->steps[number].kind == CS_DECODE_STRIP; i++)

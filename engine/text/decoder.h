@@ -34,10 +34,10 @@ typedef struct {
     ce_pattern *pattern;
     char *text;          /* what the step looks for: the character, suffix, prefix or padding */
     char *other;         /* what replaces `text`; for CTC the delimiter of words */
-    int64_t start, stop; /* for the step strip: number of characters at the beginning and at the end */
-    bool prefixed; /* for the steps metaspace and sentence: the text begins with a space that the tokenizer added */
-    bool cleanup;  /* for the steps ctc and wordpiece: spaces in front of punctuation are removed */
-    bool all;      /* for the step sentence: all spaces in front of the text are removed */
+    int64_t start, stop; /* strip: number of characters at the beginning and the end */
+    bool prefixed;       /* metaspace, sentence: the text begins with a space that the tokenizer added */
+    bool cleanup;        /* ctc, wordpiece: spaces in front of punctuation are removed */
+    bool all;            /* sentence: all spaces in front of the text are removed */
 } ce_decode_step;
 
 enum { CS_DECODE_MOST = 16 };

@@ -33,8 +33,8 @@ typedef struct {
      * (ignore_merges), a word that is a token is not split. With byte_fallback, a character without a token becomes the
      * tokens of its bytes. */
     bool fuse_unknown, whole_words, byte_fallback;
-    /* To find the token of a character, `prefix` is put before it unless the character is the first of the word, and
-     * `suffix` behind it if the character is the last. NULL means that there is no prefix or no suffix. */
+    /* To find the token of a character, `prefix` is put before it unless it is the word's first, and `suffix` behind it
+     * if it is the last. NULL means none. */
     char *prefix, *suffix;
 } ce_lexicon;
 

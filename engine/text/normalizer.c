@@ -63,9 +63,9 @@ static void replace(const ce_normal_step *step, ce_normal_work *work, ce_span te
     ce_made_keep(to, text, done, text.size - done);
 }
 
-/* Returns the end of the run that begins at `from`. A run is ASCII alone, or one ASCII character and the characters
- * beyond ASCII that follow it. No normalization form joins characters across the end of a run, because ASCII characters
- * do not combine with the character before them. */
+/* Returns the end of the run that begins at `from`: ASCII alone, or one ASCII character and the other characters that
+ * follow. No normalization form joins characters across the end of a run, because ASCII characters do not combine with
+ * the character before them. */
 static size_t run_end(ce_span text, size_t from, bool *ascii)
 {
     size_t to = from;

@@ -36,11 +36,11 @@ typedef enum {
 typedef struct {
     ce_normal_kind kind;
     ce_pattern *pattern; /* for the step replace */
-    char *content;       /* for the steps replace and prepend: the text that is put in */
+    char *content;       /* for the steps replace and prepend */
     ce_charsmap map;     /* for the steps precompiled and sentence */
     ce_unicode_form form;
     bool left, right; /* for the step strip: which ends are stripped */
-    bool nonspacing;  /* for the step drop_marks: drops marks of the category Mn only */
+    bool nonspacing;  /* drop_marks: drops marks of the category Mn only */
     ce_sentence_rules sentence;
 } ce_normal_step;
 

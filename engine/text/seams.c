@@ -1,7 +1,7 @@
 /* seams.c - finds places at which a word may be cut without changing its tokens.
  *
  * A place is such a seam if no merge has both a left token that can end there and a right token that can begin there.
- * Then no merge reaches across the place, and the merges on its two sides are independent of each other. */
+ * Merges on its two sides are then independent of each other. */
 #include "text/seams.h"
 
 #include <string.h>
@@ -26,8 +26,7 @@ static bool begins_with_mark(const char *text, size_t size)
     return size >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0;
 }
 
-/* True if a character has a token of its own, or if unknown characters are not fused. A run of fused unknown characters
- * becomes one token, so a word cannot be cut between two of them. */
+/* True unless the character is fused with unknown characters beside it into one token, which a cut would divide. */
 static bool is_known(const ce_lexicon *lexicon, const char *character)
 {
     return lexicon->unknown < 0 || !lexicon->fuse_unknown ||

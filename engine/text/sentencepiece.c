@@ -323,8 +323,8 @@ static char *copy_piece(const model *m, int id)
     return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
 }
 
-/* Sets the tokens that are added around a text, as transformers does: <s> before the text unless add_bos_token is
- * false, and </s> behind it if add_eos_token is true in tokenizer_config.json. */
+/* Sets the tokens around a text as transformers does: <s> before it unless add_bos_token is false, and </s> behind it
+ * if add_eos_token is true. */
 static void add_around(ce_tokenizer *tokenizer, const model *m, const json_t *config)
 {
     bool begin = m->begin >= 0 && (size_t)m->begin < m->count, end = m->end >= 0 && (size_t)m->end < m->count;

@@ -55,8 +55,8 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
     return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
 
-/* Reads the post-processor of BERT or RoBERTa, which adds one token before the text and one behind it. Each of the two
- * is written as ["text", id]. */
+/* Reads the post-processor of BERT or RoBERTa: one token before the text and one behind it, each written as ["text",
+ * id]. */
 static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
     CS_TRY(refuse_second(tokenizer, path));

@@ -31,8 +31,8 @@ int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer);
 /* Returns the bytes that a token stands for in the middle of a text. They are not NUL-terminated, and may be a part of
  * a character. *size is 0 if no token has the id. */
 const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size);
-/* Appends the text of a sequence of tokens that is a whole text, as the library that defines the tokenizer does.
- * Special tokens are left out unless `with_specials` is true. Bytes that are not UTF-8 become U+FFFD. */
+/* Appends the text of tokens that are a whole text, as the library that defines the tokenizer does. Special tokens are
+ * left out unless `with_specials` is true. Bytes that are not UTF-8 become U+FFFD. */
 void ce_tokenizer_decode(const ce_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool with_specials,
                          ce_text *to);
 bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id);

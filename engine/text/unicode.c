@@ -158,7 +158,7 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
     return point;
 }
 
-/* True for a character of a word. The range of code points in it is that of the letters in circles. */
+/* True for the characters of words. The range at the end is the letters in circles. */
 static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);

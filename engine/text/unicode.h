@@ -32,8 +32,7 @@ bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size);
  * true if the character that begins at `place` does. */
 bool ce_unicode_word_before(const char *text, size_t place);
 bool ce_unicode_word_at(const char *text, size_t size, size_t place);
-/* The first function returns the offset where the white space that ends at `place` begins; the second returns the
- * offset where the white space that begins at `place` ends. */
+/* Return the offset where the white space before `place` begins, and where the white space at `place` ends. */
 size_t ce_unicode_space_before(const char *text, size_t place);
 size_t ce_unicode_space_after(const char *text, size_t size, size_t place);
 /* Removes white space at both ends of valid UTF-8 as Python's str.strip() does. Returns the address at which the

@@ -1,4 +1,4 @@
-/* vocabulary.c - answers questions about the tokens of an open tokenizer: ids, texts, and where a text may be cut. */
+/* vocabulary.c - answers questions about the tokens of an open tokenizer. */
 #include "base/must.h"
 #include "text/parts.h"
 

@@ -168,13 +168,13 @@ static void emit(ce_cutters *cutters, int number, ce_span text, size_t from, siz
         cut(cutters, number + 1, ce_span_part(text, from, to - from));
 }
 
-/* A piece that may still grow. is_match says that the piece ends in a match, and `there` that the piece exists. */
+/* A piece that may still grow. `is_match`: the piece ends in a match. `there`: the piece exists. */
 typedef struct {
     size_t from, to;
     bool is_match, there;
 } held_piece;
 
-/* Adds the next part of the text, a match or the text between two matches, to the held piece, or begins a new piece. */
+/* Joins the next part of the text, a match or the text between two matches, to the held piece, or begins a new one. */
 static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held, held_piece next)
 {
     ce_words_behavior behavior = cutters->words->rounds[number].behavior;
