@@ -138,8 +138,8 @@ static char *print(const json_t *root)
     return text;
 }
 
-/* Writes a resolved batch size into the document. An elastic configuration gets none, because its batch sizes are
- * different for another world size. */
+/* Writes a resolved batch size into the document. An elastic configuration is written without batch sizes, because they
+ * are different for another world size. */
 static void write_number(cs_config *config, const char *name, int64_t number)
 {
     const ce_elasticity *elastic = &config->settings.elasticity;

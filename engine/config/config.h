@@ -24,22 +24,22 @@ enum { CS_CONFIG_FILES = 256 };
 
 /* Values of the keys that choose one of several words. The fields with such a value have the type int, because the key
  * tables write ints. Each enum has the order of the words in its key's row ("a|b|c"). */
-enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* of the key device */
-enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* of the key packing */
-enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* of the key export_dtype */
+enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* values of the key device */
+enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* values of the key packing */
+enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* values of the key export_dtype */
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
-/* of the key products; from CS_PRODUCTS_FIXED on, the order is that of the enum ce_method */
+/* values of the key products; from CS_PRODUCTS_FIXED on, the order is that of the enum ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
-enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };                              /* of the key mode */
-enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* of the key recompute */
-enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* of the key on_bad_latest */
-enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };                           /* of the key checkpoint.tag_validation */
-enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* of the key gradient_allreduce_op */
-enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* of the key amp.opt_level */
-enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* of the keys offload_*.device */
+enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };       /* values of the key mode */
+enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key recompute */
+enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key on_bad_latest */
+enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key checkpoint.tag_validation */
+enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };        /* values of the key gradient_allreduce_op */
+enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 }; /* values of the key amp.opt_level */
+enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* values of the keys offload_*.device */
 
-enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* of the key lora.bias */
-extern const char *const ce_config_biases[]; /* words of lora.bias in the order of this enum; they are PEFT's */
+enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key lora.bias */
+extern const char *const ce_config_biases[];               /* words of the key lora.bias, in the order of this enum */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
  * dora, bias and targets by the values in that folder. */
@@ -55,7 +55,7 @@ typedef struct {
 /* The values of a curriculum section, as they are written in the file. */
 typedef struct {
     bool enabled;
-    int schedule; /* index of the word in fixed_linear, fixed_root, fixed_discrete, custom */
+    int schedule; /* index of the word in the list fixed_linear, fixed_root, fixed_discrete, custom */
     int64_t min, max, total, stride;
     double degree;
     json_t *stairs, *until;
@@ -69,10 +69,10 @@ typedef struct {
 
     cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, otherwise CS_F32 */
     ce_scaler_settings scaler;
-    ce_precision precision;   /* types of values, gradients, masters and so on; its member `values` equals `dtype` */
+    ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to dtype */
     bool mixed;               /* True if amp or torch_autocast is on. */
     float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
-    bool check_grad_overflow; /* for bf16: skip a step whose gradients are not finite */
+    bool check_grad_overflow; /* With bf16, a step whose gradients are not finite is skipped. */
     ce_optim_settings optim;
     ce_groups groups; /* parameter groups; the last group has the settings of `optim` */
     ce_schedule_settings schedule;
@@ -110,14 +110,15 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
-    /* These keys are for text files. If `tokenizer` is NULL, it is the one in model_path, or bytes are tokens. */
+    /* These keys are for text files. If `tokenizer` is NULL, the tokenizer in model_path is used; if there is none
+     * either, each byte is a token. */
     const char *tokenizer, *field, *template, *cache;
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
     ce_preference preference; /* section "dpo" */
     /* folder of the reference model of `preference`; NULL means the trained model as it is at the start */
     const char *reference;
-    int64_t steps, epochs; /* One of the two is 0. */
+    int64_t steps, epochs; /* Either `steps` or `epochs` is 0. */
     /* time limit in seconds: fewer than `steps` steps are made if these would take longer; 0 means no limit */
     double fit_seconds;
     int64_t seed;
@@ -127,7 +128,7 @@ typedef struct {
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     int eval_on;     /* CS_EVALUATE_ON_* */
     int device;      /* CS_CHOOSE_* */
-    int64_t threads; /* 0 means that the number is chosen automatically */
+    int64_t threads; /* number of threads; 0 means that it is chosen automatically */
     int products;    /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
@@ -159,9 +160,9 @@ typedef struct {
         bool fp16, bf16;
         /* shard_size is zero_optimization.mics_shard_size; -1 means one group of all ranks. */
         int64_t stage, shard_size;
-        int strategy;     /* index of the word in the row of cspeed.fsdp.sharding_strategy */
+        int strategy;     /* index of the chosen word in the row of cspeed.fsdp.sharding_strategy in the key table */
         int allreduce_op; /* CS_GRADIENTS_* */
-        int comm;         /* index of the word in the row of cspeed.comm */
+        int comm;         /* index of the chosen word in the row of cspeed.comm in the key table */
         bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
         bool prescale;

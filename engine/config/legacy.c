@@ -24,15 +24,15 @@ static void turn_boolean(ce_json *doc)
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
-/* Replaces the deprecated `old`: true by `today`: {"device": "cpu"}. A file with both keys is an error, as in
- * DeepSpeed. */
+/* Replaces the key `old`, if its value is true, by the key `today` with the value {"device": "cpu"}. A file with both
+ * keys is an error, as in DeepSpeed. */
 static void turn_offload(ce_json *doc, const char *old, const char *today)
 {
     char path[64];
     json_t *zero = ce_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
-        return; /* The row of `old` in the key table reports the error. */
+        return; /* The key table's row of `old` reports the error. */
     if (json_is_object(json_object_get(zero, today))) {
         ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;

@@ -182,12 +182,12 @@ char *ce_listing_nearest(const char *path)
 
 /* ---- where a misplaced key belongs ---- */
 
-enum { PLACES = 3 }; /* A key with more places, such as "enabled", is not listed. */
+enum { PLACES = 3 }; /* A key that belongs to more sections than this, such as "enabled", is not reported. */
 
 typedef struct {
     const char *wanted;
     const char *folders[PLACES]; /* sections where the key has an effect */
-    const char *owners[PLACES]; /* what has this key in the section that the path names, for example other optimizers */
+    const char *owners[PLACES];  /* optimizers, for example, that have this key in the section that the path names */
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert, or NULL */
     const char *refused; /* a section where the key is refused, or NULL */

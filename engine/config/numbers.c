@@ -74,7 +74,7 @@ static bool flag_of(cs_config *config, const char *path, const json_t *value, bo
     return text && strcasecmp(text, "true") == 0;
 }
 
-/* Notes for the user that the keys of "fp16" have no effect with amp. */
+/* Marks the keys of "fp16" as derived from amp, because their values in the file have no effect with amp. */
 static void mark_scaler(cs_config *config)
 {
     static const char *const names[] = { "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
@@ -174,7 +174,7 @@ static void resolve_types(cs_config *config)
         ce_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
                       ce_precision_name(types->wire), ce_precision_name(types->sums));
-    /* The result has the same bits, because the values were rounded before they are sent, and are added in fp32. */
+    /* The gradients have the same bits as if fp32 were sent: they were rounded before, and are added in fp32. */
     else if (s->stage < 2) {
         types->wire = types->sums;
         ce_json_note(config->doc, "communication_data_type",

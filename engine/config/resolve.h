@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-/* Does the first step: reports an error for each placeholder of a template that was not filled in. */
+/* The first step of resolving: reports an error for each placeholder of a template that was not filled in. */
 void ce_resolve_templates(cs_config *config);
 
 /* Steps before the tables read the file, in this order. ce_resolve_auto replaces "auto" and adds missing sections as
@@ -36,7 +36,7 @@ void ce_resolve_offload(cs_config *config);
 void ce_sharding_name_stage(cs_config *config);
 void ce_sharding_resolve(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
-void ce_courses_resolve(cs_config *config); /* It is called after ce_resolve_run. */
+void ce_courses_resolve(cs_config *config); /* This function is called after ce_resolve_run. */
 /* defined in data_names.c; resolves the file names of data.train and data.valid */
 void ce_resolve_data(cs_config *config);
 /* defined in preference.c; checks the section "dpo", and is called after ce_courses_resolve */

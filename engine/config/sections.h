@@ -17,7 +17,7 @@ extern const ce_section ce_formats_sections[], ce_sharding_sections[], ce_monito
 extern const int ce_formats_section_count, ce_sharding_section_count, ce_monitors_section_count, ce_ours_section_count,
     ce_batches_section_count, ce_courses_section_count, ce_modes_section_count;
 
-/* Returns the section of an index, where 0 is the top level, or NULL after the last. */
+/* Returns section number `index`, where 0 is the top level, or NULL after the last section. */
 const ce_section *ce_sections_at(int index);
 /* Returns NULL if there is no section of this path. */
 const ce_section *ce_sections_find(const char *path, size_t length);

@@ -8,7 +8,8 @@
 
 enum { PATH = 320 };
 
-/* Reports a placeholder. <x> is one only if it is the whole string, because normal text may contain such words too. */
+/* Reports a placeholder. <x> counts as a placeholder only if it is the whole string, because normal text may contain
+ * such words too. */
 static void check_string(ce_json *doc, const char *path, const char *text)
 {
     size_t length = strlen(text);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- texts to documents ----------------------------------------------------------------------- */
+/* ---- documents of texts ---- */
 
 static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
 {
@@ -183,7 +183,7 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
     return text;
 }
 
-/* ---- the split -------------------------------------------------------------------------------- */
+/* ---- the held-out part ---- */
 
 /* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If the documents are
  * JSON, at least one is held out, even a longer one. Returns the number of bytes that are held out. */
@@ -236,7 +236,7 @@ cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held = hold_documents(corpus, wanted);
-    /* True if too few bytes are held out, because the documents are too few or too long. */
+    /* Too few bytes are held out, because the documents are too few or too long. */
     if (!lines && (held < min || held < wanted / 2))
         hold_ends(corpus, wanted);
     return CS_OK;

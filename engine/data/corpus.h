@@ -42,8 +42,8 @@ void ce_corpus_close(ce_corpus *corpus);
  * bytes would remain for training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
-/* The number of newlines in front of `bytes`, which points into a text or is NULL; it is zeroed at first. With it each
- * text is read only once for many documents, if their places are asked for in order. */
+/* The number of newlines in front of `bytes`, which points into a text or is NULL; it is zeroed at first. If the places
+ * of many documents are asked for in order, the cursor saves reading a text more than once. */
 typedef struct {
     const char *bytes;
     int64_t lines;

@@ -157,7 +157,7 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     return CS_OK;
 }
 
-/* Appends a conversation. Answers that are a part of its prompt are not targets. */
+/* Appends a conversation. Answers that are a part of the conversation's prompt are not targets. */
 static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                                    const ce_shape *shape)
 {

@@ -112,7 +112,7 @@ void *cs_loader_next(cs_loader *loader)
         return loader->memory;
     }
     pthread_mutex_lock(&loader->lock);
-    loader->given++; /* This releases the slot of the batch before. */
+    loader->given++; /* This releases the slot of the previous batch. */
     pthread_cond_broadcast(&loader->released);
     while (!loader->ready[index % loader->slots])
         pthread_cond_wait(&loader->filled, &loader->lock);

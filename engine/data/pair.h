@@ -17,7 +17,7 @@ typedef struct {
 } ce_pair;
 
 /* Replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the text of the token that is
- * appended to an answer that is a text and does not end with it; NULL appends none. */
+ * appended to an answer that is a text and does not end with this token. If `end` is NULL, nothing is appended. */
 cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 

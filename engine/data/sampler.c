@@ -39,8 +39,8 @@ cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t co
     return CS_OK;
 }
 
-/* Draws the sample in whose interval of the cumulative weights a random point lies. A sample of weight 0 has no
- * interval. */
+/* Draws a random point, and returns the sample whose interval of the cumulative weights contains this point. A sample
+ * of weight 0 has no interval. */
 static int64_t draw(const cs_sampler *s, int64_t entry)
 {
     uint64_t key = cs_rng_mix(ce_rng_key(s->seed, "sampler"), (uint64_t)s->epoch);

@@ -211,7 +211,7 @@ static cs_status read_instruction(ce_shape *shape, const reader *self, const jso
     return end_chat(shape, self);
 }
 
-/* Reads a conversation. Sets *found to false if the row is none. */
+/* Reads a conversation. Sets *found to false if the row is no conversation. */
 static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
 {
     json_t *messages = find(self, "messages"), *list = messages ? messages : find(self, "conversations");

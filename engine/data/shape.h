@@ -5,7 +5,7 @@
  *
  *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
  *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
- *     prompt and completion          two texts, or two lists of messages; the answers of the second are learnt
+ *     prompt and completion          two texts, or two lists of messages; the answers of the completion are learnt
  *     instruction and output         Alpaca's rows: the user says the instruction, and after a newline the "input"
  *                                    if there is one; "output" is the answer
  *     the field ("text")             a text

@@ -56,7 +56,7 @@ static cs_status end_shard(ce_shards *shards)
     return CS_OK;
 }
 
-/* Makes sure that a shard is open which has space for another token. */
+/* Ends a full shard and begins the next one, so that the open shard has space for another token. */
 static cs_status find_room(ce_shards *shards)
 {
     char path[4096];

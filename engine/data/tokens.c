@@ -25,7 +25,7 @@ _Static_assert(sizeof(own_header) == 64, "the header is 64 bytes without holes")
 enum { LLMC_HEADER_BYTES = 1024, LLMC_MAGIC_GPT2 = 20240520, LLMC_MAGIC_LLAMA3 = 20240801 };
 enum { LARGEST_VOCAB = 0x7fffffff };
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool has_magic(const ce_tokens *tokens)
 {
@@ -251,7 +251,7 @@ int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
     return tokens->count;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct ce_tokens_writer {
     FILE *file;
@@ -261,7 +261,7 @@ struct ce_tokens_writer {
     size_t start_room;
     bool masked;           /* True if some token is not a target. */
     unsigned char *learnt; /* The mask has one bit for each token. */
-    uint64_t mask_room;    /* The unit is tokens. */
+    uint64_t mask_room;    /* capacity of the mask, in tokens */
 };
 
 static cs_status put(ce_tokens_writer *writer, const void *bytes, size_t size)

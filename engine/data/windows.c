@@ -31,7 +31,7 @@ struct ce_windows {
     int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
 };
 
-/* ---- the permutation -------------------------------------------------------------------------- */
+/* ---- the permutation ---- */
 
 enum { ROUNDS = 8, MARKED = 256 };
 
@@ -74,7 +74,7 @@ int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
     return (int64_t)place;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Checks all tokens against the vocabulary size when the data are opened, so that a bad token is reported with its
  * position at the start and not in the middle of training. */
@@ -211,7 +211,7 @@ void ce_windows_close(ce_windows *windows)
     free(windows);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 int64_t ce_windows_count(const ce_windows *windows)
 {
@@ -268,7 +268,7 @@ static void copy_tokens(const ce_tokens *tokens, int64_t start, int64_t length, 
             window.targets[t] = token[t + 1];
         }
     } else {
-        /* The sizes were checked when the shard was opened. */
+        /* The values of the tokens were checked when the shard was opened. */
         const int32_t *token = (const int32_t *)tokens->tokens + start;
         memcpy(window.inputs, token, (size_t)length * sizeof *token);
         memcpy(window.targets, token + 1, (size_t)length * sizeof *token);

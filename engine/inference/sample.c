@@ -61,7 +61,7 @@ static double sum_weights(const candidate *all, int64_t count)
 }
 
 /* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Usually few candidates are
- * kept, so they are sorted in groups until there are enough. */
+ * kept, so the candidates are sorted in groups until enough of them are sorted. */
 static int64_t cut(candidate *all, int64_t count, const cs_sampling *how)
 {
     enum { FIRST = 256, GROWTH = 8 };

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the number of sample b of this micro-batch. Micro-batch m of replica r is number m * replicas + r of the
- * step. */
+/* Returns the number of sample b of the current micro-batch. Micro-batch m of replica r is number m * replicas + r of
+ * all micro-batches of the step. */
 int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
 {
     int64_t lane = engine->micro * engine->lanes.count + engine->lanes.own;

@@ -35,7 +35,7 @@ struct cs_data {
     float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
     /* reference model's log-probabilities of all windows, by window and answer; NULL without cspeed.dpo */
     float *logps;
-    ce_token_cache cache; /* It locks the token shards that the windows map, so that they are not deleted. */
+    ce_token_cache cache; /* lock on the token shards that the windows map, which protects the shards from deletion */
 };
 
 /* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target. If `lane`

@@ -96,14 +96,14 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
-    if (how.pairs) /* No shard must end between the two answers of a pair. */
+    if (how.pairs) /* A shard must not end between the two answers of a pair. */
         how.shard_tokens = INT64_MAX - 1;
     ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(ce_packing_run(&how, &counts));
     CS_TRY(ce_token_cache_key_sign(self, part));
     CS_TRY(ce_files_sync_directory(part));
-    /* The folder may contain files of another program, or damaged shards. */
+    /* The folder is removed: it may contain files of another program, or damaged shards. */
     CS_TRY(ce_files_remove_tree(self->folder));
     CS_TRY(ce_files_rename(part, self->folder));
     report(self, &counts);

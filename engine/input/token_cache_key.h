@@ -20,7 +20,7 @@ typedef struct {
 } ce_token_cache_key;
 
 cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engine,
-                                  const char *name); /* It must be closed, also after a failure. */
+                                  const char *name); /* The key must be closed, also after a failure. */
 void ce_token_cache_key_close(ce_token_cache_key *key);
 
 /* True if the cache's folder for this key holds complete shards that were made from exactly this key. Other contents of

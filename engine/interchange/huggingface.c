@@ -190,8 +190,8 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
     source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
-/* Adds the prefix of the model's class to the names of tensors, unless the source's first name has it already. In the
- * model all names have this prefix, except those of the head and its alias. */
+/* Adds the prefix of the model's class to the names of tensors, if the source has the model's first parameter without
+ * this prefix. In the model all names have the prefix, except those of the head and its alias. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = ce_model_first(model), *rest = strchr(first, '.');
@@ -231,8 +231,8 @@ static void remove_alias(ce_source *source, const ce_model_facts *facts)
 /* ---- experts ----
  *
  * Published weights have a matrix for each expert, and so has the model. transformers 5 can save the matrices of all
- * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as many
- * tensors. The router of Mixtral has another name there too. */
+ * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as one
+ * tensor for each matrix. In transformers 5 the router of Mixtral has another name too. */
 
 /* The name of the feed-forward in each family, and the names of an expert's three matrices in it: gate, up, down. */
 static const struct {
@@ -261,7 +261,7 @@ static char *expert_name(const char *place, size_t length, int names, int64_t e,
     return name;
 }
 
-/* Adds a tensor that is some rows of the tensor `whole`. `whole` has three dimensions; the first two are counted as
+/* Adds a tensor that consists of some rows of `whole`. `whole` has three dimensions; the first two are counted as
  * rows. */
 static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
 {

@@ -42,7 +42,7 @@ typedef struct {
     int64_t max_shard;  /* maximum number of bytes in one file */
     json_t *config;     /* contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
     const char *beside; /* folder from which the tokenizer files are copied, or NULL */
-    /* file that is written as chat_template.jinja, or NULL, which means that of the folder `beside` */
+    /* file that is written as chat_template.jinja; NULL means the template of the folder `beside` */
     const char *chat;
 } ce_huggingface_output;
 

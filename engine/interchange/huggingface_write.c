@@ -187,8 +187,8 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
-/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary is small. Without these
- * keys transformers takes the token 50256, and warns that the vocabulary is smaller. */
+/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary has no token 50256. Without
+ * these keys transformers would take this token, and warn. */
 static void name_no_ends(json_t *config)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id" };
@@ -255,7 +255,7 @@ static cs_status copy_beside(const writing *w)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* Reports that the folder has no tokenizer, and the reason, if that is so. */
+/* If the folder has no tokenizer, reports this and the reason. */
 static void report_tokenizer(const ce_huggingface_output *output)
 {
     if (output->adapter)

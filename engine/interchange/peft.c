@@ -106,7 +106,7 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
     return status;
 }
 
-/* Returns the value of "bias". A checkpoint of an earlier version does not have this key. */
+/* Returns the value of "bias", or "none" for a checkpoint of an earlier version, which does not have this key. */
 static const char *bias_word(const json_t *lora)
 {
     const char *word = json_string_value(json_object_get(lora, "bias"));

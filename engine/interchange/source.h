@@ -1,6 +1,6 @@
 /* source.h - interface to named tensors that are read range by range: from a checkpoint (source_checkpoint.c), a
- * Hugging Face folder (huggingface.c), or llm.c's file (llmc.c). Used by one process; memory use does not depend on the
- * size of the tensors.
+ * Hugging Face folder (huggingface.c), or llm.c's file (llmc.c). A source is used by one process. Memory use does not
+ * depend on the size of the tensors.
  *
  *     ce_source source;
  *     CS_TRY(ce_huggingface_open(&source, "models/smollm"));

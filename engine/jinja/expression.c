@@ -141,7 +141,7 @@ static void parse_argument(ce_jparser *p, ce_jnode *call)
     ce_jparse_add(p, call, argument);
 }
 
-/* Reads arguments that follow an opening parenthesis into `call`. */
+/* Reads the arguments behind an opening parenthesis and adds them to the node `call`. */
 static void parse_arguments(ce_jparser *p, ce_jnode *call)
 {
     while (!sees_operator(p, ")")) {

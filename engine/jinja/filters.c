@@ -36,8 +36,8 @@ FILTER(lower)
     return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_LOWER);
 }
 
-/* Words begin after white space, a hyphen or an opening bracket. Unlike in the method title(), an apostrophe begins no
- * word. */
+/* The filter title. A word begins after white space, a hyphen or an opening bracket, but not after an apostrophe, as in
+ * the method title(). */
 FILTER(title)
 {
     ce_jvalue text = ce_jprint_text(run, self);
@@ -127,7 +127,7 @@ FILTER(format)
 }
 
 /* Puts blanks or a given text in front of each line. The first line and empty lines are not changed, unless an argument
- * says so. */
+ * asks for it. */
 FILTER(indent)
 {
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };

@@ -8,7 +8,7 @@
 
 typedef struct {
     ce_jrun *run;
-    ce_jvalue values; /* values: a tuple, a dictionary or one value */
+    ce_jvalue values; /* values to write: a tuple, a dictionary or one value */
     size_t next;      /* index in the tuple of the value that is formatted next */
 } percent;
 

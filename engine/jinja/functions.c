@@ -135,7 +135,7 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
 
 static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 {
-    enum { MOST = 100000 }; /* This is the limit of Jinja's sandbox. */
+    enum { MOST = 100000 }; /* Jinja's sandbox has the same limit. */
     (void)self, (void)all;
     bool one = given[1].kind == CS_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);

@@ -53,7 +53,7 @@ int64_t ce_jgiven_int(ce_jrun *run, ce_jvalue given, int64_t otherwise);
 bool ce_jgiven_true(ce_jvalue given, bool otherwise);
 const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given); /* Returns the text of an argument, with a NUL at its end. */
 
-/* ---- functions that several of these files use ---- */
+/* ---- functions that several files of this folder use ---- */
 
 /* Returns the attribute or member of a value by Jinja's rules (attributes.c). */
 ce_jvalue ce_jget_attribute(ce_jrun *run, ce_jvalue of, const char *name);

@@ -180,7 +180,7 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
            (what.size == 0 || memcmp(text.bytes + (at_start ? 0 : text.size - what.size), what.bytes, what.size) == 0);
 }
 
-/* True if the text begins (`at_start`) or ends with the text `what`, or with one of the tuple `what`. */
+/* True if the text begins (`at_start`) or ends with the text `what`, or with one of the texts if `what` is a tuple. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
     if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)

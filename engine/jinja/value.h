@@ -30,8 +30,8 @@ typedef enum {
     CS_V_LOOP
 } ce_jkind;
 
-/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. The following ones are kinds of lists,
- * which print or compare differently. */
+/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. CS_F_TUPLE and the following ones are
+ * kinds of lists, which print or compare differently. */
 typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
 
 typedef struct ce_jlist ce_jlist;

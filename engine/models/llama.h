@@ -32,12 +32,12 @@ typedef struct {
     bool qkv_bias;   /* q, k and v always have biases, and o never has one. */
     bool normed;     /* q and k have an RMSNorm for each head. */
     bool whole;      /* q and k have one RMSNorm for all heads together. */
-    bool fused;      /* q, k and v are one matrix, and so are gate and up. */
+    bool fused;      /* q, k and v are rows of one matrix; gate and up are rows of another. */
     bool after;      /* There are norms both before and after attention and feed-forward. */
     bool only_after; /* There are norms after attention and feed-forward, but none before them. */
     bool plus_one;   /* The factor of a norm is 1 + weight, and embeddings are multiplied by sqrt(width). */
     bool two_ropes;  /* Layers with a window have rotary positions of their own. */
-    bool qkv_choice; /* The key `bias` is about q, k and v; o never has a bias. */
+    bool qkv_choice; /* The key `bias` gives biases to q, k and v; o never has a bias. */
     double partial;  /* default of partial_rotary_factor; 0 means that all columns of a head are rotated */
     int64_t keys;    /* default of num_key_value_heads; 0 means the value of num_attention_heads */
     int64_t head;    /* default of head_dim; 0 means hidden_size / num_attention_heads */
@@ -66,8 +66,8 @@ typedef struct ce_moe_names {
     /* name of the layer's feed-forward, and those of an expert's matrices in it */
     const char *block, *gate, *up, *down;
 } ce_moe_names;
-/* Checks the keys of experts and adds faults (moe.c). If config.json has the number of experts under its other name,
- * sets s->experts. */
+/* Checks the keys of experts and adds faults (moe.c). If config.json has only the number `other_experts`, sets
+ * s->experts to it. */
 void ce_moe_check(ce_llama_sizes *s, const ce_family_input *input);
 bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* Returns whether the layer has experts. */
 

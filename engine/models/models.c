@@ -83,7 +83,7 @@ void ce_models_help(void)
                  NEUTRAL);
 }
 
-/* ---- comparison of two descriptions ---- */
+/* ---- comparison of two descriptions of a model ---- */
 
 /* Returns the value of the key in the object, or the key's default. The caller owns the reference. */
 static json_t *value_of(const json_t *config, const ce_key *key)

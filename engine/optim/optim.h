@@ -30,7 +30,7 @@ typedef struct {
     int slots;                              /* number of fp32 values of optimizer state for each element, at most 2 */
     const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
     float first_value;                      /* value of every slot before the first step */
-    bool directs;                           /* True if the function returns a direction. */
+    bool directs; /* True if the optimizer's function returns a direction instead of the new parameter. */
 } ce_optimizer;
 
 /* The settings of all optimizers. An optimizer reads only the fields that it needs. */
@@ -44,7 +44,7 @@ typedef struct {
     double min_ratio, max_ratio;    /* for LAMB: the bounds of the ratio of a tensor's norm to its step's norm */
     double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; `rate` is equal to matrix_rate */
     int ns_method;                  /* Muon's ns_method */
-    bool adam_w_mode;               /* value in the file; if it is true, "Adam" means AdamW */
+    bool adam_w_mode;               /* value of the key; if it is true, "Adam" means AdamW */
 } ce_optim_settings;
 
 /* Returns the optimizer for these settings. SGD without momentum has no slot. For Muon the result is the optimizer of

@@ -21,7 +21,7 @@ typedef struct {
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
     int64_t targets;               /* number of rows that have a target, in preference training too */
     int64_t save_asked;            /* number of ranks whose launcher asks for a checkpoint */
-    ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: the sums over pairs whose means are ce_verdict.pairs */
+    ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: sums over pairs; ce_verdict.pairs has their means */
 } ce_step_sums;
 
 /* Facts about one optimizer step that the host knows. Backward started from the gradient loss_scale / step_rows for

@@ -1,8 +1,8 @@
-/* ancestry.c - records which checkpoints the current state descends from, and which were found damaged, for each
- * folder.
+/* ancestry.c - records, for each folder, which checkpoints the current state descends from, and which were found
+ * damaged.
  *
- * The next save in a folder writes the former into its manifest as its ancestors, on which pruning depends, and renames
- * the damaged ones. */
+ * The next save in a folder writes the checkpoints of the first list into its manifest as its ancestors, on which
+ * pruning depends, and renames the damaged checkpoints. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -118,8 +118,8 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
     return CS_OK;
 }
 
-/* Writes the checkpoint into the file `latest`. Its tag is taken from the folder's name, because the folder may be a
- * renamed copy. */
+/* Makes the file `latest` name the checkpoint in `folder`. Its tag is taken from the folder's name, because the folder
+ * may be a renamed copy. */
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];

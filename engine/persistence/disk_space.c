@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
-/* Returns the number of bytes of all tensors of one checkpoint, from all ranks. Its texts and headers are small. */
+/* Returns the number of bytes of all tensors of one checkpoint, from all ranks. The checkpoint's texts and headers are
+ * small and not counted. */
 static int64_t bytes_of(const cs_engine *engine)
 {
     const ce_zero *zero = &engine->zero;

@@ -40,8 +40,8 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     return status;
 }
 
-/* True if a parameter's first value comes from the model's folder. DoRA's magnitudes have theirs from there if no
- * folder of PEFT has them. */
+/* True if a parameter's first value comes from the model's folder: if it is a parameter of the model itself, or a
+ * magnitude of DoRA that no folder of PEFT contains. */
 static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 {
     return !entry->lora || (!engine->settings->lora.adapter && ce_norms_are(entry->full_name));

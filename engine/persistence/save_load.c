@@ -228,7 +228,7 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
     metrics->skipped = skipped;
     engine->updates = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
-    /* If one of the two scales is static, the run keeps its initial scale. */
+    /* If the loss scale of the checkpoint or of the run is static, the run keeps its initial scale. */
     if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) {
         engine->scaler.scale = scale;
         engine->scaler.hysteresis = hysteresis;

@@ -279,8 +279,8 @@ static size_t layer_length(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Prints a unit's layers. Parameters whose names are equal up to the last dot, c_attn.weight and c_attn.bias, are a
- * layer. */
+/* Prints the layers of a unit. A layer is the parameters whose names are equal up to the last dot, such as
+ * c_attn.weight and c_attn.bias. */
 static void print_layers(FILE *out, const cs_unit *unit, double parameters)
 {
     size_t above = strlen(unit->name);

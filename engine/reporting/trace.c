@@ -37,7 +37,7 @@ static int64_t spans_needed(const cs_engine *engine)
 }
 
 /* Returns the moment, on this host's clock, that has the time 0 in the file. It is one moment of rank 0 for all ranks.
- * Clocks of hosts differ, so it is converted by the time of day. */
+ * Clocks of hosts differ, so this moment is converted by the time of day. */
 static double common_origin(cs_engine *engine)
 {
     struct timespec now;
@@ -169,7 +169,7 @@ static void write_file(const cs_engine *engine, const char *events)
 void ce_trace_file_end_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
-    /* The next step begins here, because the program reads its batch before its forward. */
+    /* The next step begins here, because the program reads the batch of a step before cs_forward. */
     ce_trace_file_begin_step(engine);
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;

@@ -48,7 +48,7 @@ struct ce_schedule {
     int key_count;
     double (*rate)(const ce_schedule_settings *settings, int64_t iteration);
     double (*momentum)(const ce_schedule_settings *settings,
-                       int64_t iteration); /* It is NULL if the schedule does not change momentum. */
+                       int64_t iteration); /* NULL if the schedule does not change momentum */
 };
 
 /* Returns the rate of update number `update`, which counts from 0. Update n uses iteration n - 1 of DeepSpeed. Update 0

@@ -1,8 +1,8 @@
 /* bpe.c - byte-pair encoding (BPE) of one word: merges neighbouring tokens until no merge applies.
  *
- * The merge with the lowest rank is applied first; of merges with equal ranks, the leftmost is. A heap holds the pairs
- * of neighbouring tokens, so a word of n bytes takes time O(n log n). Results are cached by word, because most words of
- * a text occur again. */
+ * The merge with the lowest rank is applied first, and among merges with equal ranks the leftmost. A heap holds the
+ * pairs of neighbouring tokens, so a word of n bytes takes time O(n log n). Results are cached by word, because most
+ * words of a text occur again. */
 #include "text/bpe.h"
 #include "base/must.h"
 

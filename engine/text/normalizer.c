@@ -63,9 +63,9 @@ static void replace(const ce_normal_step *step, ce_normal_work *work, ce_span te
     ce_made_keep(to, text, done, text.size - done);
 }
 
-/* Returns the end of the run that begins at `from`: ASCII alone, or one ASCII character and the other characters that
- * follow. No normalization form joins characters across the end of a run, because ASCII characters do not combine with
- * the character before them. */
+/* Returns the end of the run that begins at `from`. A run is ASCII alone, or one ASCII character and the characters
+ * beyond ASCII that follow it. No normalization form joins characters across the end of a run, because ASCII characters
+ * do not combine with the character before them. */
 static size_t run_end(ce_span text, size_t from, bool *ascii)
 {
     size_t to = from;
@@ -130,8 +130,8 @@ static void apply_precompiled(const ce_normal_step *step, ce_span text, ce_made 
 
 /* ---- steps that see one character after the other ---- */
 
-/* Replaces white space and removes control characters as SentencePiece's rules "nmt" do. Returns as `replacement`
- * does. */
+/* Returns the character that replaces `point` by SentencePiece's rules "nmt", which change white space and control
+ * characters: 0 if `point` is dropped, -1 if it is unchanged. */
 static int nmt(int32_t point)
 {
     if ((point >= 1 && point <= 8) || point == 0xb || (point >= 0xe && point <= 0x1f) || point == 0x7f ||
@@ -212,8 +212,7 @@ static void change_each(const ce_normal_step *step, ce_normal_work *work, ce_spa
 
 /* ---- SentencePiece's ---- */
 
-/* Sets *made and *size to the replacement of the bytes that begin at `place`. Returns the number of bytes that it
- * replaces. */
+/* Sets *made and *size to the replacement of the bytes that begin at `place`. Returns the number of replaced bytes. */
 static size_t next_piece(const ce_normal_step *step, ce_span text, size_t place, const char **made, size_t *size)
 {
     size_t length = 0;

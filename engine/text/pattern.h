@@ -22,8 +22,8 @@ const char *ce_pattern_literal(const ce_pattern *pattern);
 ce_matcher *ce_matcher_open(void);
 void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
 
-/* The state of a search, which is zeroed before the first one. Matches do not overlap. An empty match is not found
- * where the match before it ends. */
+/* The state of the searches in one text, which is zeroed before the first search. Matches do not overlap. An empty
+ * match is not found where the match before it ends. */
 typedef struct {
     size_t from, to;
     size_t search; /* offset where the next search begins */

@@ -1,7 +1,7 @@
-/* seams.c - finds places at which a word may be cut without changing its tokens.
+/* seams.c - finds places (seams) at which a word may be cut without changing its tokens.
  *
- * A place is such a seam if no merge has both a left token that can end there and a right token that can begin there.
- * Merges on its two sides are then independent of each other. */
+ * A place is a seam if no merge has both a left token that can end there and a right token that can begin there. The
+ * merges on the two sides of the place are then independent of each other. */
 #include "text/seams.h"
 
 #include <string.h>

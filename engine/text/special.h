@@ -12,7 +12,7 @@ typedef struct {
     bool special;                 /* a control token, which is left out where only text is wanted */
     bool normalized;              /* The token is searched in the normalized text instead of the original text. */
     bool single_word;             /* The token matches only if no letter or digit is next to it. */
-    bool strip_left, strip_right; /* A match also covers the white space on that side. */
+    bool strip_left, strip_right; /* A match also covers the white space on the left side or on the right side. */
 } ce_special;
 
 /* A list of special tokens, which is sorted by text. */
@@ -35,8 +35,8 @@ typedef struct {
     size_t search;   /* end of the last token without white space, where the next search begins */
 } ce_special_match;
 
-/* Finds the next special token, and at each position the longest. Returns NULL if there is none. `match` is zeroed
- * before the first search. */
+/* Finds the next special token. If several match at a position, it is the longest. Returns NULL if there is none.
+ * `match` is zeroed before the first search. */
 const ce_special *ce_special_next(const ce_specials *specials, const char *text, size_t size, ce_special_match *match);
 
 #endif

@@ -91,7 +91,7 @@ int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size)
 /* ---- normalization forms ---- */
 
 /* True for characters that NFC leaves unchanged whatever their neighbours are (NFC_Quick_Check=Yes and combining class
- * 0). It is false for some of these characters too; they are normalized by the slow path. */
+ * 0). It is false for some of these characters too, which the slow path normalizes. */
 static bool is_composed(utf8proc_int32_t point)
 {
     static const utf8proc_int32_t ranges[][2] = {

@@ -32,7 +32,8 @@ bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size);
  * true if the character that begins at `place` does. */
 bool ce_unicode_word_before(const char *text, size_t place);
 bool ce_unicode_word_at(const char *text, size_t size, size_t place);
-/* Return the offset where the white space before `place` begins, and where the white space at `place` ends. */
+/* ce_unicode_space_before returns the offset where the white space before `place` begins, and ce_unicode_space_after
+ * the offset where the white space at `place` ends. */
 size_t ce_unicode_space_before(const char *text, size_t place);
 size_t ce_unicode_space_after(const char *text, size_t size, size_t place);
 /* Removes white space at both ends of valid UTF-8 as Python's str.strip() does. Returns the address at which the
@@ -45,7 +46,8 @@ const char *ce_unicode_strip(const char *text, size_t size, size_t *left);
 int32_t ce_unicode_point(const char *text, size_t size, size_t place, size_t *width);
 void ce_unicode_append_point(ce_text *to, int32_t point);
 size_t ce_unicode_length(const char *text, size_t size); /* Returns the length in code points. */
-/* These are Python's str.isspace and str.isprintable for one character, and whether it has upper and lower case. */
+/* The results are those of Python's str.isspace and str.isprintable; the third is true for characters with upper and
+ * lower case. */
 bool ce_unicode_is_space(int32_t point);
 bool ce_unicode_is_printable(int32_t point);
 bool ce_unicode_is_cased(int32_t point);

@@ -22,8 +22,9 @@ typedef struct {
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    bool strange; /* ce_words_lines_part cannot judge one of the rounds. */
-    bool known;   /* One of the rounds is a pattern that always ends a word before a line that begins with a letter. */
+    /* There is a round about which ce_words_lines_part cannot tell whether it allows cuts between lines. */
+    bool strange;
+    bool known; /* One of the rounds is a pattern that always ends a word before a line that begins with a letter. */
 };
 
 struct ce_cutters {

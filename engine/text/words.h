@@ -11,7 +11,7 @@ typedef struct ce_cutters ce_cutters; /* working memory of one thread */
 ce_words *ce_words_open(void);
 void ce_words_close(ce_words *words); /* accepts NULL */
 
-/* What becomes of each match of a pattern. The text between two matches is always a piece. */
+/* What becomes of each match of a pattern. The text between two matches is a piece. */
 typedef enum {
     CS_WORDS_ISOLATED,      /* The match is a piece. */
     CS_WORDS_REMOVED,       /* The match is dropped. */
@@ -24,7 +24,8 @@ typedef enum { CS_WORDS_PREFIX_NEVER, CS_WORDS_PREFIX_FIRST, CS_WORDS_PREFIX_ALW
 
 /* Each of these functions adds a round, which cuts or changes each piece that the rounds before it have made. It
  * returns CS_UNSUPPORTED if there are too many rounds.
- * - split: cuts at the matches of a pattern, which the round owns. With `invert`, the text between matches counts.
+ * - split: cuts at the matches of a pattern, which the round owns. With `invert`, the texts between the matches count as
+ *   the matches.
  * - fixed: cuts into pieces of `length` characters.
  * - replaced: replaces each space by the character `mark`. `prefix` says which pieces also get a `mark` in front unless
  *   they begin with it or with a space: none, only the piece at the beginning of the text, or all pieces. */
@@ -32,7 +33,8 @@ cs_status ce_words_add_split(ce_words *words, ce_pattern *pattern, ce_words_beha
 cs_status ce_words_add_fixed(ce_words *words, size_t length);
 cs_status ce_words_add_replaced(ce_words *words, const char *mark, ce_words_prefix prefix);
 
-/* ce_words_add_regex adds a split at an expression of the tokenizer's file, ce_words_add_own at one of this program. */
+/* ce_words_add_regex adds a split at an expression from the tokenizer's file, ce_words_add_own a split at an expression
+ * of this program. */
 cs_status ce_words_add_regex(ce_words *words, const char *pattern);
 cs_status ce_words_add_own(ce_words *words, const char *pattern, ce_words_behavior behavior, bool invert);
 
