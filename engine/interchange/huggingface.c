@@ -239,8 +239,8 @@ static const struct {
     const char *block, *matrix[3];
 } expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
 
-/* The tensors of transformers 5: the end of the tensor's name, and which matrices of each expert it contains: `count`
- * matrices from number `first` on. */
+/* The tensors of transformers 5: the end of the name, and the matrices of each expert, `count` from number `first`
+ * on. */
 static const struct {
     const char *end;
     int first, count; /* A count of 0 means that the tensor is the router's. */

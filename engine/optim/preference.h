@@ -53,7 +53,8 @@ CS_RULE double ce_preference_sigmoid(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* Computes the losses that are functions of x (see above). Sets *slope to the derivative of the loss by x. */
+/* Computes the losses that depend on x alone, where x is beta times the difference of the answers' ratios. Sets *slope
+ * to the derivative of the loss by x. */
 CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
 {
     double s = rule->kind == CS_PREFERENCE_ROBUST ? rule->smoothing : 0;

@@ -24,8 +24,8 @@ typedef enum { CS_WORDS_PREFIX_NEVER, CS_WORDS_PREFIX_FIRST, CS_WORDS_PREFIX_ALW
 
 /* Each of these functions adds a round, which cuts or changes each piece that the rounds before it have made. It
  * returns CS_UNSUPPORTED if there are too many rounds.
- * - split: cuts at the matches of a pattern, which the round owns. With `invert`, the texts between the matches count as
- *   the matches.
+ * - split: cuts at the matches of a pattern, which the round owns. With `invert`, the texts between the matches count
+ *   as the matches.
  * - fixed: cuts into pieces of `length` characters.
  * - replaced: replaces each space by the character `mark`. `prefix` says which pieces also get a `mark` in front unless
  *   they begin with it or with a space: none, only the piece at the beginning of the text, or all pieces. */
