@@ -239,8 +239,7 @@ static const struct {
     const char *block, *matrix[3];
 } expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
 
-/* The tensors of transformers 5: the end of the name, and the matrices of each expert, `count` from number `first`
- * on. */
+/* The tensors of transformers 5: the end of the name, and the matrices of an expert, `count` from number `first` on. */
 static const struct {
     const char *end;
     int first, count; /* A count of 0 means that the tensor is the router's. */
@@ -261,8 +260,7 @@ static char *expert_name(const char *place, size_t length, int names, int64_t e,
     return name;
 }
 
-/* Adds a tensor that consists of some rows of `whole`. `whole` has three dimensions; the first two are counted as
- * rows. */
+/* Adds a tensor of some rows of `whole`. `whole` has three dimensions; the first two are counted as rows. */
 static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
 {
     folder_source *weights = source->private_data;
@@ -418,8 +416,7 @@ static cs_status refuse_folder(const char *folder)
     return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
-/* Returns a copy of a name without ".base_layer". PEFT puts this word into the names of an adapted layer's own
- * biases. */
+/* Returns a copy of a name without ".base_layer", which PEFT adds to the names of an adapted layer's own biases. */
 static char *name_in_model(const char *name)
 {
     static const char word[] = ".base_layer.bias";

@@ -143,6 +143,6 @@ int ce_groups_find(const ce_groups *groups, const char *name, bool vector)
     int index = 0;
     while (
         !((matrix ? groups->group[index].matrices : groups->group[index].others) && names(&groups->group[index], name)))
-        index++; /* The last group, the default, takes every parameter. */
+        index++; /* The last group, the default, matches every parameter. */
     return index;
 }

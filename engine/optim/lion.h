@@ -15,8 +15,7 @@ CS_RULE float lion(float p, float g, float *m, float *unused, ce_hyper h)
     return p - h.rate * (sign + h.decay * p);
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define LION_KEYS                                                                                                      \
     RATE("1e-3"),                                                                                                      \
         BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),       \

@@ -18,8 +18,7 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
     return p - h.rate * g;
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define SGD_KEYS                                                                                                       \
     RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
         NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),                             \
