@@ -104,7 +104,7 @@ static void supply_optimizer(ce_json *doc, bool for_trainer)
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
-        return; /* The defaults in the optimizers' key tables apply. */
+        return; /* Without a section, the defaults in the key tables of the optimizers apply. */
     section = object_in(root, "optimizer");
     json_object_set_new(section, "type", json_string("AdamW"));
     if (for_trainer)

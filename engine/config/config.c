@@ -165,7 +165,7 @@ cs_status cs_config_finish(cs_config *config)
     ce_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
-    CS_TRY(ce_json_verdict(config->doc)); /* If reading has found errors, each call reports them again. */
+    CS_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
     ce_resolve_templates(config);
     CS_TRY(ce_json_verdict(config->doc));
     if (config->world.size == 0)

@@ -28,7 +28,7 @@ static void check(ce_json *doc, const char *path, const json_t *value)
     const char *name;
     json_t *member;
     size_t index;
-    if (strcmp(path, "cspeed.model") == 0) /* The special tokens in this object may look like placeholders. */
+    if (strcmp(path, "cspeed.model") == 0) /* The special tokens in cspeed.model may look like placeholders. */
         return;
     if (json_is_string(value))
         check_string(doc, path, json_string_value(value));

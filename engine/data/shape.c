@@ -67,7 +67,7 @@ typedef struct {
     const json_t *row;
     const ce_shape_columns *columns;
     const char *field;
-    bool named; /* True if the row has another name, from `columns`, of a key that decides the shape. */
+    bool named; /* True if the row uses another name, which `columns` gives, for a key that decides the shape. */
 } reader;
 
 static json_t *member(const json_t *row, const char *name)

@@ -141,7 +141,8 @@ static cs_status check_twins(const glob_t *paths, size_t first)
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
         if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
             continue;
-        if (access(plain, F_OK) != 0) /* If there is another copy, it is compressed too. */
+        /* If there is no uncompressed copy, the one with the other compression is looked for. */
+        if (access(plain, F_OK) != 0)
             snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)
             return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",

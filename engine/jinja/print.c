@@ -165,7 +165,7 @@ void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value)
         return;
     case CS_V_NAMESPACE:
         put(to, "<Namespace ");
-        ce_jrun_enter(run); /* The level is counted, because a namespace may contain itself. */
+        ce_jrun_enter(run); /* The depth of recursion is counted, because a namespace may contain itself. */
         put_repr_dict(run, to, value.dict);
         ce_jrun_leave(run);
         put(to, ">");

@@ -150,7 +150,8 @@ ce_matcher *ce_matcher_open(void)
     matcher->context = pcre2_match_context_create(NULL);
     matcher->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
     CS_ASSERT(matcher->data && matcher->context);
-    pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack); /* With NULL, PCRE2 uses the machine stack. */
+    /* If the stack is NULL, PCRE2 uses the machine stack. */
+    pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
     return matcher;
 }
 

@@ -36,13 +36,13 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
     if (width <= 1)
         return 1;
     if (first == 0xe0)
-        low = 0xa0; /* The bound excludes overlong encodings. */
+        low = 0xa0; /* This bound of the second byte excludes overlong encodings. */
     else if (first == 0xed)
-        high = 0x9f; /* The bound excludes surrogates. */
+        high = 0x9f; /* This bound of the second byte excludes surrogates. */
     else if (first == 0xf0)
         low = 0x90;
     else if (first == 0xf4)
-        high = 0x8f; /* The bound excludes code points above U+10FFFF. */
+        high = 0x8f; /* This bound of the second byte excludes code points above U+10FFFF. */
     for (size_t i = 1; i < width; i++, low = 0x80, high = 0xbf)
         if (i == size || text[i] < low || text[i] > high)
             return i;
