@@ -66,7 +66,7 @@ typedef struct ce_moe_names {
     /* name of the layer's feed-forward, and those of an expert's matrices in it */
     const char *block, *gate, *up, *down;
 } ce_moe_names;
-/* Checks the keys of experts and adds faults (moe.c). If config.json has only the number `other_experts`, sets
+/* Checks the keys of experts and adds faults (moe.c). If config.json has the number `other_experts`, sets
  * s->experts to it. */
 void ce_moe_check(ce_llama_sizes *s, const ce_family_input *input);
 bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* Returns whether the layer has experts. */
