@@ -29,8 +29,8 @@ typedef struct {
 cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory);
 
-/* This function is called after all files are added: sorts the chunks and checks that they cover each element of every
- * tensor exactly once. */
+/* This function is called after all files are added. It sorts the chunks and checks that they cover each element of
+ * every tensor exactly once. */
 cs_status ce_chunks_check(ce_chunks *chunks, const ce_manifest *manifest, const char *directory);
 
 /* Returns the indices [from, to) of the chunks of a tensor; valid after ce_chunks_check. */

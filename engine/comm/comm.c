@@ -1,4 +1,5 @@
-/* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
+/* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, update the
+ * heartbeat. */
 #include "comm/nonblocking.h"
 #include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
