@@ -1,4 +1,4 @@
-/* failure.c - the failure report of a job. */
+/* failure.c - writes the failure report of a job. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -60,7 +60,7 @@ static void print_cause(const cl_link_end *end, FILE *out)
         fprintf(out, "; core dumped");
 }
 
-/* Programs that do not use cspeed send no progress records; the report then omits progress. */
+/* Programs that do not use cspeed send no progress records; the report of their failure does not mention progress. */
 static bool any_progress(const cl_front *front)
 {
     bool any = false;
@@ -79,7 +79,7 @@ static void print_progress(const cl_front *front, FILE *out)
     cl_rank_position_table(front, "                ", front->first, 0, out);
 }
 
-/* Keeps a copy of the last stderr lines of a remote rank on this machine. */
+/* Writes the last stderr lines of a rank of another host to a file on this machine. */
 static void save_tail(const cl_front *front, FILE *out)
 {
     char path[PATH_MAX + 64];
@@ -112,7 +112,7 @@ static void print_tail(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Describes how another failure relates to the first one. */
+/* Says how the failure of another rank relates to the failure that is reported. */
 static const char *relation_to_first(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
@@ -155,7 +155,7 @@ static void print_stopped(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Prints "nothing", or the processes that remain on each host. */
+/* Prints the processes that remain on each host, or "nothing". */
 static void print_left(const cl_front *front, FILE *out)
 {
     int told = 0;
@@ -238,9 +238,9 @@ static void print_verdict(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Returns true if the same command, given again, would not resume from the newest checkpoint: `train` with --fresh, or
- * with --tag and without --load, starts from an earlier state. (A restart by the launcher does resume from the newest
- * checkpoint.) */
+/* Returns true if the same command, given again by the user, would not resume from the newest checkpoint: `train` with
+ * --fresh, or with --tag and without --load, starts from an earlier state. (When the launcher restarts a job, it does
+ * resume from the newest checkpoint.) */
 static bool starts_over(const cl_front *front)
 {
     bool fresh = false, tag = false, load = false;
@@ -252,7 +252,8 @@ static bool starts_over(const cl_front *front)
     return fresh || (tag && !load);
 }
 
-/* Prints the hint that the same command resumes, unless that command would fail in the same way or start over. */
+/* Prints the hint that the same command resumes from the newest checkpoint, unless the command would fail in the same
+ * way or would start from an earlier state. */
 static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
@@ -276,7 +277,7 @@ static bool any_ran(const cl_front *front)
     return any;
 }
 
-/* Returns true if a report of several lines contains more information than its last line alone. */
+/* Returns true if the failure needs a report of several lines; false if its last line alone says everything. */
 static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)

@@ -1,4 +1,4 @@
-/* logdir.c - finding the log folder of a job. */
+/* logdir.c - finds the log folder of a job. */
 #include "front/logdir.h"
 
 #include "codes.h"
@@ -21,7 +21,7 @@ static bool is_run(const char *path)
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* The folder is named DATE_TIME_JOB; a job id may itself contain '_'. */
+/* Returns true if the folder's job id begins with `id`. The folder is named DATE_TIME_JOB; a job id may contain '_'. */
 static bool is_named(const char *folder, const char *id)
 {
     for (const char *at = folder; (at = strchr(at, '_'));)
@@ -30,8 +30,8 @@ static bool is_named(const char *folder, const char *id)
     return false;
 }
 
-/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`; if there are several, the last modified
- * one. */
+/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`. If there are several such folders, finds
+ * the one that was modified last. */
 static bool find_run(const char *id, char path[PATH_MAX])
 {
     struct stat found;

@@ -1,12 +1,12 @@
-/* ranks.h - Environment variables of a rank (RANK, WORLD_SIZE, ...), under the names of torchrun, DeepSpeed and
- * cspeed. */
+/* ranks.h - the environment variables of a rank (RANK, WORLD_SIZE, ...). Each is set under the names that torchrun,
+ * DeepSpeed and cspeed use. */
 #ifndef CL_RANKS_H
 #define CL_RANKS_H
 
 #include "plan/bind.h"
 #include "plan/order.h"
 
-/* One variable of a rank's environment; value NULL: the variable is removed. */
+/* One variable of a rank's environment. If the value is NULL, the variable is removed. */
 typedef struct {
     const char *name;
     char value[512];
@@ -14,12 +14,13 @@ typedef struct {
 
 enum { CL_RANKS_VARIABLES = 40 };
 
-/* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds the variables that
- * name descriptors. */
+/* Writes the variables of the rank whose number is first_rank + local of the order, and returns how many they are. The
+ * variables that contain file descriptors are missing here; local.c adds them. */
 int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 
-/* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */
+/* NULL-terminated names of variables that a rank must not inherit: those of a job that contains this one, and the job's
+ * secret. */
 extern const char *const cl_ranks_forgotten[];
 
 #endif

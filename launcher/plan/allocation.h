@@ -1,4 +1,4 @@
-/* allocation.h - Hosts that Slurm allocated to this job, read from the environment only. */
+/* allocation.h - the hosts that Slurm has allocated to this job. They are read from environment variables only. */
 #ifndef CL_ALLOCATION_H
 #define CL_ALLOCATION_H
 
@@ -7,12 +7,13 @@
 /* Returns true if this process runs inside a Slurm allocation. */
 bool cl_allocation_here(void);
 
-/* Reads the hosts of SLURM_JOB_NODELIST. A host has one slot for each GPU. A host without GPUs has one slot for each
- * task; or, if `ranks` is a number larger than the number of tasks, one for each CPU. `ranks` may be NULL (not given).
- * Returns 0, or CL_CODE_FILE. */
+/* Reads the hosts from SLURM_JOB_NODELIST. A host with GPUs has one slot for each GPU. A host without GPUs has one slot
+ * for each task. But if `ranks` is a number that is larger than the number of tasks, a host without GPUs has one slot
+ * for each CPU. `ranks` is NULL if the user did not give it. Returns 0, or CL_CODE_FILE with a message. */
 int cl_allocation_hosts(cl_hosts *hosts, const char *ranks);
 
-/* Calls each(name, argument) for the names of "a[1-3,05],b" in order. Returns false if the list is malformed. */
+/* Calls each(name, argument) for the names of a list such as "a[1-3,05],b", in order. Returns false if the list is
+ * invalid. */
 bool cl_allocation_expand(const char *list, void (*each)(const char *name, void *argument), void *argument);
 
 #endif

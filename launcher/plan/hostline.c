@@ -1,4 +1,4 @@
-/* hostline.c - Parser of one hostfile line: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
+/* hostline.c - parses one line of a hostfile: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
 #include "plan/hostline.h"
 
 #include "codes.h"
@@ -18,9 +18,10 @@ enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
 typedef struct {
     const cl_hostline_place *place;
     cl_host *host;
-    int column;           /* column of the word that is being read */
+    int column;           /* column of the word that is read */
     int slots, max_slots; /* 0: not given */
-    bool faulty, lost;    /* lost: after an error, the rest of the line cannot be interpreted */
+    /* faulty: the line has an error; lost: after an error, the rest of the line cannot be interpreted */
+    bool faulty, lost;
 } line_reader;
 
 #define FAULT(reader, ...)                                                                                             \
@@ -108,7 +109,7 @@ static void add_slot(cl_host *host, int slot)
     host->slots[host->slot_count++] = slot;
 }
 
-/* Reads a list of ids such as "0-3,6". */
+/* Reads a list of slot ids such as "0-3,6". */
 static bool read_ids(line_reader *reader, const char *value)
 {
     cl_host *host = reader->host;

@@ -1,4 +1,4 @@
-/* argv.c - a command line that is made word by word. */
+/* argv.c - builds a command line word by word. */
 #include "wire/argv.h"
 
 #include "plan/env.h"
@@ -37,7 +37,8 @@ void cl_argv_print(const cl_argv *words)
     for (int i = 0; i < words->count; i++) {
         fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
                 i + 1 < words->count ? " " : "\n");
-        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE */
+        /* MPICH's option is -env NAME VALUE, so the next word is the value of this variable */
+        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0)
             hide = cl_env_is_secret(words->list[i]);
     }
 }
