@@ -1,8 +1,8 @@
-/* codes.h - The exit codes of the launcher, and what the exit codes of ranks may mean.
+/* codes.h - Exit codes of the launcher, and what the exit codes of ranks may mean.
  *
- * The exit code of a rank is passed on unchanged. If a signal ended the rank, the exit code is 128 plus the number of
- * the signal. The launcher's own codes are those of sysexits(3) and timeout(1). A launcher function that returns int
- * returns one of these codes: 0 on success; on failure, cs_error() has the message. */
+ * A rank's own exit code is passed on unchanged; the end by a signal becomes 128 plus the signal's number. The
+ * launcher's own codes are those of sysexits(3) and timeout(1). A launcher function that returns int returns one of
+ * these codes: 0 on success; on failure, cs_error() has the message. */
 #ifndef CL_CODES_H
 #define CL_CODES_H
 
@@ -20,7 +20,7 @@ enum {
     CL_CODE_STALLED = 125, /* the job made no progress for --stall_timeout, and --stall_action is kill */
     CL_CODE_NOT_EXECUTABLE = 126,
     CL_CODE_NOT_FOUND = 127,
-    CL_CODE_SIGNAL = 128 /* the exit code after a signal is this value plus the number of the signal */
+    CL_CODE_SIGNAL = 128 /* base of the exit codes for signals: the signal's number is added */
 };
 
 /* Records the message for cs_error() and returns `code`. */

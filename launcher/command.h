@@ -12,9 +12,9 @@ typedef struct {
     /* the text that `cspeed COMMAND --help` prints between the usage and the example; complete lines */
     const char *text;
     const char *example; /* an example: a complete command line */
-    /* Runs the command. `options` contains the launch flags that precede the command's name. `arguments` is the
-     * NULL-terminated list of words that follow the name; the function may reorder it. Returns an exit code (codes.h).
-     * If the code is not 0, cs_error() has the message. */
+    /* `options` has the launch flags before the command's name. `arguments` is the NULL-terminated list of words after
+     * the name; the function may reorder it. Returns an exit code (codes.h); if the code is not 0, cs_error() has the
+     * message. */
     int (*run)(const cl_options *options, char **arguments);
     /* true: the command is one of cspeed's own programs, which prints the help of its options itself */
     bool is_program;
@@ -24,8 +24,8 @@ typedef struct {
  * no help text, because cl_command.text contains the help of all options. */
 #define CL_COMMAND_OPTION(kind, names, member, value) CS_OPTION(kind, names, request, member, value, NULL)
 
-/* Initializes the first members of a command's cs_options_form. `command` is the command's name, a string literal. The
- * command takes at least `min_` and at most `max_` positional arguments. `needs_` is the message if there are fewer. */
+/* The first members of a command's cs_options_form. `command` is the command's name, a string literal. The command
+ * takes `min_` to `max_` positional arguments; `needs_` is the message if there are fewer. */
 #define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
     .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
@@ -33,6 +33,6 @@ typedef struct {
  * that program instead. main.c calls this function instead of `run` if --help is given. Returns an exit code. */
 int cl_command_help(const cl_command *command);
 
-extern const cl_command *const cl_commands[]; /* the table of commands, terminated by NULL */
+extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */
 
 #endif

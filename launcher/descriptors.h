@@ -8,10 +8,8 @@
 
 #include <sys/resource.h>
 
-/* Raises the soft limit to the hard limit; call this function once, at the start of the process. */
-void cl_descriptors_raise(void);
-/* Restores the original limits; call this function in a child process before exec. */
-void cl_descriptors_restore(void);
+void cl_descriptors_raise(void);           /* raises the soft limit; call it once, at the start of the process */
+void cl_descriptors_restore(void);         /* restores the original limits; call it in a child before exec */
 struct rlimit cl_descriptors_before(void); /* Returns the limits with which this process was started. */
 
 #endif

@@ -30,8 +30,7 @@ static const cl_command *find(const char *name)
     return NULL;
 }
 
-/* Main function of `cspeed __agent`, which a front process has started on this host. The link to the front process is
- * stdin and stdout. */
+/* Main function of `cspeed __agent`, which a front process started on this host; the link is stdin and stdout. */
 static int serve(void *argument, const cl_guard *guard)
 {
     (void)argument;

@@ -1,5 +1,5 @@
-/* options.c - reads the launch flags from three sources: PET_ variables, CSPEED_ variables, and the command line. A
- * later source overrides an earlier one. */
+/* options.c - reads the launch flags from PET_ variables, CSPEED_ variables and the command line; a later source
+ * overrides. */
 #include "options.h"
 
 #include "base/status.h"
@@ -13,7 +13,7 @@
 
 enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 
-/* the source of each flag's value, one entry for each row of the table; "": the flag has its default */
+/* the source of each flag's value, for each row of the table; "": default */
 static char origins[MOST_FLAGS][ORIGIN_BYTES];
 static const char *values[MOST_FLAGS]; /* the value of each flag as the user wrote it */
 
@@ -80,7 +80,7 @@ void cl_options_each(void (*each)(const char *name, const cs_option *flag, void 
 
 /* ---- the environment ---- */
 
-/* Returns 1 if the text means yes, 0 if it means no, and -1 for any other text. */
+/* Returns 1 if the text means yes, 0 if it means no, otherwise -1. */
 static int parse_bool(const char *value)
 {
     if (cs_options_choice("1|true|yes|on", value) >= 0)
@@ -102,8 +102,8 @@ static int store_variable(cl_options *options, const cs_option *flag, const char
     return cs_options_store(flag, options, variable, value);
 }
 
-/* Returns the value of the environment variable PREFIX + NAME, or NULL if it is not set or empty. If a rank starts a
- * job, the job id of the rank's own job is not used for the new job. */
+/* Returns the environment variable PREFIX + NAME, or NULL if it is not set or empty. If a rank starts a job, the rank's
+ * own job id does not apply to that job. */
 static const char *look_up(const char *prefix, const char *name, char variable[ORIGIN_BYTES])
 {
     snprintf(variable, ORIGIN_BYTES, "%s%s", prefix, name);
@@ -138,7 +138,7 @@ static int read_environment(cl_options *options, const char *prefix)
 
 /* ---- the command line ---- */
 
-/* Stores the value of --devices in the flag that it stands for: --num_gpus or --include. */
+/* Turns --devices into --num_gpus or --include. */
 static int take_devices(cl_options *options)
 {
     static char include[4096];

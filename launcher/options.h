@@ -1,12 +1,12 @@
-/* options.h - the launch flags: arguments that stand before the command or the program on the command line.
+/* options.h - the launch flags: arguments before the command or program on the command line.
  *
- * One table in flags.c, which the functions of cspeed/options.h read, contains every flag: its names (also those of
- * DeepSpeed and torchrun), its type, and its help or the reason why it is refused. A flag cannot be abbreviated, so a
- * flag that is added later never changes the meaning of an existing script. Reading stops at the first word that is not
- * a flag, or after `--`. The rest belongs to the program and is passed on unchanged.
+ * One table in flags.c, which cspeed/options.h reads, contains every flag: its names (also those of DeepSpeed and
+ * torchrun), its type, and its help or why it is refused. Flags cannot be abbreviated, so a flag added later never
+ * changes the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the
+ * rest belongs to the program and is passed on unchanged.
  *
- * If a flag is not on the command line, its value is taken from the environment variable CSPEED_<NAME>. If that
- * variable is not set and torchrun has the flag, the value is taken from PET_<NAME>. */
+ * The value of a flag that is not on the command line is taken from the environment variable CSPEED_<NAME>, or else
+ * from PET_<NAME> if torchrun has the flag. */
 #ifndef CL_OPTIONS_H
 #define CL_OPTIONS_H
 
@@ -18,8 +18,8 @@ typedef enum { CL_HOST_KEY_ACCEPT_NEW, CL_HOST_KEY_STRICT, CL_HOST_KEY_OFF } cl_
 typedef enum { CL_STALL_WARN, CL_STALL_DUMP, CL_STALL_KILL } cl_stall_action;
 typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_preflight;
 
-/* The values of the launch flags. All pointers point into argv or the environment. NULL and 0 mean that the flag was
- * not given, unless a comment says otherwise. */
+/* All pointers point into argv or the environment. NULL and 0 mean that the flag was not given, unless a comment says
+ * otherwise. */
 typedef struct {
     /* ---- hosts and slots ---- */
     const char *hostfile, *hosts, *include, *exclude;
@@ -36,7 +36,7 @@ typedef struct {
     int master_port; /* -1: the flag was not given; 0: any free port */
     bool endpoint;   /* true: --rdzv_endpoint gave the address and the port */
     const char *job_id;
-    /* in seconds; the defaults are 600, 30, 5 and 15, in the order of the members */
+    /* in seconds; the defaults are 600, 30, 5 and 15, in this order */
     double rdzv_timeout, last_call, heartbeat, dead_after;
 
     /* ---- how agents are started ---- */
@@ -61,20 +61,20 @@ typedef struct {
     bool bind_cores_to_rank;
     const char *bind_core_list;
 
-    /* ---- restarts, end of a job, time limits ---- */
+    /* ---- restarts, end, time limits ---- */
     int max_restarts;
     double restart_delay;   /* in seconds; the default is 5 */
     const char *restart_on; /* "any", or exit codes separated by commas */
     double grace_seconds;   /* in seconds; the default is 30 */
     int stop_signal;        /* the default is SIGTERM */
     const char *forward;    /* the signals that are passed on to ranks, for example "USR1,USR2" */
-    /* both in seconds; timeout_seconds is 0 if there is no limit; the default of stall_timeout is 600 */
+    /* in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */
-    const char *save_pid; /* path of the file with the process id; "": the path is /tmp/PID.cspeed */
+    const char *save_pid; /* path of the file; "": /tmp/PID.cspeed */
 
     /* ---- output and logs ---- */
-    const char *log_dir; /* the folder of the log files; NULL: cspeed_runs/<date>_<job> */
+    const char *log_dir; /* folder of the log files; NULL: cspeed_runs/<date>_<job> */
     const char *log_max; /* the size in bytes at which a rank's log file is rotated, for example "100M" */
     const char *console; /* "all", "dedup", "first" or "none", or the ranks to show: "0,4-7" */
     const char *prefix;
@@ -84,7 +84,7 @@ typedef struct {
 
     /* ---- flags of `run`, and the program ---- */
     bool local_rank_arg;
-    /* the flag that is added to the program's arguments as FLAG=N, where N is the local rank; NULL: no flag is added */
+    /* FLAG=N is added to the program's arguments, N being the local rank; NULL: no flag is added */
     const char *local_rank_flag;
 
     char **argv; /* the whole command line, NULL-terminated */
@@ -97,16 +97,15 @@ typedef struct {
 extern const cs_option cl_flags[];
 extern const int cl_flags_count;
 
-/* Reads argv and the environment, and stores the values of the flags in `options`. Returns 0, or CL_CODE_USAGE with a
- * message in cs_error(). */
+/* Reads the flags from argv and the environment. Returns 0, or CL_CODE_USAGE with a message in cs_error(). */
 int cl_options_read(cl_options *options, char **argv);
 
 /* Returns the source from which the value of the flag `name` comes: "--name", "CSPEED_NAME", "PET_NAME" or "default".
  */
 const char *cl_options_origin(const char *name);
 
-/* Calls each(name, value, origin, argument) for every flag that was given, in the order of the table. `value` is NULL
- * if the flag takes no value. */
+/* Calls each(name, value, origin, argument) for every flag that was given, in the table's order. `value` is NULL for a
+ * flag without a value. */
 void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument);
 

@@ -5,10 +5,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Writes the path of the folder. If cspeed is installed, this is the folder libexec/cspeed of the installed tree. If
- * there is no such folder, as in a build tree, it is the folder of cspeed itself. The path is derived from that of the
- * running executable file, so an installed tree may be moved. Returns false if the system does not tell the path of
- * this file. */
+/* Writes the folder's path: libexec/cspeed of the installed tree; or, if that does not exist, as in a build tree, the
+ * folder of cspeed itself. Both are found from the path of this executable, so an installed tree may be moved. Returns
+ * false if the system does not tell this path. */
 bool cl_programs_folder(char path[PATH_MAX]);
 
 #endif

@@ -74,7 +74,7 @@ int cl_spellings_seconds(void *field, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s takes a time such as 90, 15m, 2h or 1d, not \"%s\"", flag, value);
 }
 
-/* Accepts "N" and "MIN:MAX". Returns true if the value is valid. */
+/* Accepts "N" and "MIN:MAX". */
 int cl_spellings_nodes(void *field, const char *flag, const char *value)
 {
     char min_text[WORD_BYTES];
@@ -152,7 +152,7 @@ static bool is_code(const char *word)
     return isdigit((unsigned char)*word) && !*end && code >= 1 && code <= 255;
 }
 
-/* Accepts "3" and "4-7". Returns true if the word is valid. */
+/* Accepts a range such as "3" or "4-7". */
 static bool is_span(const char *word)
 {
     char *end;
@@ -207,8 +207,7 @@ int cl_spellings_color(void *field, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is one of auto|always|never, not \"%s\"", flag, value);
 }
 
-/* A job id becomes part of the names of files, and part of a text that is searched for in /proc/PID/environ. It may
- * therefore contain only these characters. */
+/* A job id becomes part of file names, and of a text that is searched for in /proc/PID/environ. */
 int cl_spellings_job(void *field, const char *flag, const char *value)
 {
     size_t length = strlen(value);

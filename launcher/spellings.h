@@ -4,9 +4,9 @@
 
 #include "options.h"
 
-/* Each of these functions checks a value and stores it in `field`. It returns 0, or CL_CODE_USAGE with a message that
- * begins with `flag`. If -1 is accepted, it is DeepSpeed's default, and the field keeps its value. The type of the
- * fields in this group is const char *. The comments show the values that are accepted. */
+/* Each of these functions checks a value, stores it in `field`, and returns 0, or CL_CODE_USAGE with a message that
+ * begins with `flag`. If -1 is accepted, it is DeepSpeed's default, and the field keeps its value. Fields of this group
+ * are const char *. The comments show accepted values. */
 int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N, MIN:MAX, -1          */
 int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
 int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto, -1        */

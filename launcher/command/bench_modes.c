@@ -103,8 +103,7 @@ static int write_config(const request *r, int model, int mode)
     return write_file(r, "modes.json", text);
 }
 
-/* Starts the training in the temporary folder, and writes its output to the file "log" of that folder. Returns the exit
- * code of the training. */
+/* Starts the training in the temporary folder, with its output in the file "log" there. Returns its exit code. */
 static int start(const request *r, int mode)
 {
     char ranks[16], self[PATH_MAX] = "";

@@ -18,9 +18,9 @@
 
 enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
 
-/* This script runs on each host. It prints five lines: the time, the version of cspeed, the checksum of the executable
- * file of cspeed, whether the working directory exists, and the checksum of the configuration. $1 is the path of cspeed
- * on this machine, $2 is the working directory, and $3 is the configuration. */
+/* The script that runs on each host. It prints five lines: the time, the version of cspeed, the checksum of cspeed's
+ * executable file, whether the working directory exists, and the checksum of the configuration. $1 is the path of
+ * cspeed on this machine, $2 the working directory, $3 the configuration. */
 static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
                              "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
                              "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
@@ -35,7 +35,7 @@ typedef struct {
     size_t count;
     /* how many seconds the host's clock is ahead of this machine's clock, when the first byte of the reply arrives */
     double clock;
-    int code; /* 0 as long as no problem of this host was found; otherwise an exit code */
+    int code; /* 0: no problem of this host was found yet */
     bool ended;
 } reply;
 
@@ -172,7 +172,7 @@ static int print_all(const inquiry *all)
 
 /* ---- asking the hosts ---- */
 
-/* Writes the command that runs the script on a host. `path` is where cspeed is expected on that host. */
+/* Writes the command that runs the script. `path` is where cspeed is expected on the host. */
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
     char words[4][PATH_MAX + 64];

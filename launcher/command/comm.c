@@ -17,7 +17,7 @@ enum { MOST_TRACED = 16, SUM_BYTES = 64, MOST_WORLDS = 32, FP32_BYTES = 4 };
 typedef char sums[MOST_TRACED][MOST_TRACED][SUM_BYTES];
 
 typedef struct {
-    int ranks, column; /* ranks: the number of ranks; column: the width of one chunk's column in the table */
+    int ranks, column; /* column: the width of one chunk's column in the table */
     sums *now, *before;
 } ring;
 
@@ -115,7 +115,7 @@ typedef struct {
     double bandwidth;
 } request;
 
-/* Parses a list of world sizes such as "2,10". Returns 0 or an exit code. */
+/* Parses a list of world sizes such as "2,10". */
 static int read_worlds(const char *list, int64_t worlds[MOST_WORLDS], int *count)
 {
     char word[32];

@@ -18,7 +18,7 @@ enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
 typedef struct {
     const char *file, *explain;
     cs_option_list sets;
-    int64_t world; /* the world size from the command line; 0: the environment gives the world size */
+    int64_t world; /* the world size; 0: it is taken from the environment */
     bool json, lenient, all;
 } request;
 
@@ -59,7 +59,7 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
     const ce_difference *other = ce_differences_find(r->explain);
-    /* true: the path that the user gave does not name the optimizer or the schedule that has this key */
+    /* true: the path given by the user does not name the optimizer or schedule of this key */
     bool bare = *heading && !strstr(r->explain, heading);
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);

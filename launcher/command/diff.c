@@ -45,7 +45,7 @@ static json_t *shape_of(const ce_manifest_tensor *tensor)
     return shape;
 }
 
-/* Returns the position of an element in a tensor as a JSON array with one index for each dimension. */
+/* Returns the position of an element in a tensor: one index for each dimension. */
 static json_t *place_of(const ce_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();

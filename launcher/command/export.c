@@ -27,9 +27,8 @@ static bool is_whole(const char *dir, const char *name)
     return audit.faults == 0;
 }
 
-/* Finds the newest checkpoint whose checksums all match, and copies its tag to `tag`. The checkpoint that the file
- * `latest` names is tried first, then the earlier checkpoints of the same training. Returns false if no checkpoint is
- * whole. */
+/* Finds the tag of the newest checkpoint whose checksums all match. The checkpoint that the file `latest` names is
+ * tried first, then the earlier checkpoints of the same training. Returns false if no checkpoint is whole. */
 static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
 {
     char latest[CS_TAG_BYTES];

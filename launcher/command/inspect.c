@@ -101,7 +101,7 @@ static bool stands_before(const json_t *one, const json_t *other)
     return step_of(one) != step_of(other) ? step_of(one) > step_of(other) : strcmp(a, b) < 0;
 }
 
-/* Inserts a row into the list of rows, which is sorted by step, the highest step first. */
+/* Inserts a row into the rows, which are sorted by step, the highest step first. */
 static void insert(json_t *rows, json_t *row)
 {
     size_t at = 0;

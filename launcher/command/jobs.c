@@ -109,7 +109,7 @@ static int run_ps(const cl_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    /* clears the error if the front process of a job does not answer; the row of that job shows "?" */
+    /* clears the error of a front process that does not answer; the row of its job shows "?" */
     cl_codes_fail(0, "%s", "");
     return 0;
 }
@@ -186,8 +186,8 @@ const cl_command cl_command_status = {
 
 /* ---- stop ---- */
 
-/* Ends a job by signals to its front process. The signals go through a pid file descriptor, so that they cannot reach
- * another process that reuses the pid. */
+/* Sends a signal to the front process through a pid file descriptor, so that the signal cannot reach another process
+ * that reuses the process id. */
 static int stop(const cl_registry_job *job, bool now)
 {
     int fd = pidfd_open(job->pid, 0);

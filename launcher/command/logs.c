@@ -14,7 +14,7 @@
 
 enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BYTES = PATH_MAX + 512 };
 
-/* A log file of one attempt, and the text of it that has been read but not shown yet. */
+/* One log file of an attempt, and its last line while this is incomplete. */
 typedef struct {
     int rank, which, fd;
     char line[LINE_BYTES]; /* the beginning of a line whose end has not been written yet */
@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const cl_registry_job *job; /* the running job; NULL: the job no longer runs */
     char folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
-    int attempt, rank; /* rank: the rank whose files are shown; -1: all ranks */
+    int attempt, rank; /* rank: the rank whose log is shown; -1: all ranks */
     shown **files;
     int count;
 } reader;
@@ -194,8 +194,7 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        /* The state of the job is read before the files. In the opposite order, lines that the job writes at its end
-         * could be missed. */
+        /* The state of the job is read before the files; otherwise the last lines of the job could be missed. */
         runs = cl_registry_read_is_running(all->job);
         if (find_attempt(all)) {
             end_lines(all);

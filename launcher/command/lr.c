@@ -1,5 +1,5 @@
-/* lr.c - `cspeed lr`: prints the learning rate over the steps, as a table and as a diagram, and also the momentum if
- * the schedule changes it. */
+/* lr.c - `cspeed lr`: the learning rate, and the momentum if it changes, over the steps, as a table and as a diagram.
+ */
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"

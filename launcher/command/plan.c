@@ -48,7 +48,7 @@ _Noreturn static void exec_program(const char *path, char **program, char *flag,
     _exit(CL_CODE_NOT_EXECUTABLE);
 }
 
-/* Reads until the other end of the pipe is closed. Returns the text without its last newline; the caller frees it. */
+/* Reads until the other end of the pipe is closed. Returns the malloc'ed text without its last newline. */
 static char *read_all(int descriptor)
 {
     char *text = NULL, part[4096];
@@ -64,7 +64,7 @@ static char *read_all(int descriptor)
 }
 
 /* Runs the program as one process on this machine, without other ranks, and returns its exit code. If `json` is not
- * NULL, *json receives the output, which the caller frees; if `json` is NULL, the output goes to stdout. */
+ * NULL, *json receives the malloc'ed output; otherwise the output goes to stdout. */
 static int ask_memory(char **json, char **program, const cl_plan *plan)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";

@@ -110,8 +110,7 @@ static bool add_diagram(picture *all, const request *r, int key)
     return count > 0;
 }
 
-/* Reads the metrics of all runs. `early` is true while a training runs: then a missing file or key is no error, because
- * the training may write it later. */
+/* `early` is true while a training runs: a missing file or key is then no error, because it may be written later. */
 static int read_runs(picture *all, const request *r, bool early)
 {
     all->count = 0;

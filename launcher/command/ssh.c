@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     const cl_host **hosts;
-    part (*parts)[2]; /* [host][0] has the unfinished line of the host's stdout, [host][1] that of its stderr */
+    part (*parts)[2]; /* [host][0]: the unfinished line of the host's stdout; [host][1]: that of its stderr */
     int worst;
 } everywhere;
 

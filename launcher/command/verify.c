@@ -51,7 +51,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     return status;
 }
 
-/* Returns the folder of the checkpoint to verify; the caller frees the path. */
+/* Returns the malloc'ed path of the checkpoint's folder. */
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];

@@ -252,8 +252,8 @@ static bool starts_over(const cl_front *front)
     return fresh || (tag && !load);
 }
 
-/* Prints the hint that the same command resumes from the newest checkpoint, unless the command would fail in the same
- * way or would start from an earlier state. */
+/* Prints the hint that the same command resumes, unless that command would fail in the same way or start from an
+ * earlier state. */
 static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);

@@ -17,8 +17,8 @@ bool cl_failure_is_rank(const cl_front *front);
 /* Returns true if another attempt would end in the same way, as the exit code or the failed rank itself indicates. */
 bool cl_failure_is_explained(const cl_front *front);
 
-/* Writes result.json into front->run_dir, and writes /dev/termination-log on machines where Kubernetes provides this
- * file. An error while result.json is written is printed and has no other effect. */
+/* Writes result.json into front->run_dir, and /dev/termination-log where Kubernetes provides this file. If result.json
+ * cannot be written, an error is printed, and nothing else changes. */
 void cl_result_write(cl_front *front);
 
 /* Returns the state of a running job as JSON, for clients of the registry (registry.h). The caller frees the text. */

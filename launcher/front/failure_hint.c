@@ -18,7 +18,7 @@ static const char oom[] =
     "the host's memory ran out: fewer ranks a host, a smaller micro-batch, recomputation, or a higher "
     "ZeRO stage";
 
-/* Hints that depend on the text at the end of the rank's stderr. The first entry whose text occurs there is used. */
+/* Hints that depend on the text at the end of the rank's stderr; the first entry that matches is used. */
 static const struct {
     const char *word, *sentence;
 } words[] = {

@@ -63,8 +63,7 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
     } else {
         if (front->reforming && !front->signal)
             front->signal = number;
-        /* Service managers repeat SIGTERM, which then has no further effect. Only a person repeats SIGINT or SIGQUIT.
-         */
+        /* A repeated SIGTERM comes from a service manager and is ignored; only a person repeats SIGINT or SIGQUIT. */
         else if (number == SIGINT || number == SIGQUIT)
             cl_nodes_tell(front, CL_LINK_KILL, 0);
         front->last = true;
@@ -117,8 +116,8 @@ static bool all_ready(const cl_front *front)
     return true;
 }
 
-/* Returns true if the node need not be waited for: its agent has ended all processes or is lost, or the node has not
- * joined, so that no agent runs there. */
+/* Returns true if the end of the job need not wait for the node: its agent has ended all processes, or is lost, or has
+ * never joined. */
 static bool is_swept(const cl_node *node)
 {
     return node->state < CL_NODE_JOINED || node->state >= CL_NODE_SWEPT;
@@ -160,8 +159,7 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
-/* Returns the value of CUDA_VISIBLE_DEVICES that the plan's environment gives to the ranks; returns NULL if the plan's
- * environment does not set this variable. */
+/* Returns the value of CUDA_VISIBLE_DEVICES in the plan's environment; NULL: the environment does not set it. */
 static const char *visible_devices(const cl_plan *plan)
 {
     for (int i = 0; i < plan->env.count; i++)

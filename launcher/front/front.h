@@ -61,13 +61,13 @@ typedef struct {
     cl_node_state state;
     int place; /* index of the node's host in plan->hosts.list */
     cl_link link;
-    /* If `here` is true: process id of the agent, which is then a child of this process. If `here` is false: process id
-     * of the child process that carries the connection to the agent. 0: there is no such process. */
+    /* process id of the agent if the agent is a child of this process (`here`); otherwise of the child that carries the
+     * connection to the agent; 0: there is no such process */
     pid_t pid;
     char host[256];
-    bool here, ran; /* here: the agent runs on this machine; ran: the agent has started ranks of this job */
-    /* The addresses of the two ends of the connection between the node and the front process: the node's address as the
-     * front process sees it, and the front's address as the node sees it. "": not known. */
+    bool here, ran; /* ran: the agent has started ranks of this job */
+    /* The addresses of the two ends of the connection between node and front process: the node's own, and the front's
+     * as the node sees it. "": not known. */
     char own_address[64], front_address[64];
     /* set for the first node only: the address of the interface that --master_if names; "": --master_if was not given
      */
@@ -93,19 +93,16 @@ typedef struct {
     unsigned char key[CS_MAC_BYTES]; /* the secret key that the ranks of this job share */
     pid_t starter;                   /* process id of mpirun or srun; 0: neither of them is used */
     cl_world_sizes world_sizes;      /* the world sizes that an elastic job may have */
-    /* Three times in CLOCK_MONOTONIC nanoseconds, or 0 if the event has not happened. joining_since: the nodes began to
-     * join. enough_at: the minimum number of nodes was present. reminded_at: the last reminder about missing nodes was
-     * printed. */
+    /* In CLOCK_MONOTONIC nanoseconds, 0 if it has not happened yet: the nodes began to join; the minimum number of
+     * nodes was present; the last reminder was printed. */
     int64_t joining_since, enough_at, reminded_at;
     cl_worker *workers; /* [worker_count] ranks of this attempt; NULL while agents are joining */
     int worker_count;
     cl_phase phase;
-    /* attempt: number of the attempt; restarts: the number of restarts that count for --max_restarts */
-    int attempt, restarts;
-    /* Four times that serve to form an elastic job again with new nodes that came while the ranks ran. Each is in
-     * CLOCK_MONOTONIC nanoseconds, or 0 if the event has not happened. ranks_began: the ranks of this attempt were
-     * started. waiting_since: the first new node was seen. beats_asked_at: the progress records were requested that say
-     * whether the program saves on request. save_asked_at: the checkpoint was requested. */
+    int attempt, restarts; /* restarts: the number of restarts that count for --max_restarts */
+    /* Four times that serve to form an elastic job again with new nodes, in CLOCK_MONOTONIC nanoseconds, or 0 if the
+     * event has not happened. ranks_began: the ranks of this attempt were started. waiting_since: the first new node
+     * was seen. beats_asked_at: progress records were requested. save_asked_at: the checkpoint was requested. */
     int64_t ranks_began, waiting_since, beats_asked_at, save_asked_at;
     int64_t kept_before_asking; /* the result of cl_workers_kept at the time save_asked_at */
     bool reforming;             /* true: the ranks are being ended, so that the new nodes can take part */
@@ -121,8 +118,8 @@ typedef struct {
     char master_addr[256];
     int master_port;
     int64_t began, attempt_began, failed, stopped,
-        /* All these times are in CLOCK_MONOTONIC nanoseconds. 0: the event has not happened. `deadline` is the end of
-         * the phase, or INT64_MAX if the phase has no deadline. */
+        /* times in CLOCK_MONOTONIC nanoseconds, 0 if the event has not happened; `deadline` is INT64_MAX if there is
+         * none */
         deadline;
     int first;      /* the rank that failed first; -1: no rank has failed */
     int first_node; /* the node that was lost first; -1: no node was lost */
@@ -142,7 +139,7 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 
 /* ---- front.c: the phases ---- */
 
-int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt; returns 0 or an exit code */
+int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
 /* cl_front_take_signal handles a signal that has arrived; cl_front_take_time checks the deadlines. Each of these two
  * functions may change the phase. */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
@@ -169,7 +166,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank);
 void cl_nodes_lose(cl_front *front, int node, const char *why);
 
 /* ---- workers.c: the ranks ---- */
-int cl_workers_make(cl_front *front); /* creates the ranks of the plan; returns 0 or an exit code */
+int cl_workers_make(cl_front *front); /* creates the ranks of the plan */
 void cl_workers_free(cl_front *front);
 
 /* cl_workers_take handles a message about one rank; cl_workers_take_beats handles a message with the progress records
@@ -179,25 +176,24 @@ void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t n
 void cl_workers_write_off(cl_front *front, int node, int64_t now); /* treats the ranks of a lost node as ended */
 /* Returns true if the failed rank would fail in the same way in another attempt. */
 bool cl_workers_explained(const cl_front *front, int rank);
-/* Returns the highest `kept` value of ce_beat that any rank has reported: the step of the newest checkpoint plus 1, or
- * 0 if there is no checkpoint. */
+/* Returns the highest `kept` value of ce_beat that any rank has reported: the newest checkpoint's step plus 1, or 0 if
+ * there is no checkpoint. */
 int64_t cl_workers_kept(const cl_front *front);
 /* Returns true if the rank failed by itself, and not because of a signal that cspeed sent to it. */
 bool cl_workers_failed(const cl_front *front, int rank);
 
 /* ---- join_agents.c: the agents join, and the plan is reduced to the nodes that are present ---- */
-/* creates the nodes of the plan, none of which is present yet; returns 0 or an exit code */
+/* creates the nodes of the plan, none of which is present yet */
 int cl_join_agents_open(cl_front *front);
-/* starts the agents of absent nodes for a new attempt; returns 0 or an exit code */
-int cl_join_agents_call(cl_front *front, int64_t now);
+int cl_join_agents_call(cl_front *front, int64_t now); /* starts the agents of absent nodes for a new attempt */
 /* accepts the nodes whose connections wait at the rendezvous port */
 void cl_join_agents_admit(cl_front *front, int64_t now);
 bool cl_join_agents_complete(cl_front *front, int64_t now);
 /* Prints every 10 s which nodes are missing or not ready, and what these nodes are doing. */
 void cl_join_agents_remind(cl_front *front, int64_t now);
 int cl_join_agents_there(const cl_front *front); /* returns the number of nodes that are present */
-/* Returns the number of nodes that an attempt would have if it began now; 0: the elasticity section of the
- * configuration allows no attempt with the nodes that are present. */
+/* Returns the number of nodes that an attempt would have if it began now; 0: the elasticity section allows no attempt
+ * with these nodes. */
 int cl_join_agents_possible(const cl_front *front);
 /* Returns true for a node that has connected by itself to an elastic job after the first attempt had begun, and that
  * has run no ranks yet. */
@@ -207,8 +203,7 @@ void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
 void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
 /* ---- node_orders.c: the messages ORDER and START for the agents ---- */
-/* sends an ORDER message (what to run) to every node of the attempt; returns 0 or an exit code */
-int cl_node_orders_send(cl_front *front);
+int cl_node_orders_send(cl_front *front);   /* sends ORDER to every node of the attempt */
 void cl_node_orders_start(cl_front *front); /* sends START to every node; call it when all nodes are ready */
 
 /* ---- staging.c: files for the nodes, sent before ORDER ---- */

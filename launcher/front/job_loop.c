@@ -164,16 +164,16 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_registry_answer(&front->registry, state);
         free(state);
     }
-    /* If poll returned much too late, this process was suspended. The time in which it heard nothing from its agents
-     * then does not count as their silence. */
+    /* If poll returned much too late, this process was suspended, so the silence of its agents in that time does not
+     * count. */
     if (ce_clock_now() - due > 2 * SECOND)
         for (int i = 0; i < front->node_total; i++)
             front->nodes[i].link.heard = ce_clock_now();
 }
 
-/* Reaps children that have ended: the processes that started agents, and the processes that carried connections. Two
- * kinds of children are reaped elsewhere, because their exit status is part of the reason why a node was lost: local
- * agents, and carriers of connections to nodes that are not yet marked as lost. */
+/* Reaps children that have ended: starters of agents and carriers of connections. Local agents, and carriers of nodes
+ * that are not yet marked as lost, are reaped elsewhere, because their exit status is part of the reason for the loss.
+ */
 static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)

@@ -30,7 +30,7 @@ static bool is_there(const cl_node *node)
 int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    /* the digest of the whole plan, before the plan is reduced; it must be the same on all nodes */
+    /* the digest of the plan before it is reduced, which must be the same on all nodes */
     front->digest = cl_hostplan_digest(plan);
     front->node_total = plan->node_count;
     front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
@@ -56,8 +56,8 @@ static int call_here(cl_front *front, cl_node *node)
     if (node->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
     if (node->pid == 0) {
-        /* Closes the links to the other nodes in the child process. Otherwise these links would stay open when the
-         * front process closes them, and the nodes would not notice. */
+        /* Closes the links to other nodes in the child. Otherwise these nodes would not see the front process close
+         * them. */
         for (int i = 0; i < front->node_total; i++)
             if (&front->nodes[i] != node)
                 cl_link_close(&front->nodes[i].link);

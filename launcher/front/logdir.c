@@ -21,7 +21,7 @@ static bool is_run(const char *path)
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* Returns true if the folder's job id begins with `id`. The folder is named DATE_TIME_JOB; a job id may contain '_'. */
+/* Returns true if the job id in the folder's name DATE_TIME_JOB begins with `id`. A job id may itself contain '_'. */
 static bool is_named(const char *folder, const char *id)
 {
     for (const char *at = folder; (at = strchr(at, '_'));)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the list of environment variables for a host: first the variables for all nodes, then those of the host's own
- * line in the hostfile, which override the others. */
+/* Lists the environment variables for a host: first those for all nodes, then those of the host's own line in the
+ * hostfile, which override the first. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;
@@ -35,8 +35,7 @@ static void free_environment(char **list)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    /* The link of a node that has connected by itself is signed but not encrypted, so the key of the ranks is not sent
-     * over it. */
+    /* The link of a node that connects by itself is signed but not encrypted, so the key is not sent over it. */
     for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
@@ -105,7 +104,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
     write_key(front, order->key);
 }
 
-/* Returns the places of the plan's nodes in the list of hosts as a malloc'ed array, for cl_order.places. */
+/* Returns the malloc'ed array for cl_order.places: the places of the plan's nodes. */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
@@ -141,9 +140,9 @@ int cl_node_orders_send(cl_front *front)
     return code;
 }
 
-/* Chooses the master address. If the user gave one, it is used. Otherwise the choice is an address of the first node
- * that is known to work because connections use it: if the first node is this machine, the address to which the other
- * nodes connected; if not, the address at which this machine reached the first node. */
+/* Chooses the master address: the one that the user gave, or else an address of the first node that connections use and
+ * that therefore works: the address to which the other nodes connected, or the address at which the first node was
+ * reached. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];

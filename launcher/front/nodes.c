@@ -56,7 +56,7 @@ static int clean_here(cl_front *front, cl_node *node, char why[512])
     enum { SECONDS = 10 };
     cl_spared spared;
     int status = 0, code = CL_CODE_PEER;
-    if (!has_ended(node, &status)) { /* the link is broken but the agent has not ended: the agent is suspended */
+    if (!has_ended(node, &status)) { /* the agent has not ended although its link is broken: it is suspended */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
     } else if (WIFSIGNALED(status)) {
@@ -76,8 +76,8 @@ static bool is_fault(int number)
     return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
-/* Ends the process on this machine that carried the connection to a node. If a signal has ended this process, `why`
- * receives a sentence about this, because the node itself may be healthy. Returns the exit code for the failure. */
+/* Ends the process on this machine that carried the connection to a node. If a signal had ended this process, `why`
+ * says so, because the node itself may be healthy. Returns the exit code for the failure. */
 static int end_carrier(cl_node *node, int index, char why[512])
 {
     int status = 0;
@@ -209,7 +209,7 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
         cl_front_fail(front, index, CL_CODE_PEER, why);
         return;
     }
-    /* the job does not end yet, because other nodes may also have something to report */
+    /* the job does not end yet: other nodes may also have something to report */
     if (joining && front->plan->node_count > 1) {
         if (!front->code) {
             front->first_node = index;

@@ -1,4 +1,4 @@
-/* rank_position.c - the position of a rank (its training step and its collective), taken from its progress records. */
+/* rank_position.c - the position of a rank (step and collective), from its progress records. */
 #include "front/rank_position.h"
 
 #include "codes.h"

@@ -1,10 +1,10 @@
 /* reform.c - forms a running elastic job again, with new nodes that came while its ranks ran.
  *
- * A new node waits until it may take part: for the time --last_call after it came, or not at all if MAX nodes are
- * present. In addition, the ranks must have run for --last_call, so that a node that comes and goes cannot end attempts
- * more often. Then the front process asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked).
- * When the checkpoint is complete, or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the
- * nodes that are present. This attempt does not count for --max_restarts. */
+ * A new node waits until it may take part: for --last_call, or not at all if MAX nodes are present. The ranks must also
+ * have run for --last_call, so that a node that comes and goes cannot end attempts more often. Then the front process
+ * asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked). When the checkpoint is complete, or
+ * after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present. This attempt
+ * does not count for --max_restarts. */
 #include "front/front.h"
 
 #include <stdio.h>
@@ -32,9 +32,8 @@ static void stop(cl_front *front, int64_t now)
     cl_front_stop(front, now);
 }
 
-/* Returns true when it is known whether the program saves on request. The last progress record of rank 0 says this, but
- * it may be from before the program could say it. The function therefore requests a new record, and returns true once a
- * new record has arrived. */
+/* The last progress record of rank 0 says whether the program saves on request, but it may be from before the program
+ * could say so. This function requests a new record, and returns true once the record has arrived. */
 static bool knows_whether_it_saves(cl_front *front, int64_t now)
 {
     if (!front->beats_asked_at) {
@@ -71,13 +70,13 @@ static void await_checkpoint(cl_front *front, int64_t now)
     if (late || cl_workers_kept(front) > front->kept_before_asking) {
         stop(front, now);
     } else if (now >= front->deadline) {
-        /* each agent answers PING with the progress records of its ranks, which name their newest checkpoint */
+        /* each agent answers with progress records, which name the newest checkpoint */
         cl_nodes_tell(front, CL_LINK_PING, 0);
         front->deadline = now + ASK_EVERY;
     }
 }
 
-/* Ends the preparation of the next attempt, because the new nodes have gone or the job is about to end. */
+/* Does not form the job again, because the new nodes have gone or the job is about to end. */
 static void call_off(cl_front *front)
 {
     if (front->save_asked_at)

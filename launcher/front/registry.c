@@ -29,8 +29,7 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* Opens the listening socket in the folder. The path of a socket has at most 107 bytes, so the folder is named by its
- * file descriptor. */
+/* Opens the listening socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];
@@ -101,8 +100,7 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
     return out && fclose(out) == 0;
 }
 
-/* Adds the entry to the registry. link(2) creates the entry in one step and with all its contents, and fails if an
- * entry of that name exists. */
+/* Adds the entry by link(2): the entry appears complete, and only if no entry of that name exists. */
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char path[PATH_MAX];

@@ -1,11 +1,11 @@
-/* registry.h - the registry of this user's running jobs on this machine. The front process adds its job to the registry
- * and answers queries about it.
+/* registry.h - the registry of this user's running jobs on this machine. The front process adds its job and answers
+ * queries about it.
  *
- * The registry is a folder that only the user can read (mode 0700; its owner is checked before use):
- * $XDG_RUNTIME_DIR/cspeed or /tmp/cspeed-UID. For each running front process it contains the file JOB.json (process id,
- * start time of the process, command, hosts, log folder) and the socket PID.sock. A client that connects to the socket
- * receives the state of the job as one JSON object; then the connection is closed. Every process that lists the
- * registry removes the entries of processes that no longer exist (registry_read.h). */
+ * The registry is a private folder (mode 0700; its owner is checked before use): $XDG_RUNTIME_DIR/cspeed or
+ * /tmp/cspeed-UID. For each running front process it contains the file JOB.json (process id, start time of the process,
+ * command, hosts, log folder) and the socket PID.sock. A client that connects to the socket receives the state of the
+ * job as one JSON object; then the connection is closed. Every process that lists the registry removes the entries of
+ * processes that no longer exist (registry_read.h). */
 #ifndef CL_REGISTRY_H
 #define CL_REGISTRY_H
 
@@ -26,7 +26,7 @@ typedef struct {
  * same id already runs on this machine. Returns CL_CODE_SYSTEM if the folder cannot be used: the job can still run, but
  * no command will find it. */
 int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir);
-void cl_registry_close(cl_registry *registry); /* removes the entry of the job and closes the socket */
+void cl_registry_close(cl_registry *registry); /* removes the entry of the job */
 
 /* for a child process: closes the socket, but keeps the entry of the job */
 void cl_registry_forget(cl_registry *registry);

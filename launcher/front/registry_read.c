@@ -167,8 +167,7 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
-/* Connects to the socket of a job. The path of a socket has at most 107 bytes, so the folder is named by its file
- * descriptor. */
+/* Connects to a job's socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
 static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];

@@ -31,9 +31,8 @@ bool cl_registry_read_is_running(const cl_registry_job *job);
 /* Reads one entry (JOB.json) of the registry. Returns false if the file is not an entry. */
 bool cl_registry_read_entry(const char *path, cl_registry_job *job);
 
-/* Returns all running jobs, oldest first, in a malloc'ed array that the caller frees. Entries and sockets of processes
- * that no longer exist are removed. If `swept` is not NULL, *swept receives their number. Returns 0 or CL_CODE_SYSTEM.
- */
+/* Returns all running jobs, oldest first, in a malloc'ed array. Entries and sockets of processes that no longer exist
+ * are removed; if `swept` is not NULL, *swept receives their number. Returns 0 or CL_CODE_SYSTEM. */
 int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept);
 
 /* Finds the running job whose id is `id`, or the only running job whose id begins with `id`. Returns 0, or

@@ -68,8 +68,8 @@ static int take_world(relay *here, const cl_order *order)
     return code ? code : cl_output_rank(&here->output);
 }
 
-/* Sends the order to this node's agent. The program to run is not taken from the order, but from this node's own
- * command line, so that no program name is accepted from the network. */
+/* Sends the order to this node's agent. The program to run does not come from the network, but from this node's own
+ * command line. */
 static void hand_to_agent(relay *here, cl_order *order)
 {
     size_t length;
@@ -163,7 +163,7 @@ static void sleep_on(relay *here, int signal_fd)
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
 
-/* Waits until the agent ends, for at most `seconds`. Returns true if the agent has ended. */
+/* Waits at most `seconds` for the end of the agent. Returns true if the agent has ended. */
 static bool await_agent(relay *here, double seconds, int *status)
 {
     double until = ce_clock_seconds() + seconds;

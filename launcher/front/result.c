@@ -37,8 +37,8 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* Returns the highest step that a rank of this attempt has reported. If this attempt has no ranks yet, returns the
- * highest step of earlier attempts. Returns -1 if no step is known. */
+/* Returns the highest step that a rank of this attempt has reported, or, before the ranks exist, that of earlier
+ * attempts. Returns -1 if no step is known. */
 static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;

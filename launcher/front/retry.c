@@ -56,8 +56,8 @@ static bool is_finished(const cl_front *front)
     return true;
 }
 
-/* Returns true if the next attempt does not count as a restart. This is so if the ranks were ended in favour of new
- * nodes, or if a new node was lost before the ranks of this attempt were started. */
+/* Returns true if the next attempt does not count as a restart: the ranks were ended in favour of new nodes, or a new
+ * node was lost before the ranks of this attempt were started. */
 static bool is_free(const cl_front *front)
 {
     bool lost = front->first_node >= 0 && front->code == CL_CODE_PEER && !front->ranks_began;

@@ -44,9 +44,9 @@ static int count_same(const cl_front *front, int rank)
     return count;
 }
 
-/* Returns true if rank `a` is more likely than rank `b` to be the rank that the others wait for. A rank that waits in
- * no collective is the most likely. The next criterion is how few ranks share the rank's position; the last one is how
- * early its step is. */
+/* Returns true if rank `a` is more likely than rank `b` to be the rank that holds up the others. A rank that waits in
+ * no collective is the most likely, then a rank that shares its position with fewer ranks, then a rank at an earlier
+ * step. */
 static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];

@@ -1,5 +1,5 @@
-/* stall.h - detects stalls: if a job makes no progress for --stall_timeout, this is reported, with the rank that the
- * others wait for, and the job is ended if --stall_action requests it. */
+/* stall.h - stall detection: if a job makes no progress for --stall_timeout, this is reported, with the rank that holds
+ * up the others, and the job is ended if --stall_action requests it. */
 #ifndef CL_STALL_H
 #define CL_STALL_H
 
@@ -7,8 +7,8 @@
 
 typedef struct {
     bool said; /* true: this stall has been reported */
-    /* Time at which the job is ended, in CLOCK_MONOTONIC nanoseconds. It is late enough for the C stacks of the ranks
-     * to arrive. 0: the job is not ended. */
+    /* Time at which the job is ended, in CLOCK_MONOTONIC nanoseconds, late enough for the C stacks of the ranks to
+     * arrive. 0: the job is not ended. */
     int64_t kill_at;
 } cl_stall_timer;
 

@@ -80,8 +80,8 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
-/* Adds the sets of CPU instructions for which this CPU can run kernels, and the set that is used. The names of the sets
- * are those of the environment variable CSPEED_CPU_ISA. */
+/* Adds the sets of CPU instructions for which this CPU can run kernels, and the set that is used, by the names of
+ * CSPEED_CPU_ISA. */
 static void add_isa(cl_facts *facts)
 {
     char list[CS_ISA_LIST];
@@ -121,8 +121,7 @@ static const char *weakness(unsigned fast, unsigned any, const double *speed)
                            : "; the library has no native products for this CPU";
 }
 
-/* Adds the speed of each method for matrix products: the mean over the three products. It is measured in the same way
- * as for cspeed.products "auto". */
+/* Adds the speed of each method, measured as for cspeed.products "auto": the mean over the three matrix products. */
 static void add_speeds(cl_facts *facts, cs_device *device, const char *name, cs_dtype dtype)
 {
     ce_product_list list = linear_layer(dtype);

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the function `name` of the library `library`, or of the libraries already loaded if `library` is NULL. dlsym
- * returns a data pointer, which POSIX allows to be copied to a function pointer. */
+/* Finds a function of `library`, or of the loaded libraries if `library` is NULL. POSIX allows the pointer that dlsym
+ * returns to be copied to a function pointer. */
 typedef void (*any_function)(void);
 
 static any_function find(const char *library, const char *name)
@@ -45,7 +45,7 @@ static void add_hwloc(cl_facts *facts)
         cl_facts_add(facts, "hwloc", "not loaded");
 }
 
-/* Adds the version of oneDNN. The launcher does not use oneDNN, but its programs use it. */
+/* Adds the version of oneDNN, which the launcher does not use but its programs do. */
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };

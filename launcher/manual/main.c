@@ -69,8 +69,8 @@ static void put_text(FILE *page, const char *text)
         fputs(".fi\n", page);
 }
 
-/* Writes the text that a program prints about its options. In this text, a line with an option begins with two blanks,
- * and a line with the description of an option begins with more blanks. */
+/* Writes the text of a program about its options: lines that begin with an option have two leading blanks, lines of its
+ * description have more. */
 static void put_options(FILE *page, const char *text)
 {
     for (const char *line = text; *line; line = next_line(line)) {
@@ -83,8 +83,8 @@ static void put_options(FILE *page, const char *text)
     }
 }
 
-/* Returns the text that a program printed for --help, without its first line (the usage). The text is malloc'ed.
- * Returns NULL if there is no file with this text. */
+/* Returns the malloc'ed text that a program printed for --help, without the first line (the usage). NULL: there is no
+ * file with this text. */
 static char *read_options(const char *folder, const char *name)
 {
     char path[PATH_MAX], *text = NULL;

@@ -64,8 +64,7 @@ static void kill_all(cl_agent *agent, int64_t now)
         enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
-/* Sends the stop signal to the ranks, and then SIGCONT, because a suspended rank (SIGSTOP) must run to handle the
- * signal. */
+/* Sends the stop signal, then SIGCONT, because a suspended rank (SIGSTOP) must run to handle the stop signal. */
 static void stop_all(cl_agent *agent, int64_t now)
 {
     if (agent->phase != CL_AGENT_RUNNING)
@@ -98,7 +97,7 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
 static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* the ranks of the last order are running, so a new order is ignored */
+        return;             /* ignored, because the ranks of the last order are running */
     cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed since */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
@@ -387,7 +386,7 @@ static void run(cl_agent *agent)
         }
         now = ce_clock_now();
         pump_all(agent);
-        /* ended ranks are reaped before messages and signals are read, because a failed rank may have caused these */
+        /* before messages and signals are read, because a failed rank may have caused them */
         bool any_left = reap(agent, now);
         unreported = report_ends(agent, now);
         read_front(agent, now);

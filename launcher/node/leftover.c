@@ -17,9 +17,9 @@
 
 enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 };
 
-/* Writes the names of the pid namespace and of the time namespace of a process. They are needed because a process id is
- * valid in one pid namespace, and a start time is relative to the time namespace. If the kernel has no time namespaces,
- * only the first name is written. */
+/* Writes the names of the pid namespace and the time namespace of a process: a process id is valid in one pid
+ * namespace, and a start time is relative to the time namespace. If the kernel has no time namespaces, only the first
+ * name is written. */
 static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
     char path[64];
@@ -69,8 +69,7 @@ static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
     return length;
 }
 
-/* Returns the value of a variable in an environment block that was read from /proc/PID/environ. Returns NULL if the
- * variable is not set. */
+/* Returns the value of a variable in the text of /proc/PID/environ; NULL: the variable is not set. */
 static const char *find_variable(const char *text, size_t length, const char *name)
 {
     size_t bytes = strlen(name);
@@ -80,8 +79,8 @@ static const char *find_variable(const char *text, size_t length, const char *na
     return NULL;
 }
 
-/* Returns true if the environment of the process found->pid names an agent in the namespaces `ours`, and this agent no
- * longer exists. Sets found->job to the id of the job. */
+/* Returns true if the environment of the process found->pid names an agent of the namespaces `ours`, and that agent no
+ * longer exists. Sets found->job. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
     size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
@@ -117,8 +116,7 @@ static bool is_of_this_user(pid_t pid)
     return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
 
-/* Returns true if the process runs a program named cspeed. The program's file may have been deleted or rebuilt since
- * the start of the process. */
+/* Returns true if the process runs a program named cspeed, whose file may have been deleted or rebuilt since. */
 static bool is_cspeed(pid_t pid)
 {
     char path[64], program[PATH_MAX];

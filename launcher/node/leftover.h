@@ -13,7 +13,7 @@
 typedef struct {
     pid_t pid;
     unsigned long long start; /* start time of the process, as in cl_proc */
-    char job[64], name[32];   /* job: the value of CSPEED_JOB_ID; name: the name of the program that the process runs */
+    char job[64], name[32];   /* job: value of CSPEED_JOB_ID; name: name of the program */
 } cl_leftover;
 
 enum { CL_LEFTOVER_MARK = 128 }; /* bytes */
@@ -22,15 +22,13 @@ enum { CL_LEFTOVER_MARK = 128 }; /* bytes */
  * cannot be read. */
 bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK]);
 
-/* Returns the leftover processes of this user in the pid namespace of this process, as a malloc'ed array of *count
- * entries. */
+/* Returns the leftover processes of this user in this pid namespace, as a malloc'ed array of *count entries. */
 cl_leftover *cl_leftover_find(int *count);
 
-/* Sends a signal to those processes of the list that still run, and returns the number of these processes. If `number`
- * is 0, no signal is sent. */
+/* Sends a signal (0: none) to the processes of the list that still run, and returns the number of these processes. */
 int cl_leftover_signal(const cl_leftover *list, int count, int number);
 
-/* Waits until all processes of the list have ended, for at most `seconds`. Returns how many of them still run. */
+/* Waits at most `seconds` for the processes of the list to end. Returns how many still run. */
 int cl_leftover_await(const cl_leftover *list, int count, double seconds);
 
 #endif

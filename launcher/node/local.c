@@ -29,14 +29,14 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-/* Sets the environment of the rank. The variables of the order override those of the agent, and the rank's own
- * variables override the other two. */
+/* Sets the rank's environment: the order's variables override the agent's, and the rank's own variables override these
+ * two. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* this process is the child after fork, so it modifies only its own copy */
+        *equals = '\0'; /* changes only the copy of this process, which is the child after fork */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
@@ -75,7 +75,7 @@ static char **arguments_of(const cl_order *order, int local)
     return list;
 }
 
-/* Returns a file descriptor from which the rank can read the job's key (32 bytes). Returns -1 if `key` is NULL. */
+/* Returns a descriptor from which the rank reads the job's key (32 bytes); -1: there is no key. */
 static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;

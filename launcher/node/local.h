@@ -18,28 +18,27 @@
 typedef struct {
     pid_t pid;
     bool alive;
-    bool stopped;   /* true: the agent had sent a signal to the rank before the rank ended */
+    bool stopped;   /* true: the agent had sent it a signal before the rank ended */
     bool reported;  /* true: the end of the rank has been reported to the front process */
     int status;     /* wait status of the rank, valid after the rank has ended */
     int64_t ended;  /* time when the rank ended, in CLOCK_MONOTONIC nanoseconds */
     int outputs[2]; /* read ends of the pipes for the rank's stdout and stderr, non-blocking; -1: closed */
     int beat_fd;
-    ce_beat *beat; /* the page of shared memory in which the rank writes its heartbeat record */
+    ce_beat *beat; /* the page of shared memory with the rank's heartbeat record */
 } cl_process;
 
 typedef struct {
     const cl_order *order;
     const cl_binding *binding;
     const char *program;      /* path of the program's executable file */
-    const unsigned char *key; /* the key of the job's ranks, passed through CSPEED_KEY_FD; NULL: the ranks get no key */
-    /* the socket bound to MASTER_PORT, which rank 0 inherits; -1: this node does not have rank 0 */
-    int master_fd;
-    const sigset_t *mask; /* the signal mask that the ranks get */
+    const unsigned char *key; /* the job's key, passed through CSPEED_KEY_FD; NULL: there is none */
+    int master_fd;            /* the socket bound to MASTER_PORT, for rank 0; -1: rank 0 is on another node */
+    const sigset_t *mask;     /* the signal mask that the ranks get */
 } cl_local_job;
 
 /* Starts all ranks of the node. If one cannot be started, none is left running. Returns 0; or returns CL_CODE_SYSTEM,
  * CL_CODE_NOT_EXECUTABLE or CL_CODE_NOT_FOUND with a message. */
 int cl_local_start(const cl_local_job *job, cl_process *processes);
-void cl_local_close(cl_process *process); /* closes the pipes of a rank and unmaps its page of shared memory */
+void cl_local_close(cl_process *process); /* closes the pipes of the rank and unmaps its shared page */
 
 #endif

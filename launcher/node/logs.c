@@ -75,7 +75,7 @@ void cl_logs_close(cl_log_file *file)
     file->fd = -1;
 }
 
-/* Renames the files of the log and opens a new one. Returns false if the new file could not be opened. */
+/* Renames the log files and opens a new one. Returns false if this fails. */
 static bool rotate(cl_log_file *file)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];

@@ -1,5 +1,5 @@
-/* logs.h - log files: one for each rank and each of its output streams. A file receives every byte unchanged, before
- * the byte is shown on a console. */
+/* logs.h - log files: one for each rank and output stream. A file contains every byte as received, and is written
+ * before the byte is shown. */
 #ifndef CL_LOGS_H
 #define CL_LOGS_H
 
@@ -13,24 +13,23 @@ typedef struct {
     char path[PATH_MAX];
 } cl_log_file;
 
-/* Creates a folder for the files of a job, and the folders above it. Its permissions follow the umask, but neither the
- * group nor others may write to it, so that no other user can change what the ranks printed. A component of the path
- * may be a symbolic link to a folder. Returns 0, or CL_CODE_LOG with a message. */
+/* Creates a folder for a job's files, with its parents. The permissions follow the umask, but neither the group nor
+ * others may write to the folder, so that no other user can change what the ranks printed. A component of the path may
+ * be a link to a folder. Returns 0, or CL_CODE_LOG with a message. */
 int cl_logs_folder(const char *path);
 
-/* Opens a file in a folder that cl_logs_folder has created, and creates the file if it does not exist. `flags` is
- * O_APPEND or O_TRUNC. Only a regular file is opened, and a symbolic link is not followed: otherwise a person who may
- * write to the folder could have any file of the user overwritten. Returns the descriptor, or -1 with errno set and a
- * message in cs_error(). */
+/* Opens a file in a folder of cl_logs_folder, and creates it if needed. `flags` is O_APPEND or O_TRUNC. Only a regular
+ * file is opened, never the target of a link: otherwise a person who may write to the folder could have any file of the
+ * user overwritten. Returns the descriptor, or -1 with errno set and a message in cs_error(). */
 int cl_logs_create(const char *path, int flags);
 
-/* Opens LOG_DIR/attempt_N/RANK.out if `which` is 0, or RANK.err if it is 1. If the job has no log_dir, later writes to
- * `file` do nothing. Returns 0 or CL_CODE_LOG. */
+/* Opens LOG_DIR/attempt_N/RANK.out (`which` is 0) or RANK.err (1). Without a log_dir, writes to `file` do nothing.
+ * Returns 0 or CL_CODE_LOG. */
 int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
 void cl_logs_close(cl_log_file *file);
 
-/* Writes bytes to the log file. Returns true if all bytes were written. A file that cannot be written is closed: the
- * ranks continue, and the caller tells the user once. */
+/* Returns true if all bytes were written. A file that cannot be written is closed: the ranks continue, and the caller
+ * tells the user once. */
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count);
 
 #endif

@@ -63,7 +63,7 @@ static bool is_own(const char *name, char path[PATH_MAX])
     return cl_programs_folder(folder) && join(path, folder, strlen(folder), name) && access(path, F_OK) == 0;
 }
 
-/* Returns the name of the command that is most similar to this name, or NULL if no name is similar. */
+/* Returns the command name that is most similar to this one; NULL: none is similar. */
 static const char *find_nearest(const char *name)
 {
     enum { MOST = 64 };
@@ -73,8 +73,7 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
-/* Composes the message that a word is not the name of a program. A word such as HF_TOKEN=x was meant for a shell, so
- * its value is not printed. */
+/* Refuses a word that names no program. A word such as HF_TOKEN=x was meant for a shell; its value is not printed. */
 static int refuse(const char *name)
 {
     char room[512];
@@ -133,8 +132,7 @@ int cl_program_may_be(const char *word)
         return 0;
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
-    /* The program was not found on this machine, but it may exist on the hosts of the job. A host that lacks the
-     * program reports an error. */
+    /* This machine lacks the program, but the hosts of the job may have it. A host without it reports an error. */
     if (search(word, path)) {
         ce_clear_error();
         return 0;

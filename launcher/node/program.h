@@ -4,9 +4,9 @@
 
 #include <limits.h>
 
-/* Finds the file of a program and writes its path. A name with a '/' is a path. Any other name is looked up first in
- * the folder of cspeed's own programs (programs.h), then in PATH. Every node searches by itself. Returns 0; or returns
- * CL_CODE_NOT_FOUND or CL_CODE_NOT_EXECUTABLE with a message. */
+/* Finds the file of a program. A name with a '/' is a path. Any other name is looked up first in the folder of cspeed's
+ * own programs (programs.h), then in PATH. Every node searches by itself. Returns 0, or CL_CODE_NOT_FOUND or
+ * CL_CODE_NOT_EXECUTABLE with a message. */
 int cl_program_find(const char *name, char path[PATH_MAX]);
 
 /* Checks that a word in the place of a command may name a program: the word must be a path, or a program in the folder

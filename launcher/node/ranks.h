@@ -14,8 +14,8 @@ typedef struct {
 
 enum { CL_RANKS_VARIABLES = 40 };
 
-/* Writes the variables of the rank whose number is first_rank + local of the order, and returns how many they are. The
- * variables that contain file descriptors are missing here; local.c adds them. */
+/* Writes the variables of the rank first_rank + local of the order, and returns their number. local.c adds the
+ * variables that contain file descriptors. */
 int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 

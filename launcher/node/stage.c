@@ -23,8 +23,8 @@ static bool write_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* Writes the file under a temporary name and then renames it, because agents of other nodes may write the same file at
- * the same time if the file system is shared. */
+/* Writes the file under another name and renames it, because agents of other nodes may write the same file on a shared
+ * file system. */
 static bool write_file(const char *path, mode_t mode, const char *bytes, size_t count)
 {
     char draft[PATH_MAX + 32];

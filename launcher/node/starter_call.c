@@ -1,5 +1,4 @@
-/* starter_call.c - an agent that mpirun or srun has started: finds the number of its node, and connects to the port
- * where the front process accepts nodes. */
+/* starter_call.c - an agent that mpirun or srun started: finds its node number and connects to the front process. */
 #include "wire/starter.h"
 
 #include "node/agent.h"
@@ -26,8 +25,7 @@ static int find_index(void)
     return -1;
 }
 
-/* Finds the entry of this process in a list "NODE=HOST,NODE=HOST,". Returns the entry without its comma, or NULL if
- * there is none. */
+/* Returns this process's entry of the list "NODE=HOST,NODE=HOST,", without its comma; NULL: there is none. */
 static char *find_entry(char *nodes, int index)
 {
     const char *node_name = getenv("SLURMD_NODENAME");
@@ -89,8 +87,8 @@ static int call(cl_joined_node *node)
     return code;
 }
 
-/* Connects to the front process. This is done in the watcher and not in the guard, so that no other process keeps the
- * connection open. */
+/* Connects to the front process, in the watcher and not in the guard, so that no other process keeps the connection
+ * open. */
 static int serve(void *argument, const cl_guard *guard)
 {
     cl_joined_node node;
@@ -98,7 +96,7 @@ static int serve(void *argument, const cl_guard *guard)
     (void)argument;
     if (code == 0)
         return cl_agent_serve(node.fd, node.fd, node.sealed ? node.key : NULL, guard);
-    /* printed here, because cs_error() of the guard, which is another process, does not have this message */
+    /* the guard is another process, whose cs_error() does not have this message */
     fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;
 }

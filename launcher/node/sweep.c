@@ -60,8 +60,8 @@ static bool is_spared(const cl_spared *spared, pid_t pid)
     return false;
 }
 
-/* Marks the descendants of this process that are not spared. The children of a marked process are marked and the
- * children of a spared process are spared; this is repeated until nothing changes. */
+/* Marks the descendants of this process: children of a marked process are marked, children of a spared process are
+ * spared, until nothing changes. */
 static void mark_descendants(table *all, const cl_spared *spared)
 {
     for (int i = 0; i < all->count; i++)

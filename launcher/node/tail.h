@@ -15,7 +15,7 @@ typedef struct {
 /* Appends bytes of the output stream. */
 void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count);
 
-/* Copies the last lines of the stream, at most `lines` of them, to `text`. Returns the length of the text. */
+/* Copies the last lines of the stream, at most `lines`, and returns their length in bytes. */
 size_t cl_tail_copy(const cl_tail *tail, int lines, char text[CL_TAIL_BYTES]);
 
 #endif

@@ -20,8 +20,8 @@ typedef struct {
 
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end);
 
-/* Expands one item of the list in brackets, such as "3" or "01-03". `head` is the text before the brackets; [rest, end)
- * is the text after them. */
+/* Expands one item in brackets, "3" or "01-03". `head` is the text before the brackets, [rest, end) the text after
+ * them. */
 static bool expand_span(expansion *names, const char *head, const char *span, size_t length, const char *rest,
                         const char *end)
 {
@@ -86,7 +86,7 @@ bool cl_allocation_expand(const char *list, void (*each)(const char *name, void 
     }
 }
 
-/* Returns the count of the node `index` in a list such as "2(x3),1"; returns 0 if the list has no such node. */
+/* Returns the count of node `index` in a list such as "2(x3),1"; 0: there is no such node. */
 static int count_of(const char *counts, int index)
 {
     for (const char *place = counts ? counts : ""; isdigit((unsigned char)*place);) {

@@ -1,10 +1,10 @@
 /* bind.c - CPU affinity: assigns cores to ranks. This is the only file that uses hwloc.
  *
- * The CPUs that may be used are in an array, ordered so that adjacent CPUs share as much hardware as possible. The
- * array is divided into domains: for --bind core there is one domain, otherwise there is one for each NUMA node, socket
- * or last-level cache. If there are at least as many ranks as domains, each rank stays within one domain. A CPU belongs
- * to at most one rank. If slots are GPUs, --bind auto gives each rank cores of the NUMA node of its GPU. Loading hwloc
- * takes milliseconds, so hwloc is used only if domains are needed. */
+ * The usable CPUs are in one array, ordered so that adjacent CPUs share most hardware. The array is divided into
+ * domains: one for --bind core, otherwise one for each NUMA node, socket or last-level cache. Each rank stays within
+ * one domain if there are at least as many ranks as domains. A CPU belongs to at most one rank. If slots are GPUs,
+ * --bind auto gives each rank cores of the NUMA node of its GPU. Loading hwloc takes milliseconds, so it is used only
+ * if domains are needed. */
 #include "plan/bind.h"
 
 #include "codes.h"
@@ -96,7 +96,7 @@ static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology
             all->list[all->count++] = (ce_range){ from, to };
         from = to;
     }
-    if (from < cores->cpu_count) /* the CPUs that belong to no object of the type form one more domain */
+    if (from < cores->cpu_count) /* CPUs of no object form one more domain */
         all->list[all->count++] = (ce_range){ from, cores->cpu_count };
 }
 
@@ -240,8 +240,8 @@ static void describe(cl_binding *binding, int first_rank)
     binding->text[sizeof binding->text - 1] = '\0';
 }
 
-/* Decides whether ranks are bound to cores. If there is a CPU quota, --bind auto binds no rank. Otherwise all
- * containers with a quota on one machine would bind their ranks to the same first cores. */
+/* Decides whether ranks are bound. Under a CPU quota, --bind auto binds no rank: otherwise all containers with a quota
+ * on one machine would use the same first cores. */
 static void decide_binding(cl_binding *binding, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;

@@ -22,12 +22,12 @@ typedef struct {
     char text[256];
 } cl_binding;
 
-/* Assigns cores to the ranks of the order, within the affinity mask and the cgroup of this process. The members of the
- * order that matter are rank_count, first_rank, slots, bind and core_list. Returns 0; or returns CL_CODE_SLOTS,
- * CL_CODE_USAGE (for core_list) or CL_CODE_SYSTEM, with the message in cs_error(). */
+/* Assigns cores to the ranks of the order, within the affinity mask and the cgroup of this process. It uses the order's
+ * rank_count, first_rank, slots, bind and core_list. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (for core_list) or
+ * CL_CODE_SYSTEM with the message in cs_error(). */
 int cl_bind_assign(cl_binding *binding, const cl_order *order);
-/* Does the same as cl_bind_assign, but takes the cores from `cores` and reorders this list. `homes` has the NUMA node
- * of each rank's GPU, or is NULL. */
+/* Does the same as cl_bind_assign with the given cores, and reorders them. `homes`: the NUMA node of each rank's GPU,
+ * or NULL. */
 int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes);
 void cl_bind_free(cl_binding *binding);
 

@@ -20,8 +20,8 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* Finds the cgroup of this process for a controller. If `controller` is "", finds the cgroup of version 2, which has
- * one hierarchy for all controllers. */
+/* Finds the cgroup of this process for a controller. The controller "" means version 2, which has one hierarchy for all
+ * controllers. */
 static bool group_path(const char *controller, char path[PATH_MAX])
 {
     char line[PATH_MAX + 64];

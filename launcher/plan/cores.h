@@ -1,8 +1,7 @@
 /* cores.h - the CPU cores that this process may use.
  *
  * The list contains the CPUs of the affinity mask, ordered by NUMA node, core and hardware thread, so that adjacent
- * CPUs share as much hardware as possible. The CPU quota of a cgroup limits how many of these CPUs are useful, but it
- * does not select CPUs. */
+ * CPUs share most hardware. A cgroup's CPU quota limits how many of these CPUs are useful; it does not select CPUs. */
 #ifndef CL_CORES_H
 #define CL_CORES_H
 
@@ -21,14 +20,14 @@ typedef struct {
     int quota;
 } cl_cores;
 
-/* Reads the cores that this process may use. Returns 0, or CL_CODE_SYSTEM with a message. */
+/* Reads the cores of this process. Returns 0, or CL_CODE_SYSTEM. */
 int cl_cores_read(cl_cores *cores);
 
 /* Writes a set of CPUs as text, such as "0-3,8". */
 void cl_cores_print(const cpu_set_t *set, char *text, int size);
 
-/* Parses a list of CPUs such as "0-3,8" by DeepSpeed's rules: the numbers ascend, and none occurs twice. Returns 0, or
- * CL_CODE_USAGE with a message that begins with `flag`. */
+/* Parses a list such as "0-3,8" by DeepSpeed's rules: ascending, no number twice. Returns 0, or CL_CODE_USAGE with a
+ * message that begins with `flag`. */
 int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text);
 
 #endif

@@ -31,8 +31,7 @@ static char *copy(const char *text, size_t length)
     return kept;
 }
 
-/* Returns the index of a name in the sorted list. If the list does not have the name, returns the index for inserting
- * it. */
+/* Returns the index of a name in the sorted list, or, if it is not there, the index for inserting it. */
 static int place_of(const cl_env *env, const char *name)
 {
     int from = 0, to = env->count;
@@ -87,8 +86,8 @@ bool cl_env_is_secret(const char *name)
     return false;
 }
 
-/* Finds an assignment to a secret variable in a word, and returns a pointer to its '='. Returns NULL if there is none.
- * The word may be a shell script, such as "A=1 HF_TOKEN=x python3". */
+/* Returns a pointer to the '=' of an assignment to a secret variable in a word; NULL: there is none. The word may be a
+ * shell script: "A=1 HF_TOKEN=x python3". */
 static const char *find_secret(const char *word)
 {
     for (const char *sign = word; (sign = strchr(sign, '=')); sign++) {
@@ -118,8 +117,8 @@ const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_
 
 /* ---- variables forwarded by prefix ---- */
 
-/* Returns true for a variable that must not be sent to other nodes, because it belongs to one host or one rank, or
- * because the launcher sets it itself. */
+/* Returns true for a variable that is not sent to other nodes: it belongs to one host or rank, or the launcher sets it.
+ */
 static bool is_local(const char *name)
 {
     static const char *const names[] = {
@@ -207,8 +206,7 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* Reads the files of these names in the home folder, and then those in the current folder. If the two folders are the
- * same, the files are read once. */
+/* Reads the files of the home folder, then those of the current folder; only once if the two folders are the same. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];
@@ -247,8 +245,7 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    /* A pattern such as "*" includes no secret. A secret is included only if the pattern itself is like the name of a
-     * secret, for example "*TOKEN*". */
+    /* A pattern such as "*" includes no secret; a pattern that names a secret itself, such as "*TOKEN*", does. */
     bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern);
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");

@@ -1,10 +1,9 @@
-/* env.h - the environment variables that are sent to every node, and where each value comes from. They come from env
- * files, from --env, and from variables of the user that are sent because of their prefix.
+/* env.h - the environment variables that are sent to every node, from env files, from --env and by their prefix, with
+ * the origin of each value.
  *
- * ds_env.example describes the rules. A later source overrides an earlier one. The order of the sources is: variables
- * sent because of their prefix; the files ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env and ./.cspeed_env (other
- * file names can be given in CSPEED_ENV_FILE or DS_ENV_FILE); each --env_file; --env. The variables env.X= of a host in
- * the hostfile override all of these. */
+ * ds_env.example describes the rules. A later source overrides an earlier one: variables sent because of their prefix;
+ * ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env, ./.cspeed_env (or the file name in CSPEED_ENV_FILE, DS_ENV_FILE);
+ * each --env_file; --env. The variables env.X= of a host in the hostfile override all of these. */
 #ifndef CL_ENV_H
 #define CL_ENV_H
 
@@ -14,7 +13,7 @@
 
 typedef struct {
     char *name, *value; /* malloc'ed */
-    char *origin;       /* where the value comes from: for example "caller (NCCL*)", ".deepspeed_env:3" or "--env" */
+    char *origin;       /* where the value comes from, such as "caller (NCCL*)", ".deepspeed_env:3", "--env" */
 } cl_env_entry;
 
 typedef struct {

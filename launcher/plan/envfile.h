@@ -1,10 +1,9 @@
-/* envfile.h - parses environment files that are in memory.
+/* envfile.h - parser of environment files, over bytes in memory.
  *
- * A line has the form NAME=value, with an optional `export ` before the name. A line that has only NAME gives the
- * variable the value that it has in this process. Blank lines and lines that begin with '#' are skipped. A value
- * without quotes ends at " #" and loses blanks at its ends. A value in '...' is literal. A value in "..." may contain
- * the escapes \n \t \\ \" \$, and ${NAME} with --env_expand. A value in quotes may span several lines. No other form is
- * expanded or divided. */
+ * A line is NAME=value, with an optional `export ` before the name; or only NAME, whose value is then that of this
+ * process. Blank lines and lines that begin with '#' are skipped. A value without quotes ends at " #" and is trimmed. A
+ * value in '...' is literal. A value in "..." may contain \n \t \\ \" \$, and ${NAME} with --env_expand. A value in
+ * quotes may span several lines. Nothing else is expanded or divided. */
 #ifndef CL_ENVFILE_H
 #define CL_ENVFILE_H
 

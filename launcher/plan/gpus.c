@@ -50,7 +50,7 @@ int cl_gpus_count(char why[128])
     return count;
 }
 
-/* Returns the entry number `index` of a list separated by commas; *length receives the length of the entry. */
+/* Returns the entry number `index` of a list separated by commas, and its length. */
 static const char *entry_of(const char *list, int index, int *length)
 {
     for (; index > 0 && *list; index--) {

@@ -8,12 +8,12 @@
 /* Returns how many GPUs this process may use. If the number is 0, `why` receives the reason. */
 int cl_gpus_count(char why[128]);
 
-/* Writes the value of CUDA_VISIBLE_DEVICES for these slots: the numbers of the slots; or, if `visible` (the list of the
- * user) is set, the entries of this list that the slots select. */
+/* Writes CUDA_VISIBLE_DEVICES for these slots: the slot numbers, or, if `visible` (the user's list) is set, the entries
+ * of that list at these numbers. */
 void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size);
 
-/* Finds the NUMA node that is nearest to the GPU of each slot. GPUs are numbered in the order of the PCI bus. Returns
- * false if the NUMA node of a GPU is unknown. */
+/* Finds the NUMA node nearest to each slot's GPU. GPUs are numbered in PCI bus order. Returns false if the NUMA node of
+ * a GPU is unknown. */
 bool cl_gpus_nodes(const int *slots, int count, const char *visible, int *nodes);
 
 #endif

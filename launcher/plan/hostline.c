@@ -20,8 +20,7 @@ typedef struct {
     cl_host *host;
     int column;           /* column of the word that is read */
     int slots, max_slots; /* 0: not given */
-    /* faulty: the line has an error; lost: after an error, the rest of the line cannot be interpreted */
-    bool faulty, lost;
+    bool faulty, lost;    /* lost: after an error, the rest of the line cannot be interpreted */
 } line_reader;
 
 #define FAULT(reader, ...)                                                                                             \

@@ -17,7 +17,7 @@ typedef struct {
  * empty. */
 bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
-/* Reads "NAME" or "NAME:SLOTS". Returns false if the text has a fault. */
+/* Reads "NAME" or "NAME:SLOTS". */
 bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
 void cl_hostline_free(cl_host *host);

@@ -18,8 +18,7 @@
 
 /* ---- number of nodes ---- */
 
-/* Reads "4", "2:4" or DeepSpeed's elastic flags as the lowest and the highest number of nodes. 0 means that no number
- * was given. */
+/* Reads "4", "2:4" or DeepSpeed's elastic flags as the limits of the number of nodes. 0: not given. */
 static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
@@ -152,7 +151,7 @@ static int set_master_addr(cl_plan *plan)
 {
     const char *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
     const cl_host *first = &plan->hosts.list[0];
-    /* true: this process is a rank of a job, and the variables MASTER_ADDR and MASTER_PORT belong to that job */
+    /* true: the variables belong to the job of which this process is a rank */
     bool ours = getenv("CSPEED_ATTEMPT") != NULL;
     if (flag) {
         SET(plan->master_addr, "%s", flag);
@@ -251,8 +250,8 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Chooses the job id. Nodes that are started separately must get the same job id, so it is derived from the master
- * address and port in that case. */
+/* Chooses the job id. Nodes that are started separately must get the same id, so theirs is derived from the master
+ * address. */
 static int name_job(cl_plan *plan)
 {
     uint32_t number;

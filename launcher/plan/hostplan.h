@@ -10,15 +10,13 @@
 
 typedef struct {
     const cl_host *host;
-    /* the node is this machine, so its agent is a child process of this process; false with --force_multi */
-    bool here;
+    bool here;      /* this machine, whose agent is a child of this process; false with --force_multi */
     int first_rank; /* the ranks of the node are first_rank .. first_rank + host->slot_count - 1 */
 } cl_plan_node;
 
 typedef struct {
     const cl_options *options;
-    /* A value of cl_launch_by, from --launcher. If this flag is not given and the hosts are those of a Slurm
-     * allocation, the value is CL_BY_SLURM. */
+    /* a value of cl_launch_by, from --launcher; else CL_BY_SLURM if the hosts are those of a Slurm allocation */
     int launcher;
     cl_hosts hosts;
     cl_env env;
@@ -42,9 +40,9 @@ typedef struct {
     char master_addr_origin[64], master_port_origin[64], node_rank_origin[64];
 } cl_plan;
 
-/* Plans a job: hosts, slots, ranks, limits of an elastic job, number of this node (--no_ssh), and addresses as far as
- * they are known. Starts nothing and opens no connection. Returns 0; or returns CL_CODE_USAGE, CL_CODE_FILE,
- * CL_CODE_NO_FILE or CL_CODE_SLOTS, with a message. */
+/* Decides hosts, slots, ranks, limits of an elastic job, node number (--no_ssh), and addresses as far as they are
+ * known. Starts nothing and opens no connection. Returns 0, or CL_CODE_USAGE, CL_CODE_FILE, CL_CODE_NO_FILE or
+ * CL_CODE_SLOTS with a message. */
 int cl_hostplan_make(cl_plan *plan, const cl_options *options);
 void cl_hostplan_free(cl_plan *plan);
 
@@ -62,13 +60,12 @@ bool cl_hostplan_nodes_come(const cl_plan *plan);
  * while they run, and nodes may connect to it before the first attempt and between two attempts. */
 int cl_hostplan_ranks_port(const cl_plan *plan);
 
-/* Returns a 64-bit digest (not cryptographic) of the hosts, slots, program, arguments and version. Plans that differ in
- * these have different digests. */
+/* Returns a 64-bit digest (not cryptographic), which differs for plans with different hosts, slots, program, arguments
+ * or version. */
 unsigned long long cl_hostplan_digest(const cl_plan *plan);
 
 void cl_plan_print(const cl_plan *plan); /* prints the plan as a table to stdout */
-/* Prints the plan as JSON with the members nodes, world_size, master_..., command and env. `memory` is JSON text to be
- * inserted, or NULL. */
+/* Prints the plan as JSON: nodes, world_size, master_..., command and env. `memory` is JSON text to insert, or NULL. */
 void cl_plan_print_json(const cl_plan *plan, const char *memory);
 
 #endif

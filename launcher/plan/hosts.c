@@ -141,8 +141,8 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count)
 
 /* ---- this machine ---- */
 
-/* Returns true if `name` is the host name of this machine. If only one of the two names has a domain, the domain is
- * ignored: "worker-1" equals "worker-1.cluster.local". Names with different domains mean different hosts. */
+/* Returns true if `name` is this machine's host name. A domain that only one of the two names has is ignored:
+ * "worker-1" equals "worker-1.cluster.local". Names with different domains mean different hosts. */
 static bool is_own_name(const char *name)
 {
     char host_name[NAME_BYTES] = "";

@@ -12,7 +12,7 @@
 enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
 
 typedef struct {
-    int rank; /* the number that the first source with a number gives; -1: no source has given a number */
+    int rank; /* rank that the first source gives; -1: no source gives one */
     char origin[64], seen[SEEN_BYTES];
     bool conflict;
 } finding;
@@ -42,7 +42,7 @@ static void ask_variable(finding *found, const char *name)
         note(found, name, value, number_of(value));
 }
 
-/* Returns the index of the host that is this machine; -1: no host or several hosts are this machine. */
+/* Returns the index of the only host that is this machine; -1: there is none, or several. */
 static int own_host(const cl_plan *plan)
 {
     int index = -1, count = 0;

@@ -140,11 +140,10 @@ static bool read_field(cl_order *order, int index, const char *value)
 }
 
 typedef struct {
-    int slots, places, arguments, variables; /* the number of items of each list that were read so far */
+    int slots, places, arguments, variables; /* number of items of each list that were read so far */
 } counts;
 
-/* Reads an item if `key` is one of the keys that may be repeated, and appends it to a list. Returns false for any other
- * key. */
+/* Reads an item of a list. Returns false if `key` is not the key of a list. */
 static bool read_item(cl_order *order, const char *key, const char *value, counts *seen)
 {
     if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)

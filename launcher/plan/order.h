@@ -1,9 +1,8 @@
-/* order.h - the order: everything that a node needs to start its ranks, and its encoding as bytes. A value may contain
- * any byte except NUL.
+/* order.h - the order: everything that one node needs to start its ranks, and its encoding. A value may contain any
+ * byte but NUL.
  *
- * The encoding is a list of strings, each terminated by NUL: a KEY, then its VALUE, and so on. The items of a repeated
- * key (arg, env, slot) keep their order. An unknown key is an error, because all nodes must have the same version of
- * cspeed. */
+ * The encoding is a list of NUL-terminated strings, each KEY followed by its VALUE. The items of a repeated key (arg,
+ * env, slot) keep their order. An unknown key is an error, because all nodes must have the same version of cspeed. */
 #ifndef CL_ORDER_H
 #define CL_ORDER_H
 
@@ -34,12 +33,12 @@ typedef struct {
     bool oversubscribe, has_devices;
     /* the flag that is appended to the arguments as FLAG=LOCAL_RANK; "": no flag is appended */
     char local_rank_flag[16];
-    /* Both are in seconds. grace_seconds: the time between the stop signal and SIGKILL. dead_after: if no message
-     * arrives for this time, the front process counts as lost; 0: the time has no limit. */
+    /* In seconds. grace_seconds: time between the stop signal and SIGKILL. dead_after: time without a message after
+     * which the front process counts as lost; 0: never. */
     double grace_seconds, dead_after;
     int stop_signal;
-    /* The key of the job's ranks, in hexadecimal. "": the ranks use a key derived from the secret of their node; if the
-     * node has no secret, they use no key. */
+    /* The key of the job's ranks, in hexadecimal. "": the ranks use a key derived from the node's own secret, or,
+     * without a secret, no key. */
     char key[65];
     bool insecure;   /* true: ranks may communicate without a key */
     bool many_hosts; /* true: the job has ranks on other hosts */

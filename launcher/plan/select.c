@@ -54,7 +54,7 @@ static void mark_slot(slot_filter *filter, int index, long slot)
     FAULT(filter, "%s has no slot %ld; it has %s", host->name, slot, known_slots(host, text));
 }
 
-/* Marks the slots of one host that a list such as "0,2-3" names. The list may contain blanks at any place. */
+/* Marks the slots of one host that a list such as "0,2-3" names; the list may contain blanks. */
 static void mark_slots(slot_filter *filter, int index, const char *name, const char *slots)
 {
     const char *place = slots;

@@ -21,7 +21,7 @@ static const char job_hostfile[] = "/job/hostfile";
 
 typedef struct {
     int gpus, cores, nodes; /* nodes: the number of NUMA nodes, at most `cores` */
-    char why[128];          /* the reason why this machine has no GPU that can be used */
+    char why[128];          /* reason why this machine has no usable GPU */
 } machine;
 
 static int read_machine(machine *here)
@@ -152,8 +152,8 @@ int cl_slots_find(cl_plan *plan)
 
 /* ---- number of slots ---- */
 
-/* Changes the number of slots of a host to `count`. If `count` is smaller than before, the first slots remain; if it is
- * larger, slots are repeated. The slots remain in ascending order. */
+/* Changes a host to `count` slots: the first ones, or, if `count` is larger than their number, some of them several
+ * times. */
 static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
@@ -191,8 +191,8 @@ int cl_slots_choose(cl_plan *plan)
     return ce_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
-/* Reduces the user's CUDA_VISIBLE_DEVICES to the slots of this machine. The slots are indices into the entries of this
- * list, which may be numbers, UUIDs or MIG names. */
+/* Reduces the user's CUDA_VISIBLE_DEVICES, whose entries may be numbers, UUIDs or MIG names, to those that the slots of
+ * this machine select. */
 void cl_slots_set_devices(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

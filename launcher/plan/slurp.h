@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Reads a file of at most 64 MiB; the name "-" means standard input. Returns malloc'ed bytes, terminated by a zero
- * byte. Returns NULL with errno set if the file cannot be read. */
+/* Reads a file of at most 64 MiB ("-" means standard input). Returns malloc'ed bytes with a zero byte after them; NULL
+ * with errno set on failure. */
 char *cl_slurp(const char *path, size_t *length);
 
 #endif

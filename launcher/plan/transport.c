@@ -10,8 +10,7 @@
 
 #define SET "cspeed.comm="
 
-/* Returns the name of the transport in the last argument that names one, which is the argument that the program uses.
- * Returns NULL if no argument names a transport. */
+/* Returns the transport that the last argument about it names, as the program does; NULL: no argument names one. */
 static const char *find_argument(char **arguments)
 {
     const char *found = NULL;

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Returns true if the ranks of a program with these arguments will communicate by MPI. This is so with --backend mpi,
- * --comm mpi (bench), --set cspeed.comm=mpi, or with cspeed.comm "mpi" in the file that --config names. If this file
- * cannot be read, the function assumes that it has no such key; the program will report what is wrong with the file. */
+/* Returns true if the ranks of a program with these arguments will communicate by MPI: --backend mpi, --comm mpi
+ * (bench), --set cspeed.comm=mpi, or cspeed.comm "mpi" in the file that --config names. If this file cannot be read,
+ * the file is ignored here; the program reports what is wrong with it. */
 bool cl_transport_is_mpi(char **arguments);
 
 #endif

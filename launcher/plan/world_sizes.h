@@ -9,13 +9,12 @@ typedef struct {
     int count;
 } cl_world_sizes;
 
-/* Returns the file that --config or --deepspeed_config names among the arguments of a program; NULL: no file is named.
- */
+/* Returns the file that --config or --deepspeed_config names among a program's arguments; NULL: none. */
 const char *cl_world_sizes_config(char **arguments);
 
-/* Looks for --config or --deepspeed_config among the arguments of the program, and reads the elasticity section of that
- * file. If there is no such section, every world size is allowed. Returns 0; or returns CL_CODE_FILE or
- * CL_CODE_NO_FILE, with a message. */
+/* Looks for --config or --deepspeed_config among the program's arguments, and reads the elasticity section of that
+ * file. If there is no such section, every size is allowed. Returns 0, or CL_CODE_FILE or CL_CODE_NO_FILE with a
+ * message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
 /* Returns true if the list has this world size, or if every size is allowed. */

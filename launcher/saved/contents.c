@@ -18,8 +18,8 @@ static json_t *numbers(const int64_t *number, int count)
     return list;
 }
 
-/* Describes one chunk: the part of a tensor that one file contains. The chunk is a box of elements. first_row and
- * last_row are indices in the first dimension of the tensor. */
+/* Describes one box (block of elements) of a tensor in one file. first_row and last_row are indices of its first
+ * dimension. */
 static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;

@@ -26,7 +26,7 @@ static int read_dtype(void *request, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is fp32, bf16 or fp16, not %s", flag, value);
 }
 
-/* Reads a number of bytes. "5GB" means 5e9 bytes, as in transformers; "5GiB" means 5 times 2^30 bytes. */
+/* Reads a size: "5GB" means 5e9 bytes, as in transformers; "5GiB" means 5 times 2^30. */
 static int read_bytes(void *bytes, const char *flag, const char *value)
 {
     static const struct {

@@ -1,5 +1,4 @@
-/* weights.h - reads the command line that `cspeed export` and `cspeed import` have in common. Each of these commands
- * writes a folder of weights. */
+/* weights.h - the common command line of `cspeed export` and `cspeed import`, which both write a folder of weights. */
 #ifndef CL_WEIGHTS_H
 #define CL_WEIGHTS_H
 

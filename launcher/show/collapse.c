@@ -83,8 +83,8 @@ static void join(cl_same *line, const cl_speaker *speaker)
     line->count++;
 }
 
-/* Returns 1 plus the number of the first waiting line that has the same text and that comes after all waiting lines of
- * this rank. Returns 0 if there is none. */
+/* Returns 1 plus the number of the first waiting line with this text that is not before the rank's own last line; 0:
+ * there is none. */
 static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length)
 {
     uint64_t behind = speaker->last[collapse->index];
@@ -118,8 +118,7 @@ static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which,
     return collapse->next;
 }
 
-/* Merges the line with a waiting line, or adds it to the waiting lines. Returns false if memory is short, so that the
- * line does not wait. */
+/* Lets the line wait, or merges it with a waiting line. Returns false if memory is short. */
 static bool wait_for_others(cl_collapse *collapse, cl_speaker *speaker, int which, const char *text, size_t length,
                             int64_t now)
 {

@@ -37,8 +37,7 @@ typedef struct {
     const cl_label_style *style;
     int index, rank_count; /* rank_count: the number of ranks that may print the same line; if it is 1, no line waits */
     int64_t printed;       /* time when the last line of a rank arrived */
-    /* The lines with the numbers from `first` up to, but not including, `next` are waiting. A line is stored at the
-     * index that is its number modulo CL_COLLAPSE_LINES. */
+    /* the lines with numbers in [first, next) are waiting; a line is at its number modulo CL_COLLAPSE_LINES */
     uint64_t first, next;
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
@@ -49,8 +48,8 @@ void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, con
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait */
 
-/* Accepts a line of a rank, or a part of a line; `end` says which. `which` is 0 for stdout and 1 for stderr. `owner`
- * identifies the stream. */
+/* Accepts a line of a rank, or a part of it (`end`). `which`: 0 for stdout, 1 for stderr; `owner` identifies the
+ * stream. */
 void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                        size_t length, cl_console_end end, int64_t now);
 

@@ -23,7 +23,7 @@ enum {
     NOTICE_BYTES = 256,
     SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking if poll reports that it is writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* if a rank has not changed its progress line for this time, another rank may show its own */
+    STATE_SECONDS = 10 /* after this time without a change, another rank may show its progress line */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -34,8 +34,8 @@ static bool wants_color(const cl_console *console, const char *color)
     return console->terminal && !(none && *none);
 }
 
-/* Opens a console. A pipe or a device is opened a second time, because O_NONBLOCK belongs to the open file description,
- * which other processes (the shell) share. */
+/* Pipes and devices are opened again, because O_NONBLOCK belongs to the open file description, which other processes
+ * share. */
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
@@ -112,8 +112,8 @@ static void say_dropped(cl_console *console)
     console->dropped = 0;
 }
 
-/* Moves the cursor to the place where text of `owner` can begin: it removes the progress line, and ends an unfinished
- * line of another owner. Returns true if an unfinished line of `owner` is at this place. */
+/* Moves the cursor to where text of `owner` can begin, and ends an unfinished line of another owner. Returns true if an
+ * unfinished line of `owner` is there. */
 static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
@@ -149,7 +149,7 @@ void cl_console_print(cl_console *console, const void *owner, const char *prefix
     console->open_owner = end == CL_CONSOLE_OPEN ? owner : NULL;
 }
 
-static const char clear[] = "\033[K"; /* the escape sequence that clears the rest of the row after the cursor */
+static const char clear[] = "\033[K"; /* escape sequence that clears the rest of the row */
 enum { CLEAR_BYTES = sizeof clear - 1 };
 
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
@@ -158,8 +158,8 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    /* An escape sequence at the end that clears the rest of the row is removed: draw_state clears the row itself, and a
-     * text without escape sequences can be cut to the width of the row. */
+    /* An escape sequence at the end that clears the row is dropped: draw_state clears the row itself, and can cut text
+     * without escape sequences. */
     if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
         length -= CLEAR_BYTES;
     console->state_rank = rank;

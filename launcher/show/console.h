@@ -26,12 +26,12 @@ typedef struct {
     bool terminal; /* true: the descriptor is a terminal that can redraw a line */
     bool colored;
     bool gone;   /* true: the reader has closed the pipe or the terminal */
-    char *queue; /* the bytes [from, to) of the queue are not written yet */
+    char *queue; /* the bytes [from, to) are not written yet */
     size_t from, to, capacity;
     int64_t moved; /* time when the reader last accepted bytes, or when the queue was last empty */
     bool stalled;
     int64_t dropped;     /* number of lines dropped since the reader has counted as blocked */
-    const char *log_dir; /* the folder of the log files, which contain all lines; NULL: there are no log files */
+    const char *log_dir; /* the folder of the log files with all lines; NULL: there is none */
     const void *open_owner;
     const void *state_owner;
     int state_rank;
@@ -41,8 +41,8 @@ typedef struct {
     bool state_drawn, state_changed;
 } cl_console;
 
-/* Opens a console on a descriptor. `color` is the value of --color: auto (colours on a terminal, unless NO_COLOR is
- * set), always or never; NULL means auto. Returns 0, or CL_CODE_SYSTEM. */
+/* `color` is the value of --color: auto (colours on a terminal, unless NO_COLOR is set), always or never; NULL means
+ * auto. Returns 0, or CL_CODE_SYSTEM. */
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now);
 void cl_console_close(cl_console *console);
 

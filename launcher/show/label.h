@@ -28,8 +28,8 @@ int cl_label_choose(cl_label_style *style, const cl_plan *plan);
 /* Writes the prefix of a line that is printed now. If `dimmed` is true, the prefix is dimmed by escape sequences. */
 void cl_label_print(const cl_label_style *style, const cl_label *label, bool dimmed, char text[CL_LABEL_BYTES]);
 
-/* Returns the line as a malloc'ed JSON object, or NULL if memory is short. If `label` is NULL, it is a line of the
- * launcher itself. If `broken` is true, the next object continues the same line. */
+/* Returns the line as a malloc'ed JSON object, or NULL if memory is short. If `label` is NULL, the launcher itself
+ * prints the line. If `broken` is true, the next object continues the line. */
 char *cl_label_json(const cl_label *label, const char *text, size_t length, bool broken, size_t *bytes);
 
 #endif

@@ -1,8 +1,7 @@
-/* markdown.h - prints a page of Markdown as text: lines are wrapped to a width, and tables are printed in columns.
+/* markdown.h - prints a page of Markdown as text: wrapped to a width, with tables in columns.
  *
  * The pages of docs/ use this part of Markdown: headings, paragraphs, lists, tables, fenced and indented code,
- * comments, links, **strong** text and `code`. A link to another page is printed as the command that prints that page.
- */
+ * comments, links, **strong** text and `code`. A link to another page becomes the command that prints that page. */
 #ifndef CL_MARKDOWN_H
 #define CL_MARKDOWN_H
 

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the control characters before and after strong text; no space stands between one of them and that text */
-enum { STRONG = 1, PLAIN = 2 };
+enum { STRONG = 1, PLAIN = 2 }; /* the control characters before and after strong text, without a space inside */
 
 /* ---- characters ---- */
 
-/* Decodes the character at `text`, together with the control characters before and after it. *bytes receives the number
- * of bytes of all these. A byte that is not valid UTF-8 counts as a character. */
+/* Decodes the character at `text`. *bytes receives its length, with the control characters before and after it. A byte
+ * that is not UTF-8 counts as a character. */
 static unsigned decode(const char *text, int *bytes)
 {
     int marks = *text == STRONG ? 1 : 0;
@@ -64,14 +63,13 @@ int cl_markdown_inline_width(const char *text, const char *end)
 typedef struct {
     FILE *to;
     bool strong;
-    /* space: white space was read and is not written yet; line_feed: the white space has a line feed */
-    bool space, line_feed;
-    bool begun, wide; /* begun: some text is written; wide: the last character that was written is wide */
+    bool space, line_feed; /* white space (with a line feed) was read and is not written yet */
+    bool begun, wide;      /* begun: some text is written; wide: the last character that was written is wide */
 } converter;
 
 static void put(converter *made, const char *character, int bytes, unsigned code)
 {
-    /* Chinese has no spaces between words, so a line feed between wide characters does not become a space */
+    /* there is no space between Chinese words, so a line feed there is dropped */
     bool joined = made->line_feed && made->wide && is_wide(code);
     if (made->space && made->begun && !joined)
         fputc(' ', made->to);

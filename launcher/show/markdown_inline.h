@@ -1,8 +1,7 @@
-/* markdown_inline.h - the text inside a paragraph, a list item or a table cell: converts it from Markdown, computes
- * widths, and divides it into lines.
+/* markdown_inline.h - the text inside a paragraph, a list item or a table cell: conversion from Markdown, widths, and
+ * lines.
  *
- * Converted text is UTF-8 with one space between words. Strong text stands between control characters that have no
- * width. */
+ * Converted text is UTF-8 with one space between words. Strong text stands between control characters of no width. */
 #ifndef CL_MARKDOWN_INLINE_H
 #define CL_MARKDOWN_INLINE_H
 
@@ -11,8 +10,8 @@
 /* Converts `length` bytes of Markdown. The result is malloc'ed; it is NULL if memory is short. */
 char *cl_markdown_inline_convert(const char *markdown, size_t length);
 
-/* Returns the number of terminal columns of the text: 2 for a wide character (Chinese, Japanese, Korean). If `end` is
- * NULL, the text ends at the NUL. */
+/* Returns the terminal columns of the text: 2 for a wide character (Chinese, Japanese, Korean). If `end` is NULL, the
+ * text ends at the NUL. */
 int cl_markdown_inline_width(const char *text, const char *end);
 int cl_markdown_inline_longest(const char *text); /* returns the number of columns of the widest word */
 

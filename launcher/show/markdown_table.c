@@ -8,7 +8,7 @@
 enum { COLUMNS = 12, GAP = 2 };
 
 typedef struct {
-    char *cells[COLUMNS]; /* the converted text of the cells; the entry after the last cell is NULL */
+    char *cells[COLUMNS]; /* the converted cells; NULL after the last one */
 } row;
 
 typedef struct {

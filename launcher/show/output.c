@@ -181,7 +181,7 @@ bool cl_output_has_room(const cl_output *output)
     return room;
 }
 
-/* Returns true if the line says that a job has failed; such a line is shown in red. */
+/* Returns true for a line that says that a job has failed. */
 static bool is_alarm(const char *line, size_t length)
 {
     return (strncmp(line, "cspeed: job ", 12) == 0 && memmem(line, length, " failed: ", 9)) ||

@@ -1,9 +1,9 @@
 /* output.h - the output of all ranks, shown line by line on the consoles.
  *
- * The stdout of the ranks is shown on stdout, and their stderr on stderr. A line is printed whole, after its prefix. If
- * a line is longer than 64 KiB, or another line had to interrupt it, it is divided by a '\' at the end of its first
- * part. The agents have written every byte to log files before the byte arrives here. A blocked console does not stop
- * the ranks (see cl_output_has_room). */
+ * The stdout of the ranks goes to stdout, their stderr to stderr. A line is printed whole, after its prefix. A line
+ * longer than 64 KiB, or a line that another line had to interrupt, is broken, with a '\' at the end of its first part.
+ * The agents have written every byte to log files before it arrives here. A blocked console does not stop the ranks
+ * (see cl_output_has_room). */
 #ifndef CL_OUTPUT_H
 #define CL_OUTPUT_H
 
@@ -23,7 +23,7 @@ typedef struct {
     int console_count;
     cl_console *console_of[2];
     cl_speaker *speakers;    /* one entry for each rank */
-    cl_text_stream *streams; /* the stream of a rank's stdout has the index rank * 2, that of its stderr rank * 2 + 1 */
+    cl_text_stream *streams; /* index rank * 2: the rank's stdout; rank * 2 + 1: its stderr */
     int stream_count;
     const char *log_dir; /* the folder named in the message about dropped lines; NULL: there are no log files */
 } cl_output;
@@ -31,12 +31,12 @@ typedef struct {
 /* Opens the consoles and two streams for each rank. Returns 0, CL_CODE_USAGE (an invalid --console or --prefix) or
  * CL_CODE_SYSTEM. */
 int cl_output_open(cl_output *output, const cl_plan *plan, int64_t now);
-/* Adapts the streams to the ranks of the plan. Call this function before another attempt, because the plan may then
- * have other ranks. Returns 0 or CL_CODE_SYSTEM. */
+/* Call this function before another attempt, because the plan may then have other ranks. Returns 0 or CL_CODE_SYSTEM.
+ */
 int cl_output_rank(cl_output *output);
 void cl_output_close(cl_output *output);
 
-/* Processes bytes of a rank's stdout (`which` is 0) or stderr (`which` is 1). The bytes may be divided at any place. */
+/* Processes bytes of a rank's stdout (`which` is 0) or stderr (1), in portions of any size. */
 void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, size_t count, int64_t now);
 
 /* Returns true if an agent may be credited for output that cl_output_feed has processed. Also returns true if a console
@@ -59,9 +59,8 @@ void cl_output_finish(cl_output *output);
 /* waits until all bytes are written, or until a signal arrives that ends the wait */
 void cl_output_drain(cl_output *output, int signal_fd);
 
-/* Returns the width in characters of the terminal that shows the output; returns 0 if the output is not shown on a
- * terminal that can redraw a line. `streams` receives the descriptors whose text such a terminal shows: "1", "2", "12",
- * or "" if there are none. */
+/* Returns the width, in characters, of the terminal that shows the output; 0: no terminal that can redraw a line shows
+ * it. `streams` becomes "1", "2" or "12", the descriptors whose text such a terminal shows, or "" if there is none. */
 enum { CL_OUTPUT_STREAMS = 3 };
 int cl_output_columns(const cl_output *output, char streams[CL_OUTPUT_STREAMS]);
 

@@ -42,7 +42,7 @@ static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
     stream->show_at = INT64_MAX;
     if (end == CL_CONSOLE_WHOLE) {
         stream->returned = stream->redraws = false;
-        stream->state_at = INT64_MAX; /* the line replaces the progress line, so this need not become a line */
+        stream->state_at = INT64_MAX; /* the line replaces the progress line */
     }
 }
 

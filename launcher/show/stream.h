@@ -14,7 +14,7 @@ enum { CL_STREAM_LINE_BYTES = 64 << 10 };
 typedef struct {
     cl_collapse *collapse; /* where the text goes; NULL: nothing of this stream is shown */
     cl_speaker *speaker;
-    int which;  /* 0: this is the stream of stdout; 1: of stderr */
+    int which;  /* 0: stdout; 1: stderr */
     char *line; /* text whose end has not arrived yet */
     size_t length, capacity;
     bool returned;    /* true: the last byte was '\r', so the text is a progress line, unless '\n' follows */

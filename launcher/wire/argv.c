@@ -37,8 +37,7 @@ void cl_argv_print(const cl_argv *words)
     for (int i = 0; i < words->count; i++) {
         fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
                 i + 1 < words->count ? " " : "\n");
-        /* MPICH's option is -env NAME VALUE, so the next word is the value of this variable */
-        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0)
+        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE: the next word is the value */
             hide = cl_env_is_secret(words->list[i]);
     }
 }

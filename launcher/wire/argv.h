@@ -3,7 +3,7 @@
 #define CL_ARGV_H
 
 typedef struct {
-    char **list; /* the words of the command line, malloc'ed; NULL-terminated if there is at least one word */
+    char **list; /* malloc'ed words; NULL-terminated after the first word was added */
     int count, room;
 } cl_argv;
 

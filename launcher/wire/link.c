@@ -108,8 +108,8 @@ bool cl_link_waits(const cl_link *link)
     return !link->broken && link->out.to > link->out.from;
 }
 
-/* Handles an error of a write: the peer has closed the connection. The messages that it sent before may contain the
- * reason, so this side first reads them. */
+/* Called after a failed write: the peer has closed the connection. Its last messages may contain the reason, so this
+ * side still reads them. */
 static void end_writing(cl_link *link, int reason)
 {
     cl_link_fill(link, link->heard);
@@ -150,8 +150,7 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes of a message down by one position, into the place of the header, so that a zero byte fits behind
- * them. */
+/* Moves the bytes one position down, over the header, so that a zero byte fits after them. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;

@@ -1,12 +1,10 @@
-/* link.h - messages between the front process of a job and the agents of its nodes. They are sent as frames, queued,
- * and never block.
+/* link.h - messages between the front process of a job and the agents of its nodes: framed, queued, non-blocking.
  *
- * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` is the number of the bytes. A
- * sealed link is a network socket after the handshake of base/join.h. On such a link, a tag of CS_SEAL_TAG bytes
- * follows each frame (base/seal.h). It is computed from the sequence number of the frame in its direction (64 bits),
- * the header and the bytes. A frame with a wrong tag ends the link. Sent messages are queued; cl_link_flush writes as
- * much as the socket accepts without blocking. A link that has failed can still be read up to its last complete frame.
- */
+ * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` counts the bytes. On a sealed
+ * link (a network socket after the handshake of base/join.h), a tag of CS_SEAL_TAG bytes follows each frame
+ * (base/seal.h). The tag is computed over a 64-bit sequence number of this direction, the header and the bytes; a frame
+ * with a wrong tag ends the link. Sent messages are queued; cl_link_flush writes as much as the socket accepts without
+ * blocking. A link that has failed remains readable up to its last complete frame. */
 #ifndef CL_LINK_H
 #define CL_LINK_H
 
@@ -19,36 +17,33 @@
 #define CL_LINK_MAGIC "\ncspeed agent 1\n"
 
 typedef enum {
-    /* ---- messages from the front process to an agent ---- */
-    CL_LINK_ORDER = 1, /* bytes: the order of the node (order.h); the agent answers with READY or FAILED */
-    /* Starts the ranks. bytes: MASTER_ADDR NUL MASTER_PORT NUL, which are known only now. The agent answers with one
-     * STARTED for each rank. */
+    /* ---- front process to agent ---- */
+    CL_LINK_ORDER = 1, /* bytes: the order (order.h); answered by READY or FAILED */
+    /* starts the ranks; bytes: MASTER_ADDR NUL MASTER_PORT NUL; answered by one STARTED for each rank */
     CL_LINK_START,
-    CL_LINK_STOP,   /* the agent sends the stop signal to its ranks, waits for the grace period, and sends SIGKILL */
+    CL_LINK_STOP,   /* the agent sends the stop signal, waits for the grace period, and sends SIGKILL */
     CL_LINK_KILL,   /* the agent sends SIGKILL to its ranks immediately */
     CL_LINK_SIGNAL, /* rank: the number of a signal that the agent sends to every rank of the node */
     CL_LINK_SAVE,   /* rank: the rank that the agent asks for a checkpoint (ce_beat.save_asked) */
     CL_LINK_STACK,  /* rank: the rank whose C stack is wanted; the agent answers with STACKED */
     CL_LINK_CREDIT, /* rank: the number of output bytes that the front process has shown */
     CL_LINK_PING,
-    /* A file, sent before the ORDER. rank: the mode of the file; bytes: FOLDER NUL PATH NUL, and then the contents of
-     * the file. */
-    CL_LINK_STAGE,
+    CL_LINK_STAGE, /* a file, sent before the order; rank: its mode; bytes: FOLDER NUL PATH NUL, then its contents */
     /* The last message. bytes: the closing message about the job, which nodes of a --no_ssh job print; rank: the exit
      * code. */
     CL_LINK_FINISH,
 
-    /* ---- messages from an agent to the front process ---- */
+    /* ---- agent to front process ---- */
     /* bytes: NAME=VALUE NUL ..., with the names version, host, pid, cores, nodes, digest, workdir ... */
     CL_LINK_HELLO = 64,
     CL_LINK_READY,
     CL_LINK_FAILED,  /* The agent could not carry out the order. rank: the exit code; bytes: the error message. */
-    CL_LINK_STARTED, /* rank: the rank that was started; bytes: its process id as text */
+    CL_LINK_STARTED, /* rank: the rank; bytes: its process id as text */
     CL_LINK_OUTPUT,  /* rank: the rank; bytes: a part of its stdout */
     CL_LINK_ERROR,   /* rank: the rank; bytes: a part of its stderr */
-    /* bytes: one cl_link_beat for each rank of the node; sent at regular times and as the answer to PING */
+    /* bytes: one cl_link_beat for each rank of the node; sent every second, and as the answer to PING */
     CL_LINK_BEATS,
-    CL_LINK_ENDED,   /* rank: the rank that has ended; bytes: its cl_link_end, and then the last lines of its stderr */
+    CL_LINK_ENDED,   /* rank: the rank; bytes: cl_link_end, then the last lines of its stderr */
     CL_LINK_SAY,     /* bytes: a line that is shown to the user */
     CL_LINK_STACKED, /* rank: the rank; bytes: its C stack as text */
     /* No process of this attempt runs on the node any more. rank: the number of processes that could not be ended;
@@ -80,7 +75,7 @@ typedef struct {
     size_t length;
 } cl_message;
 
-/* A queue of bytes. The bytes [from, to) of `data` are still to be processed. */
+/* A queue of bytes; the bytes [from, to) of `data` are pending. */
 typedef struct {
     char *data;
     size_t from, to, room;
@@ -89,7 +84,7 @@ typedef struct {
 typedef struct {
     /* the same descriptor for a socket, two for a pair of pipes; non-blocking; -1: the link is closed */
     int in_fd, out_fd;
-    bool broken;   /* true: the link has failed, so no more bytes are received or sent */
+    bool broken;   /* the link has failed: no more bytes are received or sent */
     char why[160]; /* if `broken` is true: the reason */
     bool sealed;
     ce_seal seal; /* if `sealed` is true: the keys and the sequence numbers of both directions */
@@ -103,8 +98,8 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
 void cl_link_close(cl_link *link); /* also accepts a link that is closed already, or whose bytes are all zero */
 bool cl_link_is_open(const cl_link *link);
 
-/* Both cl_link_send and cl_link_say queue one frame. If the link is broken or closed, the frame is dropped. cl_link_say
- * formats the bytes as text of at most 8191 bytes. */
+/* cl_link_send and cl_link_say queue one frame, or drop it if the link is broken or closed. cl_link_say formats the
+ * bytes as text of at most 8191 bytes. */
 void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *bytes, size_t length);
 void cl_link_say(cl_link *link, cl_link_kind kind, uint32_t rank, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -94,8 +94,7 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     if (by_openmpi) {
         cl_argv_add(words, "--host");
         cl_argv_add(words, "%s:%d", address_of(host), host->slot_count);
-        /* only for Open MPI, because MPICH's mpiexec sends the whole environment by itself */
-        for (int i = 0; i < plan->env.count; i++)
+        for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment by itself */
             cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
     }
     add_own_variables(words, by_openmpi, plan, host);
@@ -103,8 +102,8 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
-/* Adds the options before the first part. Open MPI takes the name of a host in each part of the command line. MPICH
- * takes the names of all hosts before the first part, and fills these hosts in order. */
+/* Adds the first options. Open MPI takes a host in each part of the command line; MPICH takes all hosts before the
+ * first part, and fills them in order. */
 static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
 {
     if (by_openmpi) { /* by default, mpirun would bind all threads of a rank to one core */

@@ -1,5 +1,5 @@
-/* owner.c - finds the process that listens on a port. It looks up the socket in /proc/net/tcp, and then searches the
- * descriptors of all processes for this socket. */
+/* owner.c - finds the process that listens on a port: the socket in /proc/net/tcp, then the process that has it open.
+ */
 #include "wire/owner.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 enum { LISTENS = 0x0A };
 
-/* Returns the inode of the socket that listens on the port; 0: no socket listens. */
+/* Returns the inode of the listening socket; 0: no socket listens. */
 static unsigned long find_socket(const char *table, int port)
 {
     char line[512];

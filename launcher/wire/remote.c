@@ -23,7 +23,7 @@ enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 
 
 /* seconds until the agent must have started; a login shell may be slow before that */
 static const double answer_seconds = 60;
-/* time for sending the last bytes to the remote process after the front process has closed the socket */
+/* seconds for sending the last bytes to the remote process after the front process has closed the socket */
 static const double last_seconds = 2;
 
 /* A buffer. The bytes [from, to) are still to be forwarded. */
@@ -39,8 +39,7 @@ typedef struct {
     load down, up;      /* down: bytes for the host; up: bytes from the host */
     char heard[QUOTED]; /* the last bytes of the remote process's stderr */
     size_t heard_bytes;
-    /* agent: the remote process is an agent; answered: CL_LINK_MAGIC has arrived from the agent */
-    bool agent, answered;
+    bool agent, answered; /* agent: the remote process is an agent; answered: CL_LINK_MAGIC was received */
     bool ended[2], front_gone;
 } carrier;
 
@@ -83,7 +82,7 @@ static void show(const carrier *c, const char *bytes, size_t count)
     }
 }
 
-/* Looks for CL_LINK_MAGIC in the bytes from the host. Drops it and all bytes before it. */
+/* Drops the bytes before CL_LINK_MAGIC, and CL_LINK_MAGIC itself. */
 static void look_for_magic(carrier *c)
 {
     char *magic = memmem(c->up.bytes, c->up.to, CL_LINK_MAGIC, MAGIC_BYTES);
@@ -188,7 +187,7 @@ static void await(carrier *c, double until)
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
-/* Returns true if nothing is left to be forwarded, or if the time `until` has passed. */
+/* Returns true if everything has been forwarded, or the time limit for it or for the agent's answer has passed. */
 static bool is_over(const carrier *c, double until)
 {
     bool late = until > 0 && ce_clock_seconds() > until;
@@ -352,7 +351,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* each carrier is a separate process, so a static variable is enough */
+        static carrier c; /* static: each carrier is a process of its own */
         detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;

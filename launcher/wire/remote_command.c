@@ -74,8 +74,7 @@ static int open_shell(cl_route *route)
 
 static char *said(const char *text)
 {
-    /* makes a word of the child's argv; the memory is not freed, because the carrier runs only for a short time */
-    return strdup(text);
+    return strdup(text); /* for an argv; never freed, because the carrier runs for a short time only */
 }
 
 static char *said_number(int number)

@@ -58,8 +58,7 @@ static int read_configuration(ssh_session session, const cl_options *options)
     return refuse_proxy(session);
 }
 
-/* Sets the options of the session. A value of the hostfile overrides a flag, and a flag overrides ssh's configuration.
- */
+/* Sets the session's options. The hostfile overrides the flags, and the flags override ssh's configuration. */
 static int set_up(ssh_session session, const cl_host *host, const cl_options *options)
 {
     char folder[4096], known[4096];

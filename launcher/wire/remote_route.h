@@ -1,8 +1,8 @@
-/* remote_route.h - the interface that a carrier uses to reach a host. It has two implementations: libssh, and a child
- * process (--ssh_cmd, or sh for this machine).
+/* remote_route.h - the interface by which a carrier reaches a host: through libssh, or through a child process
+ * (--ssh_cmd; sh for this machine).
  *
- * A route is a connection with one remote command. It is opened once, in a separate process. Opening may block until
- * the remote command line has been started; the other functions do not block. */
+ * A route is opened once, in a separate process. Opening may block until the remote command line has been started, and
+ * `code` may block for a short time; the other functions do not block. */
 #ifndef CL_REMOTE_ROUTE_H
 #define CL_REMOTE_ROUTE_H
 
@@ -18,7 +18,7 @@ typedef struct {
     const cl_host *host;
     const cl_options *options;
     const char *command; /* the command line for the shell of the host */
-    cl_link *messages;   /* the link to which messages for the user are sent, as CL_LINK_SAY frames */
+    cl_link *messages;   /* the link that receives messages for the user (CL_LINK_SAY) */
     void *state;         /* data that belongs to the implementation */
 } cl_route;
 
@@ -31,13 +31,13 @@ typedef struct {
     int (*poll)(cl_route *route, bool reading, bool writing, struct pollfd *polled);
     /* Reads stdout (`which` is 0) or stderr (1). Returns the number of bytes, CL_ROUTE_LATER or CL_ROUTE_ENDED. */
     ssize_t (*read)(cl_route *route, int which, char *bytes, size_t room);
-    /* Writes to the command's stdin. Returns the number of bytes written. Returns CL_ROUTE_LATER if no bytes can be
-     * written now, and CL_ROUTE_ENDED if the command no longer reads. */
+    /* Returns the number of bytes written to the command's stdin; CL_ROUTE_LATER if none can be written now;
+     * CL_ROUTE_ENDED if the command no longer reads. */
     ssize_t (*write)(cl_route *route, const char *bytes, size_t count);
     /* Closes the command's stdin. */
     void (*end_input)(cl_route *route);
-    /* Returns the exit code of the command after stdout and stderr have ended. The code is 128 + N if signal N ended
-     * the command, and 255 if it is unknown. */
+    /* Returns the exit code of the command, or 128 + N for signal N, after stdout and stderr have ended; 255: the code
+     * is unknown. */
     int (*code)(cl_route *route);
     void (*close)(cl_route *route);
 } cl_way;

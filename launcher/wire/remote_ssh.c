@@ -94,7 +94,7 @@ static void end_input_ssh(cl_route *route)
 static int code_of_ssh(cl_route *route)
 {
     line *l = route->state;
-    ssh_set_blocking(l->session, 1); /* this may block, but at most for the time-out of the session */
+    ssh_set_blocking(l->session, 1); /* blocks at most for the session's time-out */
     int status = ssh_is_connected(l->session) ? ssh_channel_get_exit_status(l->channel) : -1;
     if (l->signal)
         return CL_CODE_SIGNAL + l->signal;

@@ -46,7 +46,7 @@ typedef struct {
 
 struct cl_rendezvous {
     int fd, port;
-    bool keyed, port_given; /* keyed: the job has a secret key; port_given: the user chose the port, not the kernel */
+    bool keyed, port_given; /* port_given: the user chose the port, not the kernel */
     bool listens, reported; /* reported: the user was told that the port could not be opened again */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
@@ -54,13 +54,13 @@ struct cl_rendezvous {
     int connection_count;
     uint64_t accepted_count;                     /* number of connections accepted so far */
     int64_t paused_until;                        /* no connection is accepted before this time of ce_clock_now */
-    char refused[MAX_REFUSED][INET6_ADDRSTRLEN]; /* the addresses for which a refusal was reported to the user */
+    char refused[MAX_REFUSED][INET6_ADDRSTRLEN]; /* the addresses whose refusal was reported */
     int refused_count;
     char reports[MAX_REPORTS][REPORT_BYTES];
     int report_count, reports_taken;
 };
 
-/* Adds a line to the queue of lines for the user. If the queue is full, the line is dropped. */
+/* Queues a line for the user; if the queue is full, the line is dropped. */
 static void __attribute__((format(printf, 2, 3))) add_report(cl_rendezvous *rendezvous, const char *format, ...)
 {
     va_list arguments;
@@ -146,7 +146,7 @@ static bool is_any(const address *a)
     return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
 }
 
-/* Opens a socket that listens at the address. Returns 0, or an errno value. */
+/* Listens at the address. Returns 0, or an errno value. */
 static int listen_at(cl_rendezvous *rendezvous, const address *a)
 {
     int on = 1, off = 0;
@@ -251,10 +251,10 @@ static void stop_listening(cl_rendezvous *rendezvous)
     rendezvous->listens = false;
 }
 
-/* If the user chose the port, the socket is shut down to stop listening. It then remains bound and refuses connections
- * until it listens again. Meanwhile SO_REUSEADDR is off, so that no other socket can be bound to the port. To listen
- * again, it is switched on, because connections of the port may still exist. If the kernel chose the port, the socket
- * is closed instead, because the nodes that were told this port connect only once. */
+/* Starts or stops listening. A socket that is shut down remains bound, and refuses connections until it listens again.
+ * Without SO_REUSEADDR, no other socket can be bound to its port meanwhile; with SO_REUSEADDR, the socket can listen
+ * again even if connections of the port remain. If the kernel has chosen the port, the socket is closed instead,
+ * because nodes that were told that port connect only once. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
     int reuse = wanted;
@@ -300,12 +300,11 @@ int cl_rendezvous_port(const cl_rendezvous *rendezvous)
 
 static void remove_connection(cl_rendezvous *rendezvous, connection *client)
 {
-    /* the last entry of the array takes the place of the removed one */
+    /* the last entry takes the place of the removed one */
     *client = rendezvous->connections[--rendezvous->connection_count];
 }
 
-/* Reports to the user that a caller was refused, once for each address. If the list of addresses is full, the oldest
- * address is removed from it first. */
+/* Reports a refused caller, once for each address. If the list of addresses is full, its oldest address is removed. */
 static void refuse(cl_rendezvous *rendezvous, const connection *client, const char *why)
 {
     int known = rendezvous->refused_count < MAX_REFUSED ? rendezvous->refused_count : MAX_REFUSED;
@@ -325,8 +324,7 @@ const char *cl_rendezvous_report(cl_rendezvous *rendezvous)
                : NULL;
 }
 
-/* Returns the connection to drop: the oldest of those that have not named a job yet, or, if all have, the oldest of
- * all. */
+/* Returns the connection to drop: the oldest that has not named a job yet, or else the oldest of all. */
 static connection *find_oldest(cl_rendezvous *rendezvous)
 {
     connection *oldest = &rendezvous->connections[0];
@@ -401,8 +399,7 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
-/* Reads the identity of a node: NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The code in base/join.h has already put
- * a zero byte after these bytes. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. base/join.h has put a zero byte after these bytes. */
 static bool read_identity(const ce_join *join, cl_joined_node *node)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;

@@ -1,10 +1,9 @@
-/* rendezvous.h - the rendezvous: how agents that the front process has not started itself join a job (--no_ssh, mpirun,
- * srun).
+/* rendezvous.h - the rendezvous of agents that the front process did not start itself: --no_ssh, mpirun, srun.
  *
  * The front process listens on the master address and port. A node connects and proves that it knows the job's secret
- * (base/join.h); from then on, its link is sealed. Other callers are refused, and reported once for each address
- * (cl_rendezvous_report). Such callers cannot keep nodes from joining: one iteration accepts a limited number of
- * connections, and if the table of callers is full, those that have not named a job are dropped first. */
+ * (base/join.h); from then on its link is sealed. Other callers are refused, and reported once for each address
+ * (cl_rendezvous_report). They cannot keep nodes from joining: one iteration accepts a limited number of connections,
+ * and when the table of callers is full, those that have not named a job are dropped first. */
 #ifndef CL_RENDEZVOUS_H
 #define CL_RENDEZVOUS_H
 
@@ -26,7 +25,7 @@ typedef struct {
 } cl_joined_node;
 
 /* Opens the port where nodes connect. Returns 0; CL_CODE_SLOTS with a message that names the process that uses the
- * port; or CL_CODE_USAGE if there is no secret and the address is not a loopback address. */
+ * port; or CL_CODE_USAGE if there is no secret and the address is no loopback address. */
 int cl_rendezvous_open(cl_rendezvous **rendezvous, const cl_plan *plan);
 void cl_rendezvous_close(cl_rendezvous *rendezvous); /* accepts NULL */
 int cl_rendezvous_port(const cl_rendezvous *rendezvous);
@@ -39,16 +38,15 @@ int64_t cl_rendezvous_due(
 /* Accepts some of the pending connections. Call this function once in each iteration of the loop. Returns 0, or
  * CL_CODE_SYSTEM if descriptors or memory have run out. */
 int cl_rendezvous_accept(cl_rendezvous *rendezvous);
-/* Continues the handshakes. Returns true if a node has joined, which *node then describes; call the function again in
- * that case. */
+/* Continues the handshakes. Returns true if a node has joined; call the function again in that case. */
 bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node);
 
 /* Starts or stops listening. While the rendezvous does not listen, the kernel refuses connections. If the user chose
  * the port, the port stays reserved during that time. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted);
 
-/* Lets the ranks of the job bind to the port and listen on it, until cl_rendezvous_listen(rendezvous, true) is called.
- * The socket of the rendezvous remains bound. Call this function only for a port that the user has chosen. */
+/* Lets the ranks of the job bind to the port and listen on it until cl_rendezvous_listen(rendezvous, true). The socket
+ * of the rendezvous remains bound meanwhile. Only for a port that the user has chosen. */
 void cl_rendezvous_share_port(cl_rendezvous *rendezvous);
 
 /* Returns the next line for the user about refused callers; NULL: there is none. The line is valid until the next call
@@ -57,10 +55,9 @@ const char *cl_rendezvous_report(cl_rendezvous *rendezvous);
 
 /* ---- rendezvous_join.c: the side of the node ---- */
 
-/* Connects to plan->master_addr:master_port. It tries again until the front process answers or --rdzv_timeout is over,
- * and prints every 10 s what it waits for. Only the members options, id, node_rank and nodes of the plan are read
- * besides the address. Returns 0; CL_CODE_PEER; CL_CODE_DISAGREE; or 128 + N if signal N is pending. node->fd becomes
- * the connection to the front process. */
+/* Connects to plan->master_addr:master_port, and tries again until the front process answers or --rdzv_timeout is over.
+ * Every 10 s it prints what it waits for. Returns 0, or CL_CODE_PEER, CL_CODE_DISAGREE, or 128 + N if signal N is
+ * pending. node->fd is the connection to the front process. */
 int cl_rendezvous_join_plan(const cl_plan *plan, cl_joined_node *node);
 
 /* The parameters of cl_rendezvous_join. */

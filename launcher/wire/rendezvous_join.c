@@ -28,7 +28,7 @@ typedef struct {
     char why[256]; /* the reason why the front process has not answered yet */
 } attempt;
 
-/* Returns the number of a blocked signal that is pending and asks this process to end; 0: there is none. */
+/* Returns a blocked signal that is pending and asks this process to end; 0: there is none. */
 static int pending_signal(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -92,8 +92,7 @@ static const char shared_or_absent[] =
 static const char shared_answer[] = "it is not cspeed's first node that answers now: the ranks of the job run and have "
                                     "the port; this node comes when the next attempt begins";
 
-/* Connects to one of the addresses of the front process. *fd receives the socket; it is -1, and the reason is recorded,
- * if no address answered. */
+/* Connects to one of the front's addresses; *fd receives the socket, or -1 if no address answered. */
 static int connect_to_front(attempt *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
@@ -135,8 +134,7 @@ static bool has_hung_up(int fd)
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Runs the handshake on an open connection. Returns 0 or an exit code. If it returns 0 and *joined is false, the caller
- * must connect again. */
+/* Runs the handshake on an open connection. If it returns 0 and *joined is false, the caller must connect again. */
 static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
 {
     ce_join join;

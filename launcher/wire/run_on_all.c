@@ -16,8 +16,7 @@ typedef struct {
     bool over;
 } member;
 
-/* Ends the connection to one host. `last` is its last message; it is NULL if the carrier ended without a last message.
- */
+/* Ends the connection to one host. `last` is NULL if the carrier ended without a last message. */
 static void end(member *m, int index, const cl_message *last, cl_run_on_all_handler take, void *argument)
 {
     int status = 0;

@@ -5,8 +5,8 @@
 #include "plan/hosts.h"
 #include "wire/link.h"
 
-/* A function that receives the messages of the command on one host (remote.h): CL_LINK_SAY, CL_LINK_OUTPUT and
- * CL_LINK_ERROR, and at the end exactly one CL_LINK_FINISH or CL_LINK_FAILED. */
+/* Receives the messages of the command on one host (remote.h): CL_LINK_SAY, CL_LINK_OUTPUT, CL_LINK_ERROR, and at the
+ * end exactly one CL_LINK_FINISH or CL_LINK_FAILED. */
 typedef void (*cl_run_on_all_handler)(int index, const cl_message *message, void *argument);
 
 /* Runs the command on all hosts, and returns after all of these commands have ended. Returns 0 or CL_CODE_SYSTEM. */

@@ -1,7 +1,7 @@
 /* secret.h - the shared secret that authenticates the processes of a job.
  *
- * The secret comes from the environment variable CSPEED_SECRET, or from the file that CSPEED_SECRET_FILE or
- * --secret_file names. This file must belong to the user and have mode 0600. */
+ * The secret comes from the variable CSPEED_SECRET, or from the file named by CSPEED_SECRET_FILE (--secret_file), which
+ * must belong to this user and have mode 0600. */
 #ifndef CL_SECRET_H
 #define CL_SECRET_H
 

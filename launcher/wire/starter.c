@@ -228,8 +228,7 @@ static void become(char **argv, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     dup2(empty, STDIN_FILENO);
-    /* the stdout of mpirun or srun goes to stderr, because stdout is reserved for the output of the ranks */
-    dup2(STDERR_FILENO, STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* the stdout of this process is reserved for the ranks' output */
     close_range(3, ~0U, 0);
     cl_starter_allow_root();
     cl_descriptors_restore();

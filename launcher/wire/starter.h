@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-/* Creates a secret for this job and stores it in the environment of this process (CSPEED_SECRET). Call this function
- * before cl_rendezvous_open. Returns 0, or CL_CODE_SYSTEM. */
+/* Creates a secret for this job (CSPEED_SECRET in this process's environment). Call it before cl_rendezvous_open.
+ * Returns 0, or CL_CODE_SYSTEM. */
 int cl_starter_secret(void);
 
 /* Starts mpirun or srun, as plan->launcher says, with the command `cspeed __agent --join` for every node of the plan

@@ -12,8 +12,8 @@ typedef struct {
 } cl_words;
 
 /* Splits a line as the POSIX shell does: blanks separate words, '...' is literal, in "..." a backslash quotes " \ $ and
- * `, and outside quotes a backslash quotes any byte. Nothing is expanded. If the line is NULL, there are no words.
- * Returns 0, or CL_CODE_USAGE for a quote without an end, with `flag` in the message. */
+ * `, and outside quotes a backslash quotes any byte. Nothing is expanded. If `text` is NULL, there are no words.
+ * Returns 0, or CL_CODE_USAGE for an unclosed quote, with `flag` in the message. */
 int cl_words_split(cl_words *words, const char *flag, const char *text);
 void cl_words_free(cl_words *words);
 
