@@ -14,7 +14,7 @@ enum {
     CL_CODE_SLOTS = 69,    /* there are fewer slots or cores than the user requested */
     CL_CODE_SYSTEM = 71,   /* the operating system refused a process, memory, a port or another resource */
     CL_CODE_LOG = 73,      /* log files cannot be written */
-    CL_CODE_PEER = 75,     /* a rank lost its connection to another, or a node was lost */
+    CL_CODE_PEER = 75,     /* a rank lost its connection to another rank, or a node was lost */
     CL_CODE_DISAGREE = 76, /* the nodes have different versions of cspeed or different configurations */
     CL_CODE_TIMEOUT = 124, /* the job ran longer than --timeout */
     CL_CODE_STALLED = 125, /* the job made no progress for --stall_timeout, and --stall_action is kill */

@@ -71,7 +71,7 @@ typedef struct {
     /* in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */
-    const char *save_pid; /* path of the file; "": /tmp/PID.cspeed */
+    const char *save_pid; /* path of the file with the process id; "": /tmp/PID.cspeed */
 
     /* ---- output and logs ---- */
     const char *log_dir; /* folder of the log files; NULL: cspeed_runs/<date>_<job> */

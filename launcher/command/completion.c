@@ -13,7 +13,7 @@ static bool is_choice(const char *value)
            !strstr(value, "R|");
 }
 
-/* Flags that cspeed refuses are not offered. */
+/* Returns true if completion offers the flag. Flags that cspeed refuses are not offered. */
 static bool is_offered(const cs_option *flag)
 {
     return flag->kind != CS_OPTION_REFUSED;

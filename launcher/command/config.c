@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If the upper limit of a key is at least this value, it only keeps computations in range and is not printed. */
+/* If the upper limit of a key is at least this value, the limit only keeps computations in range, and is not printed.
+ */
 #define AS_GOOD_AS_OPEN 1e15
 
 enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };

@@ -147,7 +147,7 @@ static void print_rows(const json_t *rows)
         const char *status = json_string_value(json_object_get(row, "status"));
         const char *date = json_string_value(json_object_get(row, "created"));
         char saver[64] = "-", step[32] = "-", minute[32] = "-";
-        if (date && strlen(date) > 16) /* the form of the time: 2026-11-23T08:34:25Z */
+        if (date && strlen(date) > 16) /* the date has the form 2026-11-23T08:34:25Z */
             snprintf(minute, sizeof minute, "%.10s %.5sZ", date, date + 11);
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));

@@ -14,7 +14,7 @@
 
 enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BYTES = PATH_MAX + 512 };
 
-/* One log file of an attempt, and its last line while this is incomplete. */
+/* One log file of an attempt, and its last line if that line is incomplete. */
 typedef struct {
     int rank, which, fd;
     char line[LINE_BYTES]; /* the beginning of a line whose end has not been written yet */

@@ -194,8 +194,8 @@ static int follow(picture *all, const request *r)
 {
     time_t changed[MOST_RUNS] = { 0 }, seen[MOST_RUNS] = { 0 };
     for (;;) {
-        /* The owner's file is read before the metrics, so that the last steps of a training that ends now are also
-         * drawn. */
+        /* The file .cspeed-owner is read before the metrics, so that the last steps of a training that ends now are
+         * also drawn. */
         bool held = false;
         for (int run = 0; run < r->run_count; run++)
             held |= is_held(r->runs[run], &changed[run], &seen[run]);

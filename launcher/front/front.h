@@ -38,7 +38,7 @@ typedef struct {
     pid_t pid;
     int64_t ended;     /* time when the rank ended: CLOCK_MONOTONIC of this machine, in nanoseconds */
     cl_link_end end;   /* how the rank ended; valid only in the state CL_WORKER_ENDED */
-    cl_link_beat beat; /* the last progress record received; beat.age is the age when the record arrived */
+    cl_link_beat beat; /* the last progress record received; beat.age is its age when it arrived */
     int64_t heard_at;  /* time when `beat` arrived, in CLOCK_MONOTONIC nanoseconds; 0: no record has arrived */
     /* time when the last record with progress in it arrived, in CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
     int64_t beat_at;
@@ -93,8 +93,8 @@ typedef struct {
     unsigned char key[CS_MAC_BYTES]; /* the secret key that the ranks of this job share */
     pid_t starter;                   /* process id of mpirun or srun; 0: neither of them is used */
     cl_world_sizes world_sizes;      /* the world sizes that an elastic job may have */
-    /* In CLOCK_MONOTONIC nanoseconds, 0 if it has not happened yet: the nodes began to join; the minimum number of
-     * nodes was present; the last reminder was printed. */
+    /* Three times in CLOCK_MONOTONIC nanoseconds, 0 if the event has not happened: the nodes began to join, the minimum
+     * number of nodes was present, the last reminder was printed. */
     int64_t joining_since, enough_at, reminded_at;
     cl_worker *workers; /* [worker_count] ranks of this attempt; NULL while agents are joining */
     int worker_count;

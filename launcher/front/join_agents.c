@@ -354,7 +354,7 @@ void cl_join_agents_list_missing(const cl_front *front, char text[512])
         snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
 }
 
-/* Says what a node is doing that the job waits for, as far as the front process knows. */
+/* Says what a node that the job waits for is doing, as far as the front process knows. */
 static const char *phase_of(const cl_front *front, const cl_node *node)
 {
     if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
@@ -375,7 +375,7 @@ static bool is_awaited(const cl_front *front, int index)
                                       : index < front->plan->node_count && node->state < CL_NODE_READY;
 }
 
-/* Prints the list of these nodes: "node 1 (b), which has not called yet, and node 2 (c), which ...". */
+/* Lists the nodes that the job waits for: "node 1 (b), which has not called yet, and node 2 (c), which ...". */
 static void list_awaited(const cl_front *front, char text[1024])
 {
     size_t used = 0;

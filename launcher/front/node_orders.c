@@ -1,5 +1,4 @@
-/* node_orders.c - the orders that the front sends to the agents: ORDER (what to run) and START (the master's
- * address). */
+/* node_orders.c - the messages ORDER (what to run) and START (the master's address) to the agents. */
 #include "front/front.h"
 
 #include "codes.h"

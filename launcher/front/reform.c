@@ -1,10 +1,10 @@
 /* reform.c - forms a running elastic job again, with new nodes that came while its ranks ran.
  *
- * A new node waits until it may take part: for --last_call, or not at all if MAX nodes are present. The ranks must also
- * have run for --last_call, so that a node that comes and goes cannot end attempts more often. Then the front process
- * asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked). When the checkpoint is complete, or
- * after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present. This attempt
- * does not count for --max_restarts. */
+ * A new node waits until it may take part: for the time --last_call, or not at all if MAX nodes are present. The ranks
+ * must also have run for that time, so that a node that comes and goes cannot end attempts more often. Then the front
+ * process asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked). When the checkpoint is
+ * complete, or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present.
+ * This attempt does not count for --max_restarts. */
 #include "front/front.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void await_checkpoint(cl_front *front, int64_t now)
     }
 }
 
-/* Does not form the job again, because the new nodes have gone or the job is about to end. */
+/* Cancels the plan to form the job again, because the new nodes have gone or the job is about to end. */
 static void call_off(cl_front *front)
 {
     if (front->save_asked_at)
@@ -85,7 +85,7 @@ static void call_off(cl_front *front)
     front->deadline = INT64_MAX;
 }
 
-/* Returns true if a rank has ended with code 0; the job is then about to end. */
+/* Returns true if a rank has ended. The ranks are running, so its exit code is 0, and the job is about to end. */
 static bool is_ending(const cl_front *front)
 {
     for (int rank = 0; rank < front->worker_count; rank++)

@@ -80,8 +80,8 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
-/* Adds the sets of CPU instructions for which this CPU can run kernels, and the set that is used, by the names of
- * CSPEED_CPU_ISA. */
+/* Adds the sets of CPU instructions for which this CPU can run kernels, and the set that is used, under the names that
+ * CSPEED_CPU_ISA accepts. */
 static void add_isa(cl_facts *facts)
 {
     char list[CS_ISA_LIST];

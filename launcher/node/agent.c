@@ -1,4 +1,4 @@
-/* agent.c - the agent of a node: one event loop for the front's messages, the ranks' output and exits, signals, timers.
+/* agent.c - the agent of a node: one event loop for the messages of the front process, the ranks, signals and timers.
  */
 #include "node/agent.h"
 
@@ -97,7 +97,7 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
 static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* ignored, because the ranks of the last order are running */
+        return;             /* the order is ignored, because the ranks of the last order are running */
     cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed since */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
@@ -386,7 +386,7 @@ static void run(cl_agent *agent)
         }
         now = ce_clock_now();
         pump_all(agent);
-        /* before messages and signals are read, because a failed rank may have caused them */
+        /* ended ranks are reaped before messages and signals are read, because a failed rank may have caused these */
         bool any_left = reap(agent, now);
         unreported = report_ends(agent, now);
         read_front(agent, now);

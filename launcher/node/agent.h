@@ -48,7 +48,7 @@ typedef struct {
     int master_fd;         /* the socket that reserves MASTER_PORT; -1: this node reserves no port */
     char interface[64];    /* address of the network interface that order.master_if names; "": it names none */
     cl_process *processes; /* [order.rank_count] processes of the ranks */
-    cl_log_file *logs;     /* [2 * order.rank_count], for stdout and stderr */
+    cl_log_file *logs;     /* [2 * order.rank_count] log files, for stdout and stderr */
     cl_tail *tails;        /* [order.rank_count]: for each rank, the last lines of its stderr */
     bool log_full;         /* true: a log file could not be written, and the user was told this */
     int alive;

@@ -18,7 +18,7 @@
 typedef struct {
     pid_t pid;
     bool alive;
-    bool stopped;   /* true: the agent had sent it a signal before the rank ended */
+    bool stopped;   /* true: the agent had sent the rank a signal before the rank ended */
     bool reported;  /* true: the end of the rank has been reported to the front process */
     int status;     /* wait status of the rank, valid after the rank has ended */
     int64_t ended;  /* time when the rank ended, in CLOCK_MONOTONIC nanoseconds */

@@ -1,5 +1,5 @@
-/* logs.h - log files: one for each rank and output stream. A file contains every byte as received, and is written
- * before the byte is shown. */
+/* logs.h - log files: one for each rank and output stream. Every byte is written to the file as received, before it is
+ * shown. */
 #ifndef CL_LOGS_H
 #define CL_LOGS_H
 
@@ -18,9 +18,9 @@ typedef struct {
  * be a link to a folder. Returns 0, or CL_CODE_LOG with a message. */
 int cl_logs_folder(const char *path);
 
-/* Opens a file in a folder of cl_logs_folder, and creates it if needed. `flags` is O_APPEND or O_TRUNC. Only a regular
- * file is opened, never the target of a link: otherwise a person who may write to the folder could have any file of the
- * user overwritten. Returns the descriptor, or -1 with errno set and a message in cs_error(). */
+/* Opens a file in a folder that cl_logs_folder created, and creates the file if needed. `flags` is O_APPEND or O_TRUNC.
+ * Only a regular file is opened, never the target of a link: otherwise a person who may write to the folder could have
+ * any file of the user overwritten. Returns the descriptor, or -1 with errno set and a message in cs_error(). */
 int cl_logs_create(const char *path, int flags);
 
 /* Opens LOG_DIR/attempt_N/RANK.out (`which` is 0) or RANK.err (1). Without a log_dir, writes to `file` do nothing.

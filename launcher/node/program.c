@@ -63,7 +63,7 @@ static bool is_own(const char *name, char path[PATH_MAX])
     return cl_programs_folder(folder) && join(path, folder, strlen(folder), name) && access(path, F_OK) == 0;
 }
 
-/* Returns the command name that is most similar to this one; NULL: none is similar. */
+/* Returns the name of the command that is most similar to this name; NULL: none is similar. */
 static const char *find_nearest(const char *name)
 {
     enum { MOST = 64 };

@@ -96,7 +96,7 @@ static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology
             all->list[all->count++] = (ce_range){ from, to };
         from = to;
     }
-    if (from < cores->cpu_count) /* CPUs of no object form one more domain */
+    if (from < cores->cpu_count) /* CPUs that belong to no object form one more domain */
         all->list[all->count++] = (ce_range){ from, cores->cpu_count };
 }
 

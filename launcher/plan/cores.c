@@ -31,7 +31,7 @@ static int core_of(int cpu)
     return first_number(path, cpu);
 }
 
-/* Returns the NUMA node of a CPU, to which the CPU's sysfs folder has a link named "nodeN". */
+/* Returns the NUMA node of a CPU. The CPU's folder in sysfs has a link to the node, named "nodeN". */
 static int node_of(int cpu)
 {
     char path[128];

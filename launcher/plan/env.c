@@ -245,7 +245,8 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    /* A pattern such as "*" includes no secret; a pattern that names a secret itself, such as "*TOKEN*", does. */
+    /* A pattern such as "*" includes no secret; a pattern that names a secret itself, such as "*TOKEN*", includes it.
+     */
     bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern);
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");

@@ -1,5 +1,5 @@
-/* env.h - the environment variables that are sent to every node, from env files, from --env and by their prefix, with
- * the origin of each value.
+/* env.h - the environment variables that are sent to every node, with the origin of each value. They come from env
+ * files, from --env, and from the user's environment if their names begin with certain prefixes.
  *
  * ds_env.example describes the rules. A later source overrides an earlier one: variables sent because of their prefix;
  * ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env, ./.cspeed_env (or the file name in CSPEED_ENV_FILE, DS_ENV_FILE);

@@ -18,7 +18,7 @@ enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
 typedef struct {
     const cl_hostline_place *place;
     cl_host *host;
-    int column;           /* column of the word that is read */
+    int column;           /* column of the word that is being read */
     int slots, max_slots; /* 0: not given */
     bool faulty, lost;    /* lost: after an error, the rest of the line cannot be interpreted */
 } line_reader;

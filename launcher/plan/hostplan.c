@@ -18,7 +18,7 @@
 
 /* ---- number of nodes ---- */
 
-/* Reads "4", "2:4" or DeepSpeed's elastic flags as the limits of the number of nodes. 0: not given. */
+/* Reads "4", "2:4" or DeepSpeed's elastic flags as the limits of the number of nodes. 0: the limit was not given. */
 static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;

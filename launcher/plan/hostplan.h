@@ -10,7 +10,8 @@
 
 typedef struct {
     const cl_host *host;
-    bool here;      /* this machine, whose agent is a child of this process; false with --force_multi */
+    /* true: the node is this machine, and its agent is a child of this process; false with --force_multi */
+    bool here;
     int first_rank; /* the ranks of the node are first_rank .. first_rank + host->slot_count - 1 */
 } cl_plan_node;
 
@@ -27,7 +28,7 @@ typedef struct {
     /* with --no_ssh the number of this machine's node, or -1 if it is not known yet; otherwise 0 */
     int node_rank;
     char id[64];           /* the job id: the value of --job_id, or 8 hexadecimal digits */
-    char master_addr[256]; /* "" until the first node has reported its address */
+    char master_addr[256]; /* the master address; "" until the first node has reported it */
     int master_port;       /* 0: any free port of the first node */
     /* true: given by --master_port or MASTER_PORT; false for the port of --rdzv_endpoint in an elastic job */
     bool master_port_given;

@@ -12,7 +12,7 @@
 enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
 
 typedef struct {
-    int rank; /* rank that the first source gives; -1: no source gives one */
+    int rank; /* node rank from the first source that gives one; -1: no source gives one */
     char origin[64], seen[SEEN_BYTES];
     bool conflict;
 } finding;

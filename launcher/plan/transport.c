@@ -10,7 +10,8 @@
 
 #define SET "cspeed.comm="
 
-/* Returns the transport that the last argument about it names, as the program does; NULL: no argument names one. */
+/* Returns the transport that the last such argument names, as the program chooses it; NULL: no argument names a
+ * transport. */
 static const char *find_argument(char **arguments)
 {
     const char *found = NULL;

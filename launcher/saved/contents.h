@@ -8,7 +8,7 @@
  * [...]}, ...]. The caller owns the returned reference. */
 json_t *cl_contents_tensors(const ce_checkpoint_reader *reader, const char *glob);
 
-/* Prints this array as a table to stdout. */
+/* Prints the array of cl_contents_tensors as a table to stdout. */
 void cl_contents_print(const json_t *tensors);
 
 /* Returns the statistics of one tensor as a JSON object, which the caller owns. If there is no such tensor or it is

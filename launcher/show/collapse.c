@@ -83,8 +83,8 @@ static void join(cl_same *line, const cl_speaker *speaker)
     line->count++;
 }
 
-/* Returns 1 plus the number of the first waiting line with this text that is not before the rank's own last line; 0:
- * there is none. */
+/* Returns 1 plus the number of the first waiting line that has this text and comes after the rank's last waiting line;
+ * 0: there is none. */
 static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length)
 {
     uint64_t behind = speaker->last[collapse->index];

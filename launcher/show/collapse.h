@@ -48,8 +48,8 @@ void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, con
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait */
 
-/* Accepts a line of a rank, or a part of it (`end`). `which`: 0 for stdout, 1 for stderr; `owner` identifies the
- * stream. */
+/* Accepts a line of a rank, or a part of a line; `end` says which. `which`: 0 for stdout, 1 for stderr. `owner`
+ * identifies the stream. */
 void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                        size_t length, cl_console_end end, int64_t now);
 

@@ -26,7 +26,7 @@ typedef struct {
     bool terminal; /* true: the descriptor is a terminal that can redraw a line */
     bool colored;
     bool gone;   /* true: the reader has closed the pipe or the terminal */
-    char *queue; /* the bytes [from, to) are not written yet */
+    char *queue; /* the bytes [from, to) of the queue are not written yet */
     size_t from, to, capacity;
     int64_t moved; /* time when the reader last accepted bytes, or when the queue was last empty */
     bool stalled;
@@ -35,7 +35,7 @@ typedef struct {
     const void *open_owner;
     const void *state_owner;
     int state_rank;
-    int64_t state_shown; /* time when its rank last changed the progress line */
+    int64_t state_shown; /* time when the progress line last changed */
     char state[CL_CONSOLE_STATE_BYTES];
     size_t state_length;
     bool state_drawn, state_changed;

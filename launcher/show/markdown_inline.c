@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRONG = 1, PLAIN = 2 }; /* the control characters before and after strong text, without a space inside */
+/* control characters before and after each character of strong text; spaces have none */
+enum { STRONG = 1, PLAIN = 2 };
 
 /* ---- characters ---- */
 
@@ -63,8 +64,9 @@ int cl_markdown_inline_width(const char *text, const char *end)
 typedef struct {
     FILE *to;
     bool strong;
-    bool space, line_feed; /* white space (with a line feed) was read and is not written yet */
-    bool begun, wide;      /* begun: some text is written; wide: the last character that was written is wide */
+    /* space: white space was read and is not written yet; line_feed: this white space has a line feed */
+    bool space, line_feed;
+    bool begun, wide; /* begun: some text is written; wide: the last character that was written is wide */
 } converter;
 
 static void put(converter *made, const char *character, int bytes, unsigned code)

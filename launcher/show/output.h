@@ -19,11 +19,11 @@ typedef struct {
     const cl_plan *plan;
     cl_label_style style;
     cl_console consoles[2]; /* the consoles of stdout and stderr; only the first is used if both are the same file */
-    cl_collapse *collapses; /* one entry for each console */
+    cl_collapse *collapses; /* one cl_collapse for each console */
     int console_count;
     cl_console *console_of[2];
-    cl_speaker *speakers;    /* one entry for each rank */
-    cl_text_stream *streams; /* index rank * 2: the rank's stdout; rank * 2 + 1: its stderr */
+    cl_speaker *speakers;    /* one cl_speaker for each rank */
+    cl_text_stream *streams; /* the stream at index rank * 2 is the rank's stdout, at rank * 2 + 1 its stderr */
     int stream_count;
     const char *log_dir; /* the folder named in the message about dropped lines; NULL: there are no log files */
 } cl_output;
@@ -31,7 +31,7 @@ typedef struct {
 /* Opens the consoles and two streams for each rank. Returns 0, CL_CODE_USAGE (an invalid --console or --prefix) or
  * CL_CODE_SYSTEM. */
 int cl_output_open(cl_output *output, const cl_plan *plan, int64_t now);
-/* Call this function before another attempt, because the plan may then have other ranks. Returns 0 or CL_CODE_SYSTEM.
+/* Opens the streams again for another attempt, because the plan may then have other ranks. Returns 0 or CL_CODE_SYSTEM.
  */
 int cl_output_rank(cl_output *output);
 void cl_output_close(cl_output *output);

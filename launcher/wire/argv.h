@@ -3,7 +3,7 @@
 #define CL_ARGV_H
 
 typedef struct {
-    char **list; /* malloc'ed words; NULL-terminated after the first word was added */
+    char **list; /* malloc'ed words; NULL-terminated once a word was added */
     int count, room;
 } cl_argv;
 

@@ -150,7 +150,7 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes one position down, over the header, so that a zero byte fits after them. */
+/* Moves the bytes of a message one position down, over its header, so that a zero byte fits after them. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;

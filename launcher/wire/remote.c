@@ -187,7 +187,8 @@ static void await(carrier *c, double until)
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
-/* Returns true if everything has been forwarded, or the time limit for it or for the agent's answer has passed. */
+/* Returns true if everything has been forwarded, or if the time limit for forwarding or for the agent's answer has
+ * passed. */
 static bool is_over(const carrier *c, double until)
 {
     bool late = until > 0 && ce_clock_seconds() > until;
@@ -351,7 +352,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* static: each carrier is a process of its own */
+        static carrier c; /* static, because each carrier is a process of its own */
         detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;

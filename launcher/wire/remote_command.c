@@ -74,7 +74,8 @@ static int open_shell(cl_route *route)
 
 static char *said(const char *text)
 {
-    return strdup(text); /* for an argv; never freed, because the carrier runs for a short time only */
+    /* the copy is a word of an argv, and is never freed, because the carrier runs for a short time only */
+    return strdup(text);
 }
 
 static char *said_number(int number)

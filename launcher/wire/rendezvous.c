@@ -24,7 +24,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* One iteration of the front's loop accepts at most MAX_ACCEPTED connections, because the loop must also serve links,
+/* One iteration of the event loop accepts at most MAX_ACCEPTED connections, because the loop must also serve links,
  * signals and deadlines. If more connections are pending after that, no connection is accepted for PAUSE_FACTOR times
  * the time that accepting these took. */
 enum {

@@ -92,7 +92,7 @@ static const char shared_or_absent[] =
 static const char shared_answer[] = "it is not cspeed's first node that answers now: the ranks of the job run and have "
                                     "the port; this node comes when the next attempt begins";
 
-/* Connects to one of the front's addresses; *fd receives the socket, or -1 if no address answered. */
+/* Connects to one of the addresses of the front process. *fd receives the socket, or -1 if no address answered. */
 static int connect_to_front(attempt *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };

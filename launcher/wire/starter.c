@@ -145,7 +145,7 @@ static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char *
     }
 }
 
-/* Writes MPICH's command line. Its starter Hydra sends the whole environment over its own connection. */
+/* Writes MPICH's command line. MPICH's starter, Hydra, sends the whole environment over its own connection. */
 static void write_mpich(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
     cl_argv_add(words, "-hosts");
