@@ -6,18 +6,16 @@
 
 typedef struct {
     const char *name;
-    const char *group;   /* the heading of the command in the list of help: "Start", "Look", "Prepare" or "Files" */
+    const char *group;   /* heading in the list of help: "Start", "Look", "Prepare", "Files" */
     const char *summary; /* a description that takes at most half the width of a screen */
     const char *usage;   /* for example "cspeed config FILE [--world_size N] [--json]" */
-    /* the text that `cspeed COMMAND --help` prints between the usage and the example; complete lines */
-    const char *text;
+    const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
     const char *example; /* an example: a complete command line */
     /* `options` has the launch flags before the command's name. `arguments` is the NULL-terminated list of words after
      * the name; the function may reorder it. Returns an exit code (codes.h); if the code is not 0, cs_error() has the
      * message. */
     int (*run)(const cl_options *options, char **arguments);
-    /* true: the command is one of cspeed's own programs, which prints the help of its options itself */
-    bool is_program;
+    bool is_program; /* a program of cspeed, which prints the help of its options itself */
 } cl_command;
 
 /* Makes one row of a command's table of options. The command stores its settings in a type named `request`. The row has
@@ -29,8 +27,8 @@ typedef struct {
 #define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
     .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
-/* Prints the usage, the text and the example of a command. If the command is a program (is_program), prints the help of
- * that program instead. main.c calls this function instead of `run` if --help is given. Returns an exit code. */
+/* Prints the usage, the text and the example of a command; for a program (is_program), prints the help of the program
+ * itself. main.c calls this function for --help instead of `run`. Returns an exit code. */
 int cl_command_help(const cl_command *command);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */

@@ -216,7 +216,7 @@ int cl_options_read(cl_options *options, char **argv)
         .forward = "USR1,USR2",
         .color = "auto",
     };
-    /* the first of the sources; those that are read later override its values */
+    /* PET_ variables are the first source; sources that are read later override them */
     int code = read_environment(options, "PET_");
     if (code == 0)
         code = read_environment(options, "CSPEED_");

@@ -36,7 +36,7 @@ typedef struct {
     int master_port; /* -1: the flag was not given; 0: any free port */
     bool endpoint;   /* true: --rdzv_endpoint gave the address and the port */
     const char *job_id;
-    /* in seconds; the defaults are 600, 30, 5 and 15, in this order */
+    /* in seconds; the defaults of these members are 600, 30, 5 and 15, in this order */
     double rdzv_timeout, last_call, heartbeat, dead_after;
 
     /* ---- how agents are started ---- */

@@ -41,8 +41,7 @@ typedef struct {
 
 typedef struct {
     const cl_plan *plan;
-    /* [node_count + 1] replies. The last entry is the reply of this machine; the replies of the other hosts are
-     * compared with it. */
+    /* [node_count + 1]; the last reply is that of this machine, and the other replies are compared with it */
     reply *replies;
     const char *config;
     cl_check_print print;

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If the upper limit of a key is at least this value, the limit only keeps computations in range, and is not printed.
- */
+/* An upper limit of a key that is at least this value only keeps computations in range, and is not printed. */
 #define AS_GOOD_AS_OPEN 1e15
 
 enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
@@ -120,7 +119,8 @@ static void print_value(void *to, const ce_listing *item)
                item->origin, item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
 }
 
-/* Counts the values that are set, or, if `defaults` is true, those that are not; prints them if `wanted` is true. */
+/* Returns the number of values that the user set, or, if `defaults` is true, did not set. Prints these values if
+ * `wanted` is true. */
 static int print_values(cs_config *config, bool defaults, bool wanted)
 {
     pass p = { .defaults = defaults };

@@ -19,8 +19,8 @@ enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
 
 #define ONE_JOB(command) CL_COMMAND_FORM(command, 1, 1, "which JOB? `cspeed ps` lists those that run")
 
-/* Returns the state of a job as parsed JSON. Returns NULL, with a sentence in cs_error(), if the front process of the
- * job does not answer. */
+/* Returns the state of a job as parsed JSON; or NULL, with a sentence in cs_error(), if the job's front process does
+ * not answer. */
 static json_t *ask(const cl_registry_job *job, char **text)
 {
     *text = cl_registry_read_ask(job);

@@ -60,7 +60,7 @@ static void print_cause(const cl_link_end *end, FILE *out)
         fprintf(out, "; core dumped");
 }
 
-/* Programs that do not use cspeed send no progress records; the report of their failure does not mention progress. */
+/* Programs that do not use cspeed send no progress records; the report then omits progress. */
 static bool any_progress(const cl_front *front)
 {
     bool any = false;
@@ -238,9 +238,9 @@ static void print_verdict(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Returns true if the same command, given again by the user, would not resume from the newest checkpoint: `train` with
- * --fresh, or with --tag and without --load, starts from an earlier state. (When the launcher restarts a job, it does
- * resume from the newest checkpoint.) */
+/* Returns true if the same command, given again, would not resume from the newest checkpoint: `train` with --fresh, or
+ * with --tag and without --load, starts from an earlier state. (A restart by the launcher does resume from the newest
+ * checkpoint.) */
 static bool starts_over(const cl_front *front)
 {
     bool fresh = false, tag = false, load = false;

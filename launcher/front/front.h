@@ -36,7 +36,7 @@ typedef struct {
     cl_worker_state state;
     int node; /* index of the rank's node in cl_front.nodes */
     pid_t pid;
-    int64_t ended;     /* time when the rank ended: CLOCK_MONOTONIC of this machine, in nanoseconds */
+    int64_t ended;     /* time when the rank ended, in CLOCK_MONOTONIC nanoseconds of this machine */
     cl_link_end end;   /* how the rank ended; valid only in the state CL_WORKER_ENDED */
     cl_link_beat beat; /* the last progress record received; beat.age is its age when it arrived */
     int64_t heard_at;  /* time when `beat` arrived, in CLOCK_MONOTONIC nanoseconds; 0: no record has arrived */
@@ -75,7 +75,7 @@ typedef struct {
     char binding_text[256]; /* the assignment of cores to ranks, as text: "rank 0 on core 0 ..." */
     int left_count;         /* number of processes of the node that could not be ended */
     char left[256];         /* the ids of these processes */
-    /* bytes of the node's output that were shown here, and that were not yet credited to the agent */
+    /* bytes of the node's output that this process has shown and not yet credited to the agent */
     uint64_t shown;
 } cl_node;
 
@@ -112,9 +112,8 @@ typedef struct {
     int64_t steps_before; /* the highest step that earlier attempts reached */
     /* the `kept` value of ce_beat in earlier attempts: the step of the newest checkpoint, plus 1 */
     int64_t kept_before;
-    /* how many of the last attempts ended soon and without completing a step, one directly after another */
-    int short_failures;
-    bool over; /* true: no further attempt follows, and the result is final */
+    int short_failures; /* number of consecutive attempts that ended soon and without completing a step */
+    bool over;          /* true: no further attempt follows, and the result is final */
     char master_addr[256];
     int master_port;
     int64_t began, attempt_began, failed, stopped,
@@ -123,7 +122,7 @@ typedef struct {
         deadline;
     int first;      /* the rank that failed first; -1: no rank has failed */
     int first_node; /* the node that was lost first; -1: no node was lost */
-    char why[1024]; /* the reason of a failure that no rank caused, for example a lost node or a refused order */
+    char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
     int code;       /* the exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end; 0: there was no such signal */
     /* true: a signal asked cspeed to end, so no other attempt follows, even if a rank had failed before */
@@ -140,8 +139,8 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 /* ---- front.c: the phases ---- */
 
 int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
-/* cl_front_take_signal handles a signal that has arrived; cl_front_take_time checks the deadlines. Each of these two
- * functions may change the phase. */
+/* cl_front_take_signal handles a signal that has arrived; cl_front_take_time checks the deadlines. Each of them may
+ * change the phase. */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
 

@@ -292,7 +292,7 @@ static int run_to_end(cl_front *front, int signal_fd)
 
 int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
 {
-    static cl_front front; /* static because of its size; a process runs only one job */
+    static cl_front front; /* static, because the structure is large; a process runs only one job */
     front =
         (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -30,8 +30,8 @@ static bool is_named(const char *folder, const char *id)
     return false;
 }
 
-/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`. If there are several such folders, finds
- * the one that was modified last. */
+/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`; if there are several, the last modified
+ * one. */
 static bool find_run(const char *id, char path[PATH_MAX])
 {
     struct stat found;

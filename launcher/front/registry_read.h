@@ -11,7 +11,7 @@
 typedef struct {
     char job[64];
     pid_t pid;                /* process id of the front process */
-    unsigned long long start; /* start time of that process, as cl_proc_start returns it */
+    unsigned long long start; /* start time of the front process, as cl_proc_start returns it */
     int64_t since;            /* start time of the job, in seconds of the wall clock */
     int ranks;
     char hosts[256], command[512], run_dir[PATH_MAX];

@@ -143,7 +143,7 @@ void cl_result_write(cl_front *front)
         if (failed)
             cl_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
-    /* this file exists in a Kubernetes pod only */
+    /* /dev/termination-log exists in a Kubernetes pod only */
     write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text);
     free(text);
 }

@@ -39,7 +39,7 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
     if (getrlimit(resource, &limit) < 0)
         return;
     if (resource == RLIMIT_NOFILE)
-        limit = cl_descriptors_before(); /* the limit that ranks get; the launcher has raised its own */
+        limit = cl_descriptors_before(); /* the limit that ranks get; the launcher has raised its own limit */
     const rlim_t values[2] = { limit.rlim_cur, limit.rlim_max };
     for (int i = 0; i < 2; i++)
         if (values[i] == RLIM_INFINITY)

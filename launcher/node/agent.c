@@ -249,8 +249,8 @@ static bool is_dry(const cl_process *process)
     return process->outputs[0] < 0 && process->outputs[1] < 0;
 }
 
-/* Reports the end of each rank to the front process, after the last output of that rank. Returns true if the end of
- * some rank is still to be reported. */
+/* Reports the end of each rank after the last output of that rank. Returns true if the end of a rank is still to be
+ * reported. */
 static bool report_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;

@@ -22,8 +22,7 @@ static void put(FILE *out, const char *name, const char *value)
     fputc('\0', out);
 }
 
-/* SSH_CONNECTION has the form "client port server port". Its two addresses are known to work, because the present
- * connection uses them. */
+/* SSH_CONNECTION is "client port server port". These addresses are known to work, because this connection uses them. */
 static void put_addresses(FILE *out)
 {
     const char *connection = getenv("SSH_CONNECTION");

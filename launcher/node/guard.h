@@ -2,10 +2,10 @@
  *
  * On a remote node the agent runs in the watcher process, which has its own session and is the parent of all ranks. The
  * parent of the watcher, the guard, forwards signals and waits. If the guard is killed, the watcher kills the ranks and
- * ends. If the watcher is killed, the kernel kills the ranks (parent-death signal), and the processes that the ranks
- * started become children of the guard, which is also a subreaper and kills them. A child of a rank can outlive the job
- * only if guard and watcher are killed at the same moment; the ranks themselves always end. On the machine of the front
- * process, the front process is the guard. */
+ * ends. If the watcher is killed, the kernel kills the ranks (parent-death signal). The processes that the ranks
+ * started then become children of the guard, which is also a subreaper and kills them. A child of a rank can outlive
+ * the job only if guard and watcher are killed at the same moment; the ranks themselves always end. On the machine of
+ * the front process, the front process is the guard. */
 #ifndef CL_GUARD_H
 #define CL_GUARD_H
 

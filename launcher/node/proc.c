@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The line has the form "PID (NAME) STATE PARENT ... START". NAME may contain any character, so it ends at the last ')'
- * of the line. START is the 22nd field. */
+/* The line is "PID (NAME) STATE PARENT ... START". NAME may contain any character, so it ends at the last ')'; START
+ * is the 22nd field. */
 bool cl_proc_read(pid_t pid, cl_proc *found)
 {
     char path[64], text[1024], state = 'X';

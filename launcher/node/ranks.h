@@ -1,5 +1,5 @@
-/* ranks.h - the environment variables of a rank (RANK, WORLD_SIZE, ...). Each is set under the names that torchrun,
- * DeepSpeed and cspeed use. */
+/* ranks.h - Environment variables of a rank (RANK, WORLD_SIZE, ...), under the names of torchrun, DeepSpeed and
+ * cspeed. */
 #ifndef CL_RANKS_H
 #define CL_RANKS_H
 

@@ -96,7 +96,7 @@ static int serve(void *argument, const cl_guard *guard)
     (void)argument;
     if (code == 0)
         return cl_agent_serve(node.fd, node.fd, node.sealed ? node.key : NULL, guard);
-    /* printed here, because the guard is another process, whose cs_error() does not have this message */
+    /* the message is printed here, because the guard is another process, whose cs_error() does not have it */
     fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;
 }

@@ -25,7 +25,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
     if (pid == 0) {
         dup2(pipes[1], 3);
         cl_descriptors_restore();
-        char path[PATH_MAX + 2]; /* sh would search for a name without a slash in PATH */
+        char path[PATH_MAX + 2]; /* without a slash in its name, sh would search PATH for the script */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
         _exit(CL_CODE_NOT_FOUND);

@@ -1,4 +1,4 @@
-/* allocation.h - the hosts that Slurm has allocated to this job. They are read from environment variables only. */
+/* allocation.h - Hosts that Slurm allocated to this job, read from the environment only. */
 #ifndef CL_ALLOCATION_H
 #define CL_ALLOCATION_H
 

@@ -21,8 +21,8 @@ typedef struct {
     int count;
 } cl_env;
 
-/* Collects the variables from the options and from the environment of this process. Returns 0; or returns CL_CODE_FILE
- * or CL_CODE_NO_FILE, with all faults in the message. */
+/* Collects the variables from the options and from the environment of this process. Returns 0, or CL_CODE_FILE or
+ * CL_CODE_NO_FILE with all faults in the message. */
 int cl_env_collect(cl_env *env, const cl_options *options);
 /* Adds the variables of an environment file, whose text is given (envfile.h), to `env`. If a variable occurs twice, its
  * later value is used. Returns the same codes as cl_env_collect. */

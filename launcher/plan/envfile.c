@@ -15,7 +15,9 @@ typedef struct {
     const char *file, *at, *end, *line_start;
     int line;
     bool expand;
-    char *value; /* allocated with the length of the file; it is enlarged if an expanded variable needs more */
+    /* the buffer of a value, allocated with the length of the file; it is enlarged if an expanded variable needs more
+     */
+    char *value;
     size_t used, room;
 } scanner;
 

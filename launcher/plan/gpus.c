@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts the entries of a folder whose names consist of `prefix` and digits. If `prefix` is "", counts all entries
- * except those that begin with a dot. */
+/* Counts the entries of a folder whose names are `prefix` followed by digits. If `prefix` is "", counts all entries
+ * whose names do not begin with a dot. */
 static int count_entries(const char *path, const char *prefix)
 {
     int count = 0;

@@ -22,8 +22,7 @@ bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const 
 
 void cl_hostline_free(cl_host *host);
 
-/* Returns true if two names mean the same host. Upper and lower case, a final dot, and the notation of an address make
- * no difference. */
+/* Returns true if two names mean the same host: case, a final dot and the notation of an address are ignored. */
 bool cl_hostline_same(const char *one, const char *other);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef struct {
-    char *name;    /* the name as written, without user@ and brackets; it is used in messages, and to find the host */
+    char *name;    /* as written, without user@ and brackets; used in messages, and to find the host */
     char *address; /* the value of addr=; NULL: the name is also the address */
     char *user;    /* the value of user=, or the text before '@'; NULL: ssh chooses the user */
     int port;      /* value of port=, the port of sshd; 0: not given */
@@ -34,7 +34,7 @@ typedef struct {
  * CL_CODE_NO_FILE. */
 int cl_hosts_read(cl_hosts *hosts, const char *path);
 
-/* Parses the text of a hostfile; `name` is the name of the file in messages. Tests and fuzz targets also use it. */
+/* Parses hostfile text in memory; `name` is the file name in messages. Also used by tests and fuzzing. */
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length);
 
 /* Parses a list of hosts such as "a:8,b:8". */

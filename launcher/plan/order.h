@@ -51,8 +51,8 @@ typedef struct {
 /* Returns the encoded order as malloc'ed bytes; *length receives their number. */
 char *cl_order_encode(const cl_order *order, size_t *length);
 
-/* Decodes an order, which then owns the memory that it points to. Returns 0; or returns CL_CODE_SYSTEM or
- * CL_CODE_DISAGREE with a message. */
+/* Decodes an order, which then owns the memory that it points to. Returns 0, or CL_CODE_SYSTEM or CL_CODE_DISAGREE with
+ * a message. */
 int cl_order_decode(cl_order *order, const char *bytes, size_t length);
 void cl_order_free(cl_order *order);
 

@@ -27,7 +27,7 @@ typedef struct {
 
 #define FAULT(filter, ...) ce_faults_add(&(filter)->faults, (filter)->flag, 0, 0, "", __VA_ARGS__)
 
-/* Writes the slots of a host for a message, for example "slots 0-3" or "slot 5". */
+/* Writes "slots 0-3" or "slot 5" of a host, for a message. */
 static const char *known_slots(const cl_host *host, char text[128])
 {
     int used = 0, from = 0;

@@ -109,7 +109,8 @@ static int use_this_machine(cl_plan *plan)
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    plan->has_devices = true; /* also true for a host without GPUs, so that its ranks do not look for GPUs */
+    /* has_devices is also true for a host without GPUs, so that its ranks do not look for GPUs */
+    plan->has_devices = true;
     return cl_hosts_read(&plan->hosts, path);
 }
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /* Returns true if the ranks of a program with these arguments will communicate by MPI: --backend mpi, --comm mpi
- * (bench), --set cspeed.comm=mpi, or cspeed.comm "mpi" in the file that --config names. If this file cannot be read,
- * the file is ignored here; the program reports what is wrong with it. */
+ * (bench), --set cspeed.comm=mpi, or cspeed.comm "mpi" in the file that --config names. A file that cannot be read is
+ * ignored; the program reports what is wrong with it. */
 bool cl_transport_is_mpi(char **arguments);
 
 #endif

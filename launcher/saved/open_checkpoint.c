@@ -11,7 +11,7 @@
 
 enum { HEAP_BYTES = 4096 };
 
-/* Returns the path without slashes at its end. If its last component is "." or "..", the path is resolved. */
+/* Returns the path without trailing slashes, resolved if its last component is "." or "..". */
 static char *named(const char *path)
 {
     char *dir = ce_files_join(path, "");

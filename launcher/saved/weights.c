@@ -48,11 +48,11 @@ static int read_bytes(void *bytes, const char *flag, const char *value)
 int cl_weights_read(cl_weights_request *r, char **arguments)
 {
     static const cs_option table[] = {
-        /* only `cspeed import` has this option */
+        /* only `cspeed import` has the option config */
         { CS_OPTION(TEXT, "config", cl_weights_request, config, "FILE", NULL) },
         { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
         { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
-        /* only `cspeed export` has this option and the next one */
+        /* only `cspeed export` has the options tag and merge */
         { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) },
         { CS_OPTION(SWITCH, "merge", cl_weights_request, merge, NULL, NULL) },
     };

@@ -21,7 +21,7 @@ typedef struct {
     uint64_t last[2];
 } cl_speaker;
 
-/* A line that waits to be shown, and the ranks that printed it. */
+/* A waiting line and the ranks that printed it. */
 typedef struct {
     char *text;
     size_t length;
@@ -35,15 +35,14 @@ typedef struct {
 typedef struct {
     cl_console *console;
     const cl_label_style *style;
-    int index, rank_count; /* rank_count: the number of ranks that may print the same line; if it is 1, no line waits */
+    int index, rank_count; /* rank_count: number of ranks that may print the same line; 1: no line waits */
     int64_t printed;       /* time when the last line of a rank arrived */
     /* the lines with numbers in [first, next) are waiting; a line is at its number modulo CL_COLLAPSE_LINES */
     uint64_t first, next;
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
 
-/* `rank_count` is the number of ranks that may print the same line. `index` is the number of the console in
- * cl_speaker.last. */
+/* `rank_count`: number of ranks that may print the same line; `index`: number of the console in cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait */

@@ -23,7 +23,7 @@ enum {
     NOTICE_BYTES = 256,
     SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking if poll reports that it is writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* after this time without a change, another rank may show its progress line */
+    STATE_SECONDS = 10 /* after this time without a change of a rank's progress line, another rank may show its own */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -178,8 +178,8 @@ void cl_console_forget(cl_console *console, const void *owner)
     console->state_changed = true;
 }
 
-/* Returns the number of bytes of the escape sequence at the beginning of `text` (from ESC [ to the next letter).
- * Returns 0 if no escape sequence begins there. */
+/* Returns the length in bytes of the escape sequence at the beginning of `text` (from ESC [ to the next letter); 0:
+ * there is none. */
 static size_t escape_bytes(const char *text, size_t length)
 {
     size_t bytes = 2;

@@ -31,7 +31,7 @@ typedef struct {
     int64_t moved; /* time when the reader last accepted bytes, or when the queue was last empty */
     bool stalled;
     int64_t dropped;     /* number of lines dropped since the reader has counted as blocked */
-    const char *log_dir; /* the folder of the log files with all lines; NULL: there is none */
+    const char *log_dir; /* the folder of the log files with all lines; NULL: there are no log files */
     const void *open_owner;
     const void *state_owner;
     int state_rank;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* control characters before and after each character of strong text; spaces have none */
+/* control characters before and after each character of strong text; spaces have no such characters */
 enum { STRONG = 1, PLAIN = 2 };
 
 /* ---- characters ---- */

@@ -55,7 +55,7 @@ typedef struct {
     int32_t rank, collective; /* collective: an index into ce_beat_names */
     /* age: nanoseconds since the step or collective of the rank last changed, measured on its node */
     int64_t step, age;
-    int64_t kept; /* kept, gave_up and saves have the meaning of these members of ce_beat */
+    int64_t kept; /* kept, gave_up and saves have the same meaning as in ce_beat */
     int32_t gave_up, saves;
 } cl_link_beat;
 

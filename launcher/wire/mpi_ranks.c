@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The launch flags that have an effect here. All other flags need an agent. */
+/* The launch flags that have an effect if mpirun starts the ranks. All other flags need an agent. */
 static const char honoured[] =
     " --hostfile --hosts --include --exclude --num_nodes --num_gpus --devices --oversubscribe --standalone --launcher "
     "--launcher_args --no_ssh_check --workdir --env --env_file --no_env_defaults --env_expand --log_level --quiet "

@@ -101,8 +101,7 @@ static int connect_to_front(attempt *c, int *fd)
     *fd = -1;
     snprintf(service, sizeof service, "%d", c->parameters->port);
     int unresolved = getaddrinfo(c->parameters->address, service, &hints, &all);
-    /* a later attempt may resolve the name, because a Kubernetes pod gets its name only when it runs */
-    if (unresolved) {
+    if (unresolved) { /* the name may become resolvable later, as the name of a Kubernetes pod does */
         snprintf(c->why, sizeof c->why, "the name is not known: %s", gai_strerror(unresolved));
         return 0;
     }

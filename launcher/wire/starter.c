@@ -58,8 +58,7 @@ static const cl_host *first_elsewhere(const cl_plan *plan)
     return NULL;
 }
 
-/* Finds the address of this machine on the route to a host. For this, it connects a datagram socket, which sends
- * nothing. */
+/* Finds this machine's address on the route to a host, by connecting a datagram socket (which sends nothing). */
 static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
@@ -115,7 +114,7 @@ static void add_agent(cl_argv *words, const cl_plan *plan)
 
 static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
 {
-    static char text[JOIN_BYTES]; /* has room for the longest text that set_join_variable() accepts */
+    static char text[JOIN_BYTES]; /* the buffer has room for the longest text that set_join_variable() accepts */
     int used = 0;
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
