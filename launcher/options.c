@@ -25,7 +25,7 @@ static const char torchrun[] =
     "duplicate_stdout_filters duplicate_stderr_filters event_log_handler logs_specs virtual_local_rank "
     "local_addr";
 
-/* Flags that no environment variable can set. The same holds for all flags that may be repeated. */
+/* Flags that no environment variable can set. Neither can one set a flag that may be repeated. */
 static const char bare[] = "dry_run help version";
 
 static bool is_listed(const char *list, const char *name)

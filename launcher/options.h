@@ -68,7 +68,7 @@ typedef struct {
     double grace_seconds;   /* in seconds; the default is 30 */
     int stop_signal;        /* the default is SIGTERM */
     const char *forward;    /* the signals that are passed on to ranks, for example "USR1,USR2" */
-    /* in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
+    /* time limits in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */
     const char *save_pid; /* path of the file with the process id; "": /tmp/PID.cspeed */
@@ -76,7 +76,7 @@ typedef struct {
     /* ---- output and logs ---- */
     const char *log_dir; /* folder of the log files; NULL: cspeed_runs/<date>_<job> */
     const char *log_max; /* the size in bytes at which a rank's log file is rotated, for example "100M" */
-    const char *console; /* "all", "dedup", "first" or "none", or the ranks to show: "0,4-7" */
+    const char *console; /* the output to show: "all", "dedup", "first" or "none", or ranks such as "0,4-7" */
     const char *prefix;
     bool no_prefix, timestamps, log_json;
     const char *color; /* "auto", "always" or "never" */

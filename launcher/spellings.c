@@ -302,7 +302,7 @@ int cl_spellings_rank_log(void *field, const char *flag, const char *value)
     cl_options *options = field;
     if (!*value)
         return cl_codes_fail(CL_CODE_USAGE, "%s needs a folder", flag);
-    if (strcmp(value, "None") == 0) /* DeepSpeed's default, which changes nothing */
+    if (strcmp(value, "None") == 0) /* "None" is DeepSpeed's default and changes nothing */
         return 0;
     options->log_dir = value;
     options->console = "none";
@@ -331,7 +331,7 @@ int cl_spellings_endpoint(void *field, const char *flag, const char *value)
     bool bracket = *value == '[';
     size_t length = strcspn(value + bracket, bracket ? "]" : ":");
     const char *rest = value + bracket + length;
-    if (!*value) /* torchrun's default, which changes nothing */
+    if (!*value) /* an empty value is torchrun's default and changes nothing */
         return 0;
     if (bracket && *rest == ']')
         rest++;

@@ -19,9 +19,10 @@ typedef struct {
     int *places; /* [node_count] indices into the list of all hosts: the nodes of this attempt */
     char master_addr[256];
     int master_port;
-    /* on the first node: the interface whose address is reported as the master address; "": none was named */
+    /* on the first node: the interface whose address is reported as the master address; "": no interface was named */
     char master_if[64];
-    /* NULL-terminated; arguments[0] is the name of the program, which the node looks up (node/program.h) */
+    /* the program and its arguments, NULL-terminated; arguments[0] is the name that the node looks up (node/program.h)
+     */
     char **arguments;
     char **environment; /* variables "NAME=VALUE" that override the agent's environment; NULL-terminated */
     /* log_dir: the folder of the job's log files, with one subfolder for each attempt; "": no files are written */

@@ -17,7 +17,7 @@ typedef struct {
     const char *host;
     int rank, node;
     char rank_word[CL_COLLAPSE_WORD], local_word[CL_COLLAPSE_WORD], node_word[CL_COLLAPSE_WORD];
-    /* for each console: 1 plus the number of the last waiting line that this rank has printed; 0: there is none */
+    /* for each console: 1 plus the number of this rank's last waiting line; 0: the rank has no such line */
     uint64_t last[2];
 } cl_speaker;
 

@@ -19,7 +19,7 @@ typedef struct {
 /* The ranks that printed a line, as text, because a merged line comes from several ranks: "[0-7]". */
 typedef struct {
     const char *host, *rank, *local_rank, *node;
-    int which; /* 0: the line comes from stdout; 1: from stderr */
+    int which; /* 0: the line comes from stdout; 1: it comes from stderr */
 } cl_label;
 
 /* Returns 0, or CL_CODE_USAGE if --prefix has an unknown field or is too long. */

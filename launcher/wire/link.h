@@ -70,7 +70,8 @@ typedef struct {
 typedef struct {
     cl_link_kind kind;
     uint32_t rank;
-    /* valid until the next call on this link; a zero byte follows, so that text can be used as a C string */
+    /* the bytes of the message, valid until the next call on this link; a zero byte follows, so that they can be used
+     * as text */
     const char *bytes;
     size_t length;
 } cl_message;
@@ -82,7 +83,7 @@ typedef struct {
 } cl_link_queue;
 
 typedef struct {
-    /* the same descriptor for a socket, two for a pair of pipes; non-blocking; -1: the link is closed */
+    /* the descriptors: equal for a socket, different for a pair of pipes; non-blocking; -1: the link is closed */
     int in_fd, out_fd;
     bool broken;   /* the link has failed: no more bytes are received or sent */
     char why[160]; /* if `broken` is true: the reason */

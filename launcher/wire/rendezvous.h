@@ -46,7 +46,7 @@ bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node);
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted);
 
 /* Lets the ranks of the job bind to the port and listen on it until cl_rendezvous_listen(rendezvous, true). The socket
- * of the rendezvous remains bound meanwhile. Only for a port that the user has chosen. */
+ * of the rendezvous remains bound meanwhile. Call this function only for a port that the user has chosen. */
 void cl_rendezvous_share_port(cl_rendezvous *rendezvous);
 
 /* Returns the next line for the user about refused callers; NULL: there is none. The line is valid until the next call

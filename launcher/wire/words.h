@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 typedef struct {
-    char **list; /* NULL-terminated; the list and its words are one malloc'ed block */
+    char **list; /* the words, NULL-terminated; the list and its words are one malloc'ed block */
     int count;
 } cl_words;
 
