@@ -8,7 +8,7 @@ typedef struct {
     const char *name;
     const char *group;   /* heading in the list of help: "Start", "Look", "Prepare", "Files" */
     const char *summary; /* a description that takes at most half the width of a screen */
-    const char *usage;   /* for example "cspeed config FILE [--world_size N] [--json]" */
+    const char *usage;   /* how the command is called, for example "cspeed config FILE [--world_size N] [--json]" */
     const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
     const char *example; /* an example: a complete command line */
     /* `options` has the launch flags before the command's name. `arguments` is the NULL-terminated list of words after

@@ -33,10 +33,10 @@ typedef struct {
 
     /* ---- master address and port ---- */
     const char *master_addr, *master_if;
-    int master_port; /* -1: the flag was not given; 0: any free port */
+    int master_port; /* the port; -1: the flag was not given; 0: any free port */
     bool endpoint;   /* true: --rdzv_endpoint gave the address and the port */
     const char *job_id;
-    /* in seconds; the defaults of these members are 600, 30, 5 and 15, in this order */
+    /* four times in seconds; the defaults are 600, 30, 5 and 15, in this order */
     double rdzv_timeout, last_call, heartbeat, dead_after;
 
     /* ---- how agents are started ---- */
@@ -63,11 +63,12 @@ typedef struct {
 
     /* ---- restarts, end, time limits ---- */
     int max_restarts;
-    double restart_delay;   /* in seconds; the default is 5 */
-    const char *restart_on; /* "any", or exit codes separated by commas */
-    double grace_seconds;   /* in seconds; the default is 30 */
-    int stop_signal;        /* the default is SIGTERM */
-    const char *forward;    /* the signals that are passed on to ranks, for example "USR1,USR2" */
+    double restart_delay; /* in seconds; the default is 5 */
+    /* the exit codes that lead to a restart: "any", or codes separated by commas */
+    const char *restart_on;
+    double grace_seconds; /* in seconds; the default is 30 */
+    int stop_signal;      /* the default is SIGTERM */
+    const char *forward;  /* the signals that are passed on to ranks, for example "USR1,USR2" */
     /* time limits in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */

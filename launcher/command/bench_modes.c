@@ -60,7 +60,7 @@ typedef struct {
 } request;
 
 typedef struct {
-    double start, rate; /* start: seconds of the training outside its steps; rate: samples per second */
+    double start, rate; /* start: seconds that the training spends outside its steps; rate: samples per second */
 } result;
 
 /* ---- one training ---- */

@@ -3,7 +3,8 @@
 #define CL_PAGES_H
 
 typedef struct {
-    const char *name, *text; /* for example "checkpoints", and the Markdown text of docs/checkpoints.md */
+    /* name and text of a page: for example "checkpoints", and the Markdown of docs/checkpoints.md */
+    const char *name, *text;
 } cl_page;
 
 extern const cl_page cl_pages[]; /* the pages in the order of their names; the name of the last entry is NULL */

@@ -9,7 +9,7 @@
 
 /* The CPUs and the number of threads of one rank. */
 typedef struct {
-    cpu_set_t cpus; /* valid if the ranks are bound to CPUs */
+    cpu_set_t cpus; /* the CPUs, valid if the ranks are bound */
     int threads;
 } cl_rank_cpus;
 

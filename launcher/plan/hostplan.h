@@ -29,7 +29,7 @@ typedef struct {
     int node_rank;
     char id[64];           /* the job id: the value of --job_id, or 8 hexadecimal digits */
     char master_addr[256]; /* the master address; "" until the first node has reported it */
-    int master_port;       /* 0: any free port of the first node */
+    int master_port;       /* the port; 0: any free port of the first node */
     /* true: given by --master_port or MASTER_PORT; false for the port of --rdzv_endpoint in an elastic job */
     bool master_port_given;
     char **arguments; /* the program and its arguments; arguments[0] is the program as the user named it */

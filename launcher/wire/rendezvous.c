@@ -399,7 +399,8 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
-/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. base/join.h has put a zero byte after these bytes. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The handshake (base/join.h) has put a zero byte after these
+ * bytes. */
 static bool read_identity(const ce_join *join, cl_joined_node *node)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;

@@ -220,7 +220,8 @@ static void become(char **argv, pid_t parent)
     sigset_t none;
     int empty = open("/dev/null", O_RDONLY);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* SIGTERM and not SIGKILL, because mpirun or srun must end its agents */
+    /* the parent's death sends SIGTERM and not SIGKILL, because mpirun or srun must then end its agents */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(CL_CODE_SYSTEM);
     sigemptyset(&none);
