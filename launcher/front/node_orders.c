@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Lists the environment variables for a host: first those for all nodes, then those of the host's own line in the
- * hostfile, which override the first. */
+ * hostfile, which override those for all nodes. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;

@@ -98,7 +98,7 @@ static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
         return;             /* the order is ignored, because the ranks of the last order are running */
-    cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed since */
+    cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
         cl_agent_send_failed(agent, code);

@@ -37,7 +37,7 @@ typedef struct {
     const cl_label_style *style;
     int index, rank_count; /* rank_count: number of ranks that may print the same line; 1: no line waits */
     int64_t printed;       /* time when the last line of a rank arrived */
-    /* the lines with numbers in [first, next) are waiting; a line is at its number modulo CL_COLLAPSE_LINES */
+    /* the lines with numbers in [first, next) are waiting; a line is stored at its number modulo CL_COLLAPSE_LINES */
     uint64_t first, next;
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
