@@ -1,4 +1,4 @@
-/* commands.c - The table of commands, in the order in which help lists them. */
+/* commands.c - the table of commands, in the order in which the help lists them. */
 #include "command.h"
 #include "command/programs.h"
 

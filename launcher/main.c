@@ -1,4 +1,4 @@
-/* main.c - The cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
+/* main.c - the cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
 #include "node/agent.h"
 #include "node/program.h"
 #include "codes.h"
@@ -30,7 +30,7 @@ static const cl_command *find(const char *name)
     return NULL;
 }
 
-/* Main function of `cspeed __agent`, which a front started on this host: the link is stdin and stdout. */
+/* Main function of `cspeed __agent`, which a front process started on this host; the link is stdin and stdout. */
 static int serve(void *argument, const cl_guard *guard)
 {
     (void)argument;
@@ -78,12 +78,13 @@ static int obey(char **argv)
 int main(int argument_count, char **argv)
 {
     (void)argument_count;
-    for (int fd = 0; fd < 3; fd++) /* opens a closed standard descriptor, so that no later file gets its number */
+    /* opens a closed standard descriptor, so that no file that is opened later gets its number */
+    for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CL_CODE_SYSTEM;
     cl_descriptors_raise();
     int code = obey(argv);
-    fflush(stdout); /* keeps the order of lines if both streams go to one file */
+    fflush(stdout); /* keeps the order of lines if stdout and stderr are the same file */
     if (code && *cs_error())
         fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;

@@ -1,8 +1,8 @@
-/* bench_modes.c - `cspeed bench modes`: samples in a second of each mode of training on this machine.
+/* bench_modes.c - `cspeed bench modes`: measures the samples per second of each training mode on this machine.
  *
- * Each measurement is a training of its own, which this command starts as a user does, in a temporary folder. The
- * time of a step is the mean over the steps behind the warm-up, from the metrics of the training. What remains of
- * the training's duration is its start and end. */
+ * Each measurement is a separate training, which this command starts in a temporary folder, as a user would. The time
+ * of a step is the mean over the steps after the warm-up, and comes from the metrics of the training. The rest of the
+ * training's duration is the time that its start and its end take. */
 #include "command/bench_modes.h"
 
 #include "base/status.h"
@@ -25,7 +25,8 @@
 extern char **environ;
 
 enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, ROOM = 256 };
-enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 }; /* powers of 10 of the samples in the diagram */
+/* The diagram's axis shows the number of samples, from 10^LEAST to 10^MOST. */
+enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 };
 
 static const struct {
     const char *name, *text;
@@ -59,7 +60,7 @@ typedef struct {
 } request;
 
 typedef struct {
-    double start, rate; /* seconds beside the steps; samples in a second */
+    double start, rate; /* start: seconds that the training spends outside its steps; rate: samples per second */
 } result;
 
 /* ---- one training ---- */
@@ -102,7 +103,7 @@ static int write_config(const request *r, int model, int mode)
     return write_file(r, "modes.json", text);
 }
 
-/* Starts the training in the temporary folder; its output is in the file log there. Returns its exit code. */
+/* Starts the training in the temporary folder, with its output in the file "log" there. Returns its exit code. */
 static int start(const request *r, int mode)
 {
     char ranks[16], self[PATH_MAX] = "";
@@ -176,8 +177,8 @@ static void print_row(const request *r, int model, int mode, const result *measu
     fflush(stdout);
 }
 
-/* A pass over D samples takes start + D / rate seconds. The mode with the higher rate wins from some D on, and at once if
- * it also starts sooner. */
+/* Training on D samples takes start + D / rate seconds. For a large D, the mode with the higher rate takes less time.
+ * If that mode also has the shorter start, it takes less time for every D. */
 static void print_crossover(int model, const result *dp, const result *ddp)
 {
     bool ddp_wins = ddp->rate > dp->rate;

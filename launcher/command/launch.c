@@ -1,5 +1,5 @@
-/* launch.c - `cspeed run` and `cspeed launch`: run a program under the launcher; launch flags may also follow the
- * word. */
+/* launch.c - `cspeed run` and `cspeed launch`: run a program under the launcher. Launch flags may also follow the words
+ * "run" and "launch". */
 #include "command/launch.h"
 
 #include "command.h"
@@ -18,8 +18,8 @@ static int count_of(char **list)
     return count;
 }
 
-/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank),
- * unless --use_env says that the script reads the environment. */
+/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 1 wrote --local_rank). It appends
+ * nothing if --use_env says that the script reads the environment instead. */
 int cl_launch_read(cl_options *both, const cl_options *options, char **words)
 {
     int before = (int)(options->program - options->argv) - 1, behind = count_of(words + 1);

@@ -1,4 +1,5 @@
-/* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
+/* lr.c - `cspeed lr`: the learning rate, and the momentum if it changes, over the steps, as a table and as a diagram.
+ */
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
@@ -50,8 +51,8 @@ static int read_arguments(request *r, char **at)
     return code ? code : check(r);
 }
 
-/* Reads only the keys on which the schedule depends, so that the command also works for a configuration whose batch
- * size needs another world size. */
+/* Reads only the keys on which the schedule depends. The command therefore also works for a configuration whose batch
+ * size does not fit the world size here. */
 static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
 {
     ce_optim_settings optim;

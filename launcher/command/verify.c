@@ -33,8 +33,8 @@ static int read_arguments(request *r, char **at)
     return code;
 }
 
-/* Returns the checkpoint that `latest` names. It is an error if that checkpoint does not exist, since any other
- * checkpoint is not what the user meant. */
+/* Copies the name of the checkpoint that the file `latest` names. It is an error if that checkpoint does not exist,
+ * because the user did not ask for another one. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     ce_catalog catalog;
@@ -51,7 +51,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     return status;
 }
 
-/* Returns the directory to verify, malloc'ed. */
+/* Returns the malloc'ed path of the checkpoint's folder. */
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];
@@ -82,8 +82,8 @@ static bool is_damaged(const ce_audit *audit)
     return audit->faults > audit->refused;
 }
 
-/* Returns true if the folder no longer exists or is a different one: a training run has removed it, or has saved
- * another checkpoint under its tag. */
+/* Returns true if the folder no longer exists or is now another folder. A training that runs may have removed it, or
+ * may have saved another checkpoint with the same tag. */
 static bool is_gone(const char *directory, const struct stat *before)
 {
     struct stat now;
