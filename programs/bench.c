@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     options given = { .comm = "auto", .max_bytes = 64 << 20 };
     cs_options_form form = { .usage = usage,
                              .what = "flag",
-                             .hint = "--help lists those of bench",
+                             .hint = "see cspeed bench comm --help",
                              CS_OPTIONS_TABLE(table),
                              .min = 1,
                              .max = 1,
